@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Contiguitas: the resizing decision and the region arithmetic.
+ *
+ * Freestanding C: integers only, no kernel header, no allocation, no state.
+ * Three users compile this one file: the kernel (mm/contiguitas.c), the server
+ * model (crates/mm, through the cc crate) and the user-space property tests.
+ *
+ * Source: Contiguitas (ISCA 2023), section 3.2 and Algorithm 1. The paper gives
+ * the algorithm in real numbers and no parameter values; here pressures are
+ * hundredths of a percent (basis points) and coefficients are milli-units, so
+ * that the kernel needs no floating point.
+ */
+#ifndef _LINUX_CONTIGUITAS_POLICY_H
+#define _LINUX_CONTIGUITAS_POLICY_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+typedef u64 ctg_u64;
+typedef u32 ctg_u32;
+#else
+#include <stdint.h>
+typedef uint64_t ctg_u64;
+typedef uint32_t ctg_u32;
+#endif
+
+/* Tunables of Algorithm 1. Pressures in basis points of time (10000 = 100 %). */
+struct ctg_params {
+	ctg_u32 threshold_unmov_bp;	/* Threshold_unmov */
+	ctg_u32 threshold_mov_bp;	/* Threshold_mov */
+	ctg_u32 c_ue_milli;		/* expand: weight of unmovable pressure */
+	ctg_u32 c_me_milli;		/* expand: weight of movable slack */
+	ctg_u32 c_us_milli;		/* shrink: weight of unmovable slack */
+	ctg_u32 c_ms_milli;		/* shrink: weight of movable pressure */
+};
+
+/* What the caller knows about one node when it asks. All in 4 KB pages. */
+struct ctg_state {
+	ctg_u64 node_pages;		/* pages the border can range over */
+	ctg_u64 unmov_pages;		/* size of the unmovable region now */
+	ctg_u64 unmov_free_pages;	/* free pages inside it */
+	ctg_u64 mov_free_pages;		/* free pages of the movable region */
+	ctg_u64 unmov_low_wmark_pages;	/* region low watermarks */
+	ctg_u64 mov_low_wmark_pages;
+	ctg_u64 min_pages;		/* hard bounds of the unmovable region */
+	ctg_u64 max_pages;
+	ctg_u64 block_pages;		/* granule of the border (a power of two) */
+	ctg_u32 pressure_unmov_bp;	/* Pressure_unmov */
+	ctg_u32 pressure_mov_bp;	/* Pressure_mov */
+};
+
+#define CTG_BP_MAX		10000u	/* pressure is a share of time */
+#define CTG_FACTOR_MAX_MILLI	1000u	/* F is bounded by 1: double, or nothing left */
+#define CTG_STEP_DIV		8u	/* one decision moves at most 1/8 of the node */
+
+/* Saturating helpers: the callers pass values read without locks. */
+static inline ctg_u64 ctg_min(ctg_u64 a, ctg_u64 b)
+{
+	return a < b ? a : b;
+}
+
+static inline ctg_u64 ctg_max(ctg_u64 a, ctg_u64 b)
+{
+	return a > b ? a : b;
+}
+
+static inline ctg_u64 ctg_clamp(ctg_u64 v, ctg_u64 lo, ctg_u64 hi)
+{
+	return v < lo ? lo : (v > hi ? hi : v);
+}
+
+static inline ctg_u64 ctg_round_down(ctg_u64 pages, ctg_u64 block)
+{
+	return pages & ~(block - 1);
+}
+
+static inline ctg_u64 ctg_round_up(ctg_u64 pages, ctg_u64 block)
+{
+	if (pages > ~(ctg_u64)0 - (block - 1))
+		return ctg_round_down(~(ctg_u64)0, block);
+	return ctg_round_down(pages + block - 1, block);
+}
+
+/*
+ * a * b / d for a, b that fit in 32 bits each after clamping and d > 0: the
+ * product cannot overflow 64 bits.
+ */
+static inline ctg_u64 ctg_ratio_milli(ctg_u32 num_bp, ctg_u32 den_bp, ctg_u32 c_milli)
+{
+	ctg_u64 num = ctg_min(num_bp, CTG_BP_MAX);
+	ctg_u64 den = ctg_max(den_bp, 1);
+
+	return num * c_milli / den;
+}
+
+/* Algorithm 1, line 4: F when the unmovable region grows, in milli-units. */
+static inline ctg_u32 ctg_expand_factor_milli(const struct ctg_params *p,
+					      ctg_u32 unmov_bp, ctg_u32 mov_bp)
+{
+	ctg_u64 f = ctg_ratio_milli(unmov_bp, p->threshold_unmov_bp, p->c_ue_milli) +
+		    ctg_ratio_milli(p->threshold_mov_bp, mov_bp, p->c_me_milli);
+
+	return (ctg_u32)ctg_min(f, CTG_FACTOR_MAX_MILLI);
+}
+
+/* Algorithm 1, line 8: F when it shrinks, in milli-units. */
+static inline ctg_u32 ctg_shrink_factor_milli(const struct ctg_params *p,
+					      ctg_u32 unmov_bp, ctg_u32 mov_bp)
+{
+	ctg_u64 f = ctg_ratio_milli(mov_bp, p->threshold_mov_bp, p->c_ms_milli) +
+		    ctg_ratio_milli(p->threshold_unmov_bp, unmov_bp, p->c_us_milli);
+
+	return (ctg_u32)ctg_min(f, CTG_FACTOR_MAX_MILLI);
+}
+
+/* Algorithm 1, line 2: does this pair of pressures ask for growth? */
+static inline int ctg_wants_expand(const struct ctg_params *p, ctg_u32 unmov_bp, ctg_u32 mov_bp)
+{
+	return unmov_bp >= p->threshold_unmov_bp && mov_bp < p->threshold_mov_bp;
+}
+
+/* pages * f / 1000 without overflow for any 64-bit page count, f <= 1000. */
+static inline ctg_u64 ctg_scale_milli(ctg_u64 pages, ctg_u32 f_milli)
+{
+	return pages / 1000 * f_milli + pages % 1000 * f_milli / 1000;
+}
+
+/*
+ * ctg_target_pages - size the unmovable region should have, in pages
+ *
+ * Algorithm 1 plus what a kernel must add to it (the paper leaves these out):
+ *  - a region below its own low watermark is served even when the pressure
+ *    average, which lags by seconds, does not say so yet;
+ *  - growth is never answered by taking the movable region below its watermark
+ *    unless the unmovable side is the one in need;
+ *  - shrinking leaves the used pages and a reserve of twice the low watermark,
+ *    so that a shrink cannot itself cause the next expansion;
+ *  - bounds, a step limit, and whole blocks.
+ *
+ * The result is a multiple of block_pages within [min_pages, max_pages] rounded
+ * inwards; if no multiple fits, the present size is returned.
+ */
+static inline ctg_u64 ctg_target_pages(const struct ctg_params *p, const struct ctg_state *s)
+{
+	ctg_u64 lo = ctg_round_up(s->min_pages, s->block_pages);
+	ctg_u64 hi = ctg_round_down(ctg_min(s->max_pages, s->node_pages), s->block_pages);
+	ctg_u64 used = s->unmov_pages - ctg_min(s->unmov_free_pages, s->unmov_pages);
+	ctg_u64 step = ctg_max(ctg_round_down(s->node_pages / CTG_STEP_DIV, s->block_pages),
+			       s->block_pages);
+	int unmov_starved = s->unmov_free_pages < s->unmov_low_wmark_pages;
+	int mov_starved = s->mov_free_pages < s->mov_low_wmark_pages;
+	ctg_u64 now = s->unmov_pages, target = now, delta, floor;
+
+	if (lo > hi)
+		return now;
+
+	if (unmov_starved ||
+	    (ctg_wants_expand(p, s->pressure_unmov_bp, s->pressure_mov_bp) && !mov_starved)) {
+		delta = ctg_scale_milli(now, ctg_expand_factor_milli(p, s->pressure_unmov_bp,
+								     s->pressure_mov_bp));
+		/* At least what lifts free memory to twice the low watermark. */
+		if (unmov_starved)
+			delta = ctg_max(delta, 2 * s->unmov_low_wmark_pages - s->unmov_free_pages);
+		delta = ctg_min(ctg_round_up(ctg_max(delta, 1), s->block_pages), step);
+		target = ctg_clamp(ctg_round_down(now, s->block_pages) + delta, lo, hi);
+		return ctg_max(target, ctg_min(now, hi));
+	}
+
+	delta = ctg_scale_milli(now, ctg_shrink_factor_milli(p, s->pressure_unmov_bp,
+							     s->pressure_mov_bp));
+	delta = ctg_min(ctg_round_down(delta, s->block_pages), step);
+	floor = ctg_round_up(used + 2 * s->unmov_low_wmark_pages, s->block_pages);
+	target = ctg_round_down(now, s->block_pages);
+	target = target > delta ? target - delta : 0;
+	target = ctg_max(target, ctg_min(floor, ctg_round_down(now, s->block_pages)));
+	return ctg_clamp(target, lo, hi);
+}
+
+/*
+ * ctg_initial_pages - initial size of the unmovable region
+ *
+ * The paper uses 4 GB of a 64 GB server: one sixteenth, never less than what
+ * boot itself has already taken (boot_used_pages) plus an eighth of slack.
+ */
+static inline ctg_u64 ctg_initial_pages(ctg_u64 node_pages, ctg_u64 boot_used_pages,
+					ctg_u64 block_pages)
+{
+	ctg_u64 want = ctg_max(node_pages / 16, boot_used_pages + boot_used_pages / 8);
+
+	return ctg_min(ctg_round_up(want, block_pages), ctg_round_down(node_pages, block_pages));
+}
+
+/*
+ * Does [start, end) of the node lie wholly below the border, wholly above it,
+ * or across it? A buddy merge or a contiguous range may never be CTG_ACROSS.
+ */
+enum ctg_side { CTG_BELOW, CTG_ABOVE, CTG_ACROSS };
+
+static inline enum ctg_side ctg_side_of(ctg_u64 start_pfn, ctg_u64 end_pfn, ctg_u64 border_pfn)
+{
+	if (end_pfn <= border_pfn)
+		return CTG_BELOW;
+	if (start_pfn >= border_pfn)
+		return CTG_ABOVE;
+	return CTG_ACROSS;
+}
+
+/*
+ * Exponential back-off of the resizer after a failure, in milliseconds:
+ * base, 2 base, 4 base ... up to cap.
+ */
+static inline ctg_u32 ctg_backoff_ms(ctg_u32 failures, ctg_u32 base_ms, ctg_u32 cap_ms)
+{
+	ctg_u64 ms = base_ms;
+
+	if (!failures)
+		return 0;
+	if (failures > 20)
+		return cap_ms;
+	ms <<= failures - 1;
+	return (ctg_u32)ctg_min(ms, cap_ms);
+}
+
+#endif /* _LINUX_CONTIGUITAS_POLICY_H */
