@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One module per subcommand. Each takes its parsed arguments and answers with a [`Verdict`].
+
+use std::process::ExitCode;
+
+/// What a command that ran to its end has to say through its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Exit code 0.
+    Ok,
+    /// A threshold was crossed or the answer is no: exit code 1.
+    Negative,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> ExitCode {
+        match verdict {
+            Verdict::Ok => ExitCode::SUCCESS,
+            Verdict::Negative => ExitCode::from(1),
+        }
+    }
+}
+
+/// The subcommands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {}
+
+/// Runs one subcommand.
+///
+/// # Errors
+/// Anything that keeps the command from its end; printed by `main`, exit code 2.
+pub fn run(command: Command) -> anyhow::Result<Verdict> {
+    match command {}
+}
