@@ -24,7 +24,11 @@ fn main() -> ExitCode {
         Err(error) => {
             // Writing help to a closed pipe is not an error of ours.
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            return if error.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     match cmd::run(args.command) {

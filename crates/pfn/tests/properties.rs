@@ -100,7 +100,10 @@ proptest! {
                     bare.iter().enumerate().map(|(i, &n)| n * (set >> i & 1) as usize).sum();
                 cost as u64 <= budget
             })
-            .map(|set| bare.iter().enumerate().filter(|&(i, &n)| n > 0 && set >> i & 1 == 0).count())
+            .map(|set| {
+                let left = |&(i, &n): &(usize, &usize)| n > 0 && set >> i & 1 == 0;
+                bare.iter().enumerate().filter(left).count()
+            })
             .min()
             .unwrap();
         let got = metrics.total.k.sizes[0].unmovable_blocks;

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Everything a user or CI types. `make help` lists the targets.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+AMPLE := target/release/ample
+FEATURES ?= $(shell scripts/features.sh)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench fmt clean
+
+help:            ## list the targets
+	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
+
+setup:           ## install what is missing (Debian packages, Rust)
+	@scripts/setup.sh build
+
+build: setup     ## build the command: target/release/ample
+	$(CARGO) build --locked --release -p ample-cli --no-default-features --features "$(FEATURES)"
+
+demo: build      ## look at this machine, predict it under every policy, write report/index.html
+	$(AMPLE) whatif --report report/index.html
+
+test:            ## everything CI checks: format, lints, tests of all layers
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+bench: build     ## all benchmarks (criterion)
+	$(CARGO) bench --locked --workspace
+
+fmt:             ## format the Rust code
+	$(CARGO) fmt --all
+
+clean:           ## remove build products
+	rm -rf target report build

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Installs what is missing on Debian 12, and nothing else. Usage: setup.sh build|test
+# Prints nothing when everything is there, so that it can run before every make target.
+set -euo pipefail
+
+MIN_RUST=1.90
+what=${1:?usage: setup.sh build|test}
+
+# What a build needs: a C compiler for zstd and the policy header; clang and libelf for the BPF
+# reader (bpf/*.bpf.c is compiled for the bpf target).
+packages=(gcc make pkg-config clang libelf-dev zlib1g-dev git)
+if [[ $what == test ]]; then
+	packages+=(jq)
+fi
+
+version_at_least() {
+	[[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
+}
+
+have_rust() {
+	command -v cargo >/dev/null && command -v rustc >/dev/null &&
+		version_at_least "$(rustc --version | cut -d' ' -f2)" "$MIN_RUST"
+}
+
+if ! have_rust; then
+	packages+=(rustc-web cargo-web)
+	if [[ $what == test ]]; then
+		packages+=(rustfmt-web rust-web-clippy)
+	fi
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok' ||
+		missing+=("$package")
+done
+
+if ((${#missing[@]})); then
+	if ! command -v apt-get >/dev/null; then
+		echo "setup: no apt-get here; install by hand: ${missing[*]}" >&2
+		exit 2
+	fi
+	sudo=
+	if ((EUID != 0)); then
+		command -v sudo >/dev/null || {
+			echo "setup: run as root, or install: ${missing[*]}" >&2
+			exit 2
+		}
+		sudo=sudo
+	fi
+	echo "setup: installing ${missing[*]}" >&2
+	$sudo apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
+		"${missing[@]}" >/dev/null
+fi
+
+have_rust || {
+	found=$(rustc --version 2>&1 | head -n 1)
+	echo "setup: Rust $MIN_RUST or newer is needed, found: $found" >&2
+	echo "setup: install a current stable toolchain with rustup, then try again" >&2
+	exit 2
+}

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The whole test suite, stage by stage. Stops at the first failing stage and ends with the sum of
+# all tests that ran: "N passed, M failed".
+set -uo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p target
+log=target/test.log
+: >"$log"
+
+run() { # run NAME COMMAND...: one stage
+	local name=$1 started=$SECONDS
+	shift
+	echo "== $name"
+	"$@" 2>&1 | tee -a "$log" | grep --line-buffered -vE '^(test .* ok|running |$)'
+	local status=${PIPESTATUS[0]}
+	echo "== $name: $((SECONDS - started)) s"
+	((status == 0)) || finish 1 "$name"
+}
+
+count() { # count FIELD: sums "N FIELD" over all "test result:" lines
+	grep -E '^test result:' "$log" | grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { print n + 0 }'
+}
+
+finish() { # finish STATUS [STAGE]
+	local passed failed
+	passed=$(count passed)
+	failed=$(count failed)
+	if (($1 != 0)); then
+		echo "FAILED in stage: $2 (whole output in $log)"
+		((failed > 0)) || failed=1
+	fi
+	echo "$passed passed, $failed failed"
+	exit "$1"
+}
+
+if cargo fmt --version >/dev/null 2>&1; then
+	run "format" cargo fmt --all --check
+fi
+if cargo clippy --version >/dev/null 2>&1; then
+	run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
+fi
+run "tests" cargo test --locked --workspace
+finish 0
