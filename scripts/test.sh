@@ -12,13 +12,14 @@ run() { # run NAME COMMAND...: one stage
 	local name=$1 started=$SECONDS
 	shift
 	echo "== $name"
-	"$@" 2>&1 | tee -a "$log" | grep --line-buffered -vE '^(test .* ok|running |$)'
+	"$@" 2>&1 | tee -a "$log" |
+		grep --line-buffered -vE '^(test .* ok|running |$)'
 	local status=${PIPESTATUS[0]}
 	echo "== $name: $((SECONDS - started)) s"
 	((status == 0)) || finish 1 "$name"
 }
 
-count() { # count FIELD: sums "N FIELD" over all "test result:" lines
+count() { # count FIELD: sums "N FIELD" over the "test result:" lines
 	grep -E '^test result:' "$log" | grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { print n + 0 }'
 }
 
