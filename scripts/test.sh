@@ -20,7 +20,8 @@ run() { # run NAME COMMAND...: one stage
 }
 
 count() { # count FIELD: sums "N FIELD" over the "test result:" lines
-	grep -E '^test result:' "$log" | grep -oE "[0-9]+ $1" | awk '{ n += $1 } END { print n + 0 }'
+	grep -E '^test result:' "$log" | grep -oE "[0-9]+ $1" |
+		awk '{ n += $1 } END { print n + 0 }'
 }
 
 finish() { # finish STATUS [STAGE]
