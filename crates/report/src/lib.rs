@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results as pictures and pages.
+//!
+//! Figures are SVG without scripts; colours are CSS variables, so that one figure fits light and
+//! dark pages. A [`Page`] puts figures, tables and prose into one self-contained HTML file.
+//! Everything here is a pure function from data to text: same data, same bytes.
+
+mod bars;
+mod escape;
+mod lines;
+mod memmap;
+mod page;
+mod scale;
+mod svg;
+mod table;
+
+pub use bars::{Bar, BarChart, BarGroup};
+pub use escape::escape;
+pub use lines::{LineChart, Series};
+pub use memmap::{MapLegend, MemoryMap};
+pub use page::{Page, Section};
+pub use scale::{Scale, Unit};
+pub use svg::STYLE;
+pub use table::{Align, Table};

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One self-contained HTML page: no script, no font, no picture from elsewhere.
+
+use crate::escape::escape;
+use crate::svg::STYLE;
+
+const PAGE_STYLE: &str = "\
+*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);\
+font:16px/1.55 system-ui,-apple-system,'Segoe UI',sans-serif}\
+main{max-width:960px;margin:0 auto;padding:32px 20px 80px}\
+h1{font-size:30px;line-height:1.2;margin:0 0 4px}h2{font-size:21px;margin:44px 0 8px}\
+h3{font-size:16px;margin:24px 0 6px}p{margin:8px 0}.lead{color:var(--soft);margin:0 0 20px}\
+.verdict{border-left:4px solid var(--accent);background:var(--card);padding:14px 18px;\
+border-radius:0 8px 8px 0;font-size:17px}.cards{display:grid;gap:12px;margin:18px 0;\
+grid-template-columns:repeat(auto-fit,minmax(170px,1fr))}\
+.card{background:var(--card);border-radius:8px;padding:12px 14px}\
+.card b{display:block;font-size:25px;line-height:1.2}.card span{color:var(--soft);font-size:13px}\
+.note{color:var(--soft);font-size:14px}figure{margin:14px 0}figcaption{color:var(--soft);\
+font-size:14px;margin-top:4px}.scroll{overflow-x:auto}table{border-collapse:collapse;\
+width:100%;font-size:14px;font-variant-numeric:tabular-nums}\
+th,td{text-align:left;padding:5px 10px;border-bottom:1px solid var(--rule)}\
+th{color:var(--soft);font-weight:600}.num{text-align:right}\
+code{background:var(--card);padding:1px 5px;border-radius:4px;font-size:90%}\
+nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)}\
+@media print{body{font-size:12px}h2{break-after:avoid}figure{break-inside:avoid}}";
+
+/// One section of a page.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    title: String,
+    anchor: String,
+    body: String,
+}
+
+impl Section {
+    /// An empty section; the anchor is what links point to.
+    pub fn new(anchor: &str, title: &str) -> Section {
+        Section {
+            title: title.into(),
+            anchor: anchor.into(),
+            body: String::new(),
+        }
+    }
+
+    /// A paragraph of plain text.
+    #[must_use]
+    pub fn text(self, text: &str) -> Section {
+        self.html(&format!("<p>{}</p>\n", escape(text)))
+    }
+
+    /// A paragraph in small, soft type.
+    #[must_use]
+    pub fn note(self, text: &str) -> Section {
+        self.html(&format!("<p class='note'>{}</p>\n", escape(text)))
+    }
+
+    /// A paragraph that carries the page's answer.
+    #[must_use]
+    pub fn verdict(self, text: &str) -> Section {
+        self.html(&format!("<p class='verdict'>{}</p>\n", escape(text)))
+    }
+
+    /// A heading within the section.
+    #[must_use]
+    pub fn heading(self, text: &str) -> Section {
+        self.html(&format!("<h3>{}</h3>\n", escape(text)))
+    }
+
+    /// Large numbers with captions.
+    #[must_use]
+    pub fn cards(self, cards: &[(String, String)]) -> Section {
+        let cards: String = cards
+            .iter()
+            .map(|(number, caption)| {
+                let (number, caption) = (escape(number), escape(caption));
+                format!("<div class='card'><b>{number}</b><span>{caption}</span></div>\n")
+            })
+            .collect();
+        self.html(&format!("<div class='cards'>\n{cards}</div>\n"))
+    }
+
+    /// A figure with its caption; `svg` is markup from this crate.
+    #[must_use]
+    pub fn figure(self, svg: &str, caption: &str) -> Section {
+        let caption = escape(caption);
+        self.html(&format!(
+            "<figure>\n{svg}<figcaption>{caption}</figcaption></figure>\n"
+        ))
+    }
+
+    /// Markup made by this crate (tables, figures): not escaped.
+    #[must_use]
+    pub fn html(mut self, markup: &str) -> Section {
+        self.body.push_str(markup);
+        self
+    }
+}
+
+/// A page.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    title: String,
+    lead: String,
+    sections: Vec<Section>,
+}
+
+impl Page {
+    /// A page with a title and a line below it.
+    pub fn new(title: &str, lead: &str) -> Page {
+        Page {
+            title: title.into(),
+            lead: lead.into(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Appends a section.
+    pub fn push(&mut self, section: Section) {
+        self.sections.push(section);
+    }
+
+    /// The whole HTML document.
+    pub fn to_html(&self) -> String {
+        let (title, lead) = (escape(&self.title), escape(&self.lead));
+        let links: String = self
+            .sections
+            .iter()
+            .map(|s| {
+                format!(
+                    "<a href='#{}'>{}</a>\n",
+                    escape(&s.anchor),
+                    escape(&s.title)
+                )
+            })
+            .collect();
+        let body: String = self
+            .sections
+            .iter()
+            .map(|s| {
+                let (anchor, title) = (escape(&s.anchor), escape(&s.title));
+                format!(
+                    "<section id='{anchor}'>\n<h2>{title}</h2>\n{}</section>\n",
+                    s.body
+                )
+            })
+            .collect();
+        format!(
+            "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n\
+             <meta name='viewport' content='width=device-width,initial-scale=1'>\n\
+             <title>{title}</title>\n<style>{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n\
+             <h1>{title}</h1>\n<p class='lead'>{lead}</p>\n<nav>\n{links}</nav>\n{body}</main>\n\
+             </body>\n</html>\n"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_need_nothing_from_elsewhere() {
+        let mut page = Page::new("Ample", "a <machine>");
+        page.push(
+            Section::new("now", "Now")
+                .text("x < y")
+                .cards(&[("3 %".into(), "c".into())]),
+        );
+        let html = page.to_html();
+        assert!(html.contains("a &lt;machine&gt;") && html.contains("x &lt; y"));
+        let outside = ["<script", "<img", "<link", "@import", "url("];
+        assert!(outside.iter().all(|needle| !html.contains(needle)));
+    }
+}

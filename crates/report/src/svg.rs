@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The few SVG elements that the figures are made of.
+
+use crate::escape::escape;
+use std::fmt::Write;
+
+/// Colours of all figures as CSS variables, for light and dark pages. The first five series
+/// colours were chosen to stay apart for readers with the common colour-vision deficiencies.
+pub const STYLE: &str = "\
+:root{--ink:#1c2330;--soft:#5b6472;--rule:#d9dee6;--paper:#fff;--card:#f6f8fb;--accent:#0b5cad;\
+--s0:#b3352c;--s1:#c98a17;--s2:#7a6bb0;--s3:#0b5cad;--s4:#12866e;--s5:#6b7280;--good:#12866e;\
+--free:#cfe3f5;--movable:#5b9bd5;--polluted:#e8a33d;--unmovable:#b3352c;--hole:#e9ecf1}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa4b2;--rule:#343c49;\
+--paper:#12161d;--card:#1a2029;--accent:#6db1f2;--s0:#ef7f76;--s1:#e6b45a;--s2:#a99be0;\
+--s3:#6db1f2;--s4:#4fc3a8;--s5:#9aa4b2;--good:#4fc3a8;--free:#24425e;--movable:#3f7fbf;\
+--polluted:#d8923a;--unmovable:#e0685f;--hole:#232a35}}\
+svg.fig{width:100%;height:auto;font:12px system-ui,sans-serif}svg.fig text{fill:var(--soft)}\
+svg.fig .strong{fill:var(--ink);font-weight:600}svg.fig .rule{stroke:var(--rule)}\
+svg.fig .axis{stroke:var(--soft)}svg.fig .whisker{stroke:var(--ink);stroke-width:1.2}\
+svg.fig .ref{stroke:var(--ink);stroke-width:2;stroke-dasharray:2 2}\
+svg.fig .line{fill:none;stroke-width:2}";
+
+/// CSS variable of the n-th series colour.
+pub(crate) fn series_colour(index: usize) -> String {
+    format!("var(--s{})", index % 6)
+}
+
+/// An SVG document under construction.
+#[derive(Debug)]
+pub(crate) struct Svg {
+    body: String,
+    width: f64,
+    height: f64,
+    title: String,
+}
+
+/// Horizontal alignment of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Anchor {
+    fn name(self) -> &'static str {
+        match self {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        }
+    }
+}
+
+/// Coordinates with at most one decimal: half the bytes, no visible difference.
+fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), String::from)
+}
+
+impl Svg {
+    pub(crate) fn new(width: f64, height: f64, title: &str) -> Svg {
+        Svg {
+            body: String::new(),
+            width,
+            height,
+            title: title.to_string(),
+        }
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments) {
+        // Writing to a String cannot fail.
+        let _ = self.body.write_fmt(element);
+        self.body.push('\n');
+    }
+
+    /// A filled rectangle with an optional text shown on hovering.
+    pub(crate) fn rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str, hover: &str) {
+        let (x, y) = (px(at.0), px(at.1));
+        let (w, h) = (px(size.0.max(0.0)), px(size.1.max(0.0)));
+        let rect = format!("<rect x='{x}' y='{y}' width='{w}' height='{h}' fill='{fill}'");
+        if hover.is_empty() {
+            self.push(format_args!("{rect}/>"));
+        } else {
+            self.push(format_args!(
+                "{rect}><title>{}</title></rect>",
+                escape(hover)
+            ));
+        }
+    }
+
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let (a, b, c, d) = (px(from.0), px(from.1), px(to.0), px(to.1));
+        self.push(format_args!(
+            "<line x1='{a}' y1='{b}' x2='{c}' y2='{d}' class='{class}'/>"
+        ));
+    }
+
+    pub(crate) fn text(&mut self, at: (f64, f64), anchor: Anchor, class: &str, text: &str) {
+        let (x, y, anchor) = (px(at.0), px(at.1), anchor.name());
+        let text = escape(text);
+        self.push(format_args!(
+            "<text x='{x}' y='{y}' text-anchor='{anchor}' class='{class}'>{text}</text>"
+        ));
+    }
+
+    pub(crate) fn path(&mut self, points: &[(f64, f64)], colour: &str, hover: &str) {
+        let d = path_data(points);
+        let hover = escape(hover);
+        self.push(format_args!(
+            "<path d='{d}' class='line' stroke='{colour}'><title>{hover}</title></path>"
+        ));
+    }
+
+    /// A closed, translucent area.
+    pub(crate) fn area(&mut self, points: &[(f64, f64)], colour: &str) {
+        let d = path_data(points);
+        self.push(format_args!(
+            "<path d='{d}Z' fill='{colour}' opacity='.16'/>"
+        ));
+    }
+
+    /// The `<svg>` element, to be put into a page.
+    pub(crate) fn finish(self) -> String {
+        let Svg {
+            body,
+            width,
+            height,
+            title,
+        } = self;
+        let title = escape(&title);
+        format!(
+            "<svg class='fig' viewBox='0 0 {} {}' role='img' aria-label='{title}' \
+             xmlns='http://www.w3.org/2000/svg'>\n{body}</svg>\n",
+            px(width),
+            px(height)
+        )
+    }
+}
+
+fn path_data(points: &[(f64, f64)]) -> String {
+    let mut d = String::new();
+    for (index, point) in points.iter().enumerate() {
+        let command = if index == 0 { 'M' } else { 'L' };
+        let _ = write!(d, "{command}{} {}", px(point.0), px(point.1));
+    }
+    d
+}
+
+/// A row of coloured squares with names; returns the next free x.
+pub(crate) fn legend(svg: &mut Svg, x: f64, y: f64, items: &[(String, String)]) -> f64 {
+    let mut at = x;
+    for (colour, name) in items {
+        svg.rect((at, y - 9.0), (10.0, 10.0), colour, "");
+        svg.text((at + 14.0, y), Anchor::Start, "", name);
+        at += 28.0 + 6.6 * name.chars().count() as f64;
+    }
+    at
+}
