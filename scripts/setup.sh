@@ -9,7 +9,7 @@ what=${1:?usage: setup.sh build|test}
 
 # What a build needs: a C compiler for zstd and the policy header; clang and libelf for the BPF
 # reader (bpf/*.bpf.c is compiled for the bpf target).
-packages=(gcc make pkg-config clang libelf-dev zlib1g-dev git)
+packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certificates)
 if [[ $what == test ]]; then
 	packages+=(jq)
 fi
