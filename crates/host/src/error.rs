@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can go wrong between a machine and its pages.
+
+use std::path::{Path, PathBuf};
+
+/// Why a machine, a saved `/proc` tree or a file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// A file could not be opened or read.
+    #[error("cannot read {}: {source}{}", path.display(), permission_hint(source))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A text file of `/proc` does not look as it should.
+    #[error("{}:{line}: {what}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1; 0 when the whole file is meant.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The pages were read but describe no memory.
+    #[error("{}: {what}", path.display())]
+    NoMemory {
+        /// The file that should have said where memory lies.
+        path: PathBuf,
+        /// What is missing and what to do about it.
+        what: String,
+    },
+    /// The BPF reader cannot be used here.
+    #[error("BPF reader: {0}")]
+    Bpf(String),
+}
+
+fn permission_hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => "; run as root (CAP_SYS_ADMIN)",
+        _ => "",
+    }
+}
+
+impl HostError {
+    /// An I/O error at `path`.
+    pub fn io(path: &Path, source: std::io::Error) -> HostError {
+        HostError::Io {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    /// A syntax error in `path` at `line` (from 1).
+    pub fn parse(path: &Path, line: usize, what: impl Into<String>) -> HostError {
+        HostError::Parse {
+            path: path.to_path_buf(),
+            line,
+            what: what.into(),
+        }
+    }
+
+    /// Whether more privilege would help.
+    pub fn is_permission(&self) -> bool {
+        match self {
+            HostError::Io { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
+            HostError::NoMemory { .. } => true,
+            _ => false,
+        }
+    }
+}

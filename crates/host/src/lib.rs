@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading the physical memory of a live Linux, page by page.
+//!
+//! Two readers stand behind one trait, [`Reader`]: `/proc/kpageflags` ([`ProcfsReader`]) and, with
+//! the feature `bpf`, a BPF program that copies `struct page` in bulk. [`scan_live`] picks one,
+//! and answers with a [`Scan`]: everything the metrics and the server model need, run-length
+//! coded. [`snapshot`] keeps a scan on disk.
+//!
+//! ```no_run
+//! use ample_host::{ScanOptions, scan_live};
+//! use ample_pfn::{MetricsBuilder, SizeList};
+//!
+//! let mut scan = scan_live(&ScanOptions::default())?;
+//! let metrics = MetricsBuilder::collect(&mut scan, &SizeList::standard())?
+//!     .finish(&scan.meta.coverage);
+//! println!("{} bytes of memory", metrics.total.memory_bytes);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+pub mod flags;
+pub mod proc;
+mod procfs;
+mod reader;
+mod root;
+mod runs;
+mod scan;
+pub mod snapshot;
+
+pub use error::HostError;
+pub use proc::{System, ZoneCounters};
+pub use procfs::ProcfsReader;
+pub use reader::Reader;
+pub use root::Root;
+pub use runs::{PageRuns, RunEncoder, RunError};
+pub use scan::{ReaderChoice, Scan, ScanMeta, ScanOptions, scan_live};

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One reading of one machine.
+
+use crate::proc::processor_time_ns;
+use crate::{HostError, PageRuns, ProcfsReader, Reader, Root, RunEncoder, System, ZoneCounters};
+use ample_pfn::{Coverage, Layout, PageClass, PageSource, Pfn};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Which reader to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReaderChoice {
+    /// The best one that works here.
+    #[default]
+    Auto,
+    /// `/proc/kpageflags`.
+    Procfs,
+    /// BPF, or an error that says why not.
+    Bpf,
+}
+
+/// How to scan.
+#[derive(Clone, Debug)]
+pub struct ScanOptions {
+    /// The machine, or a saved `/proc` tree.
+    pub root: Root,
+    /// The reader.
+    pub reader: ReaderChoice,
+}
+
+impl Default for ScanOptions {
+    fn default() -> ScanOptions {
+        ScanOptions {
+            root: Root::live(),
+            reader: ReaderChoice::Auto,
+        }
+    }
+}
+
+/// Everything about a scan but its pages. Stored in snapshots as JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanMeta {
+    /// Name of the reader.
+    pub reader: String,
+    /// What the reader could tell.
+    pub coverage: Coverage,
+    /// What a user should know about this reading.
+    pub notes: Vec<String>,
+    /// Kernel release.
+    pub kernel: String,
+    /// Host name, if known.
+    pub hostname: Option<String>,
+    /// When the scan began, in seconds since 1970; `None` for a saved tree.
+    pub unix_time_seconds: Option<u64>,
+    /// Uptime of the machine, if known.
+    pub uptime_seconds: Option<u64>,
+    /// How long the scan took.
+    pub duration_ns: u64,
+    /// Processor time that this process spent on it, kernel included.
+    pub cpu_ns: u64,
+    /// Counters of each zone: watermarks, free lists, per-CPU lists.
+    pub zones: Vec<ZoneCounters>,
+    /// meminfo and vmstat, by the kernel's own names.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// One reading of one machine: the class of every frame, and what the kernel counts.
+///
+/// It is a [`PageSource`]: hand it to a `MetricsBuilder`, or expand it with
+/// [`PageRuns::expand`] for a model that wants one class a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scan {
+    /// Everything but the pages.
+    pub meta: ScanMeta,
+    /// Nodes and zones.
+    pub layout: Layout,
+    /// The class of every frame of the layout's span.
+    pub pages: PageRuns,
+}
+
+/// Pages handed out at a time when a scan is replayed.
+const REPLAY_CHUNK_PAGES: usize = 1 << 15;
+
+impl PageSource for Scan {
+    type Error = Infallible;
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn for_each_chunk(
+        &mut self,
+        sink: &mut dyn FnMut(Pfn, &[PageClass]),
+    ) -> Result<(), Infallible> {
+        let mut chunk: Vec<PageClass> = Vec::with_capacity(REPLAY_CHUNK_PAGES);
+        let mut start = self.pages.span().start;
+        for (range, class) in self.pages.iter() {
+            let mut left = range.pages() as usize;
+            while left > 0 {
+                let take = left.min(REPLAY_CHUNK_PAGES - chunk.len());
+                chunk.resize(chunk.len() + take, class);
+                left -= take;
+                if chunk.len() == REPLAY_CHUNK_PAGES {
+                    sink(start, &chunk);
+                    start = Pfn(start.0 + chunk.len() as u64);
+                    chunk.clear();
+                }
+            }
+        }
+        sink(start, &chunk);
+        Ok(())
+    }
+}
+
+/// Reads all pages of a machine.
+///
+/// # Errors
+/// [`HostError`] when no reader works, with the file and the reason; without root that is
+/// [`HostError::is_permission`].
+pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
+    let started = (Instant::now(), processor_time_ns());
+    let system = System::read(&options.root)?;
+    let mut notes = Vec::new();
+    let mut reader = open(options, &system, &mut notes)?;
+    let mut encoder = RunEncoder::new(&system.layout);
+    reader.for_each_chunk(&mut |pfn, classes| encoder.push(pfn, classes))?;
+    notes.extend(reader.notes());
+    let live = options.root.is_live();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .map(|time| time.as_secs());
+    Ok(Scan {
+        meta: ScanMeta {
+            reader: reader.name().to_string(),
+            coverage: reader.coverage(),
+            notes,
+            kernel: system.kernel,
+            hostname: system.hostname,
+            unix_time_seconds: now.filter(|_| live),
+            uptime_seconds: system.uptime_seconds,
+            duration_ns: started.0.elapsed().as_nanos() as u64,
+            cpu_ns: processor_time_ns().saturating_sub(started.1),
+            zones: system.zones,
+            counters: system.counters,
+        },
+        layout: system.layout,
+        pages: encoder.finish(),
+    })
+}
+
+/// Opens the chosen reader; a reader that was passed over leaves a note.
+fn open(
+    options: &ScanOptions,
+    system: &System,
+    _notes: &mut Vec<String>,
+) -> Result<Box<dyn Reader>, HostError> {
+    match options.reader {
+        ReaderChoice::Auto | ReaderChoice::Procfs => {
+            Ok(Box::new(ProcfsReader::open(&options.root, system)?))
+        }
+        ReaderChoice::Bpf => Err(HostError::Bpf("this build has no BPF reader".into())),
+    }
+}
