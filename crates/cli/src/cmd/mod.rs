@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module per subcommand. Each takes its parsed arguments and answers with a [`Verdict`].
 
+mod scan;
+
 use std::process::ExitCode;
 
 /// What a command that ran to its end has to say through its exit code.
@@ -23,12 +25,16 @@ impl From<Verdict> for ExitCode {
 
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {}
+pub enum Command {
+    Scan(scan::Args),
+}
 
 /// Runs one subcommand.
 ///
 /// # Errors
 /// Anything that keeps the command from its end; printed by `main`, exit code 2.
 pub fn run(command: Command) -> anyhow::Result<Verdict> {
-    match command {}
+    match command {
+        Command::Scan(args) => scan::run(&args),
+    }
 }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the terminal can show.
+
+use std::io::IsTerminal;
+
+/// Width used when there is no terminal to ask.
+const DEFAULT_COLUMNS: usize = 80;
+/// Narrower than this nothing fits; wider than this no eye follows a row.
+const COLUMN_LIMITS: (usize, usize) = (60, 200);
+
+/// How text is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Use colours.
+    pub colour: bool,
+    /// Use block characters beyond ASCII.
+    pub unicode: bool,
+    /// Columns to fill.
+    pub columns: usize,
+}
+
+/// Colours by meaning, from the 256-colour palette, readable on dark and light backgrounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// Wholly free memory.
+    Free,
+    /// Movable memory.
+    Movable,
+    /// May be held.
+    Doubtful,
+    /// Partly held.
+    Polluted,
+    /// Held throughout.
+    Held,
+    /// Less important.
+    Dim,
+    /// Headings.
+    Strong,
+}
+
+impl Style {
+    /// What standard output can show. No colour when it is not a terminal (`to_stdout` false:
+    /// never), or when `NO_COLOR` is set and not empty.
+    pub fn detect(to_stdout: bool) -> Style {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let terminal = to_stdout && std::io::stdout().is_terminal();
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .find_map(|name| variable(name));
+        let utf8 = |locale: String| {
+            let locale = locale.to_ascii_lowercase();
+            locale.contains("utf-8") || locale.contains("utf8")
+        };
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        let columns = size
+            .map(|size| usize::from(size.ws_col))
+            .filter(|&columns| terminal && columns > 0)
+            .or_else(|| variable("COLUMNS")?.parse().ok())
+            .unwrap_or(DEFAULT_COLUMNS);
+        Style {
+            colour: terminal
+                && variable("NO_COLOR").is_none()
+                && variable("TERM").is_none_or(|term| term != "dumb"),
+            unicode: locale.is_some_and(utf8),
+            columns: columns.clamp(COLUMN_LIMITS.0, COLUMN_LIMITS.1),
+        }
+    }
+
+    /// `text` in a colour, where colours are on.
+    pub fn paint(&self, colour: Colour, text: &str) -> String {
+        let code = match colour {
+            Colour::Free => "38;5;71",
+            Colour::Movable => "38;5;68",
+            Colour::Doubtful => "38;5;179",
+            Colour::Polluted => "38;5;208",
+            Colour::Held => "38;5;160",
+            Colour::Dim => "2",
+            Colour::Strong => "1",
+        };
+        if self.colour {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_string()
+        }
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report for a person: head, map, tables, bars, notes.
+
+use super::map::Map;
+use super::style::{Colour, Style};
+use ample_host::Scan;
+use ample_pfn::{
+    DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder, RatioInterval,
+    Source, SourceMetrics, format_bytes,
+};
+use ample_report::{Align, Table};
+use std::fmt::Write;
+
+/// The whole report.
+pub fn render(scan: &Scan, builder: &MetricsBuilder, style: &Style) -> String {
+    let metrics = builder.finish(&scan.meta.coverage);
+    let mut text = head(scan, &metrics.total, style);
+    let mut section = |title: &str, body: String| {
+        let _ = write!(text, "\n{}\n{body}", style.paint(Colour::Strong, title));
+    };
+    section(
+        "Memory by address, unmovable as in K",
+        Map::new(builder, style.columns).render(style),
+    );
+    section("Contiguity by block size", sizes(&metrics.total));
+    section("Nodes and zones, 2 MB blocks", zones(&metrics));
+    section(
+        "Unmovable pages by source",
+        sources(&metrics.total.sources, style),
+    );
+    section("Notes", notes(scan, style));
+    text
+}
+
+fn head(scan: &Scan, total: &GroupMetrics, style: &Style) -> String {
+    let meta = &scan.meta;
+    let host = meta.hostname.as_deref().unwrap_or("unknown host");
+    let uptime = meta
+        .uptime_seconds
+        .map_or(String::new(), |s| format!(", up {}", duration(s)));
+    let title = style.paint(
+        Colour::Strong,
+        &format!("{host}, Linux {}{uptime}", meta.kernel),
+    );
+    let share = 100.0 * total.free_bytes as f64 / (total.memory_bytes.max(1)) as f64;
+    format!(
+        "{title}\n{} of memory, {} free ({share:.0} %), read by {} in {:.0} ms\n",
+        format_bytes(total.memory_bytes),
+        format_bytes(total.free_bytes),
+        meta.reader,
+        meta.duration_ns as f64 / 1e6,
+    )
+}
+
+/// Seconds in the two largest units that say something.
+fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes} min"),
+        (0, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+fn percent(ratio: Option<f64>) -> String {
+    ratio.map_or("-".into(), |ratio| format!("{:.1} %", 100.0 * ratio))
+}
+
+/// `4.4 %`, or `4.4-22.4 %` where the data leave an interval.
+fn percent_interval(ratio: RatioInterval) -> String {
+    match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) if format!("{:.1}", 100.0 * (high - low)) != "0.0" => {
+            format!("{:.1}-{:.1} %", 100.0 * low, 100.0 * high)
+        }
+        (_, high) => percent(high),
+    }
+}
+
+/// The definitions that this scan has, with their letters.
+fn letters(group: &GroupMetrics) -> Vec<(&'static str, &DefinitionMetrics)> {
+    let mut letters = vec![("K", &group.k), ("P", &group.p)];
+    letters.extend(group.o.as_ref().map(|o| ("O", o)));
+    letters
+}
+
+fn sizes(total: &GroupMetrics) -> String {
+    let letters = letters(total);
+    let mut columns = vec![
+        "block".to_string(),
+        "blocks".into(),
+        "free".into(),
+        "of free".into(),
+    ];
+    columns.extend(
+        letters
+            .iter()
+            .map(|(letter, _)| format!("unmovable {letter}")),
+    );
+    columns.extend(
+        letters
+            .iter()
+            .map(|(letter, _)| format!("potential {letter}")),
+    );
+    let columns: Vec<(&str, Align)> = columns
+        .iter()
+        .map(|name| (name.as_str(), Align::Right))
+        .collect();
+    let mut table = Table::new(&columns);
+    for (index, size) in total.sizes.iter().enumerate() {
+        let mut row = vec![
+            format_bytes(size.size_bytes),
+            size.blocks.to_string(),
+            size.free_blocks.to_string(),
+            percent(size.free_contiguity_ratio),
+        ];
+        let of = |pick: fn(&DefinitionSize) -> RatioInterval| {
+            let letters = letters.iter();
+            letters.map(move |(_, metrics)| percent_interval(pick(&metrics.sizes[index])))
+        };
+        row.extend(of(|size| size.unmovable_ratio));
+        row.extend(of(|size| size.potential_ratio));
+        table.row(row);
+    }
+    table.to_text()
+}
+
+fn zones(metrics: &Metrics) -> String {
+    let mut table = Table::new(&[
+        ("node", Align::Right),
+        ("zone", Align::Left),
+        ("memory", Align::Right),
+        ("free", Align::Right),
+        ("of free", Align::Right),
+        ("unmovable K", Align::Right),
+        ("potential K", Align::Right),
+        ("free inside unmovable", Align::Right),
+    ]);
+    let several_nodes = metrics.nodes.len() > 1;
+    for group in metrics
+        .nodes
+        .iter()
+        .filter(|_| several_nodes)
+        .chain(&metrics.zones)
+    {
+        let pageblock = group
+            .k
+            .sizes
+            .iter()
+            .zip(&group.sizes)
+            .find(|(k, _)| k.size_bytes == 2 << 20);
+        table.row(vec![
+            group.node.map_or(String::new(), |node| node.to_string()),
+            group.zone.clone().unwrap_or_else(|| "all".into()),
+            format_bytes(group.memory_bytes),
+            format_bytes(group.free_bytes),
+            percent(pageblock.and_then(|(_, size)| size.free_contiguity_ratio)),
+            pageblock.map_or("-".into(), |(k, _)| percent_interval(k.unmovable_ratio)),
+            pageblock.map_or("-".into(), |(k, _)| percent_interval(k.potential_ratio)),
+            percent_interval(group.k.internal_fragmentation_ratio),
+        ]);
+    }
+    table.to_text()
+}
+
+fn source_name(source: Source) -> &'static str {
+    match source {
+        Source::None => "none",
+        Source::Networking => "networking",
+        Source::Slab => "slab",
+        Source::FileSystems => "file systems",
+        Source::PageTables => "page tables",
+        Source::Other => "other",
+        Source::Unattributed => "unattributed",
+    }
+}
+
+fn sources(sources: &[SourceMetrics], style: &Style) -> String {
+    let widest = sources
+        .iter()
+        .filter_map(|source| source.ratio)
+        .fold(0.0, f64::max);
+    let room = style.columns.saturating_sub(52).clamp(8, 60) as f64;
+    let glyph = if style.unicode { "█" } else { "#" };
+    let mut text = String::new();
+    for source in sources {
+        let ratio = source.ratio.unwrap_or(0.0);
+        let cells = if widest > 0.0 {
+            (ratio / widest * room).round() as usize
+        } else {
+            0
+        };
+        let bar = glyph.repeat(cells);
+        let pad = " ".repeat(room as usize - cells.min(room as usize));
+        let _ = writeln!(
+            text,
+            "{:<13} {}{pad} {:>8} {:>9} in {} blocks",
+            source_name(source.source),
+            style.paint(Colour::Polluted, &bar),
+            percent(source.ratio),
+            format_bytes(source.pages * 4096),
+            source.blocks_2m,
+        );
+    }
+    text
+}
+
+fn notes(scan: &Scan, style: &Style) -> String {
+    let mut lines = vec![
+        "of free: share of the free memory that lies in wholly free blocks of this size. \
+         potential: share of all memory that a perfect compaction could form."
+            .to_string(),
+        "K: what the kernel cannot move. P: by page flags, pages free in per-CPU lists count. \
+         O: by owner (absent unless owners are known). a-b: the data leave an interval."
+            .to_string(),
+    ];
+    lines.extend(scan.meta.notes.iter().cloned());
+    let wrapped = lines.iter().map(|line| wrap(line, style.columns.min(100)));
+    wrapped.collect()
+}
+
+/// A sentence as lines of at most `columns`, the first marked with a dash.
+fn wrap(text: &str, columns: usize) -> String {
+    let mut lines = String::from("-");
+    let mut used = 1;
+    for word in text.split_whitespace() {
+        if used + 1 + word.chars().count() > columns {
+            lines.push_str("\n ");
+            used = 1;
+        }
+        let _ = write!(lines, " {word}");
+        used += 1 + word.chars().count();
+    }
+    lines + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_collapse_when_they_say_nothing() {
+        let interval = |low, high| {
+            percent_interval(RatioInterval {
+                low: Some(low),
+                high: Some(high),
+            })
+        };
+        assert_eq!(interval(0.044, 0.224), "4.4-22.4 %");
+        assert_eq!(interval(0.5, 0.5), "50.0 %");
+        assert_eq!(
+            percent_interval(RatioInterval {
+                low: None,
+                high: None
+            }),
+            "-"
+        );
+    }
+
+    #[test]
+    fn durations_use_two_units() {
+        assert_eq!(duration(1020), "17 min");
+        assert_eq!(duration(3660), "1 h 1 min");
+        assert_eq!(duration(90_000), "1 d 1 h");
+    }
+
+    #[test]
+    fn notes_wrap_at_the_width() {
+        assert_eq!(wrap("aa bb cc", 6), "- aa\n  bb\n  cc\n");
+    }
+}
