@@ -17,6 +17,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "bpf")]
+mod bpf;
 mod error;
 pub mod flags;
 pub mod proc;
@@ -26,7 +28,10 @@ mod root;
 mod runs;
 mod scan;
 pub mod snapshot;
+pub mod structpage;
 
+#[cfg(feature = "bpf")]
+pub use bpf::BpfReader;
 pub use error::HostError;
 pub use proc::{System, ZoneCounters};
 pub use procfs::ProcfsReader;

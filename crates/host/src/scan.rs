@@ -153,15 +153,32 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
 }
 
 /// Opens the chosen reader; a reader that was passed over leaves a note.
-fn open(
+pub(crate) fn open(
     options: &ScanOptions,
     system: &System,
-    _notes: &mut Vec<String>,
+    notes: &mut Vec<String>,
 ) -> Result<Box<dyn Reader>, HostError> {
+    let procfs = || -> Result<Box<dyn Reader>, HostError> {
+        Ok(Box::new(ProcfsReader::open(&options.root, system)?))
+    };
     match options.reader {
-        ReaderChoice::Auto | ReaderChoice::Procfs => {
-            Ok(Box::new(ProcfsReader::open(&options.root, system)?))
-        }
-        ReaderChoice::Bpf => Err(HostError::Bpf("this build has no BPF reader".into())),
+        ReaderChoice::Procfs => procfs(),
+        ReaderChoice::Bpf => open_bpf(options, system),
+        ReaderChoice::Auto if !options.root.is_live() => procfs(),
+        ReaderChoice::Auto => open_bpf(options, system).or_else(|error| {
+            let reader = procfs()?;
+            notes.push(format!("{error}; /proc/kpageflags was read instead"));
+            Ok(reader)
+        }),
     }
+}
+
+#[cfg(feature = "bpf")]
+fn open_bpf(options: &ScanOptions, system: &System) -> Result<Box<dyn Reader>, HostError> {
+    Ok(Box::new(crate::BpfReader::open(&options.root, system)?))
+}
+
+#[cfg(not(feature = "bpf"))]
+fn open_bpf(_: &ScanOptions, _: &System) -> Result<Box<dyn Reader>, HostError> {
+    Err(HostError::Bpf("not in this build (feature `bpf`)".into()))
 }
