@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Allocation and freeing: per-CPU lists, watermarks, the slow path
+//! (`mm/page_alloc.c`, 6.12: `rmqueue`, `__alloc_pages_slowpath`).
+
+use crate::core::{BLOCK_ORDER, Core, HIGH, LOW, MAX_ORDER, PCP_ORDERS};
+use crate::frame::{Kind, MigrateType, State};
+use crate::psi::{RECLAIM_NS, Stall};
+use crate::server::Server;
+use ample_pfn::PageClass;
+
+/// Pages moved between a per-CPU list and the buddy lists at once (`pcp->batch`).
+const PCP_BATCH: u32 = 63;
+/// Pages a per-CPU list of order 0 holds before it is drained.
+const PCP_HIGH: u32 = 6 * PCP_BATCH;
+/// Pages one round of direct reclaim tries to free (`SWAP_CLUSTER_MAX`).
+const RECLAIM_BATCH: u32 = 32;
+/// Rounds of reclaim before a request fails (`MAX_RECLAIM_RETRIES`).
+const RETRIES: u32 = 16;
+
+/// What is asked of the allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What the pages are for; decides the migratetype.
+    pub class: PageClass,
+    /// Order of the block.
+    pub order: u32,
+    /// May not sleep (`GFP_ATOMIC`): no reclaim, no compaction, half the reserve.
+    pub atomic: bool,
+    /// Fails early instead of reclaiming (`__GFP_NORETRY` without direct reclaim).
+    pub light: bool,
+    /// Inherently long-lived: belongs at the far end of the unmovable region.
+    pub long_lived: bool,
+}
+
+impl Request {
+    /// An ordinary request for one page.
+    pub fn new(class: PageClass) -> Request {
+        Request {
+            class,
+            order: 0,
+            atomic: false,
+            light: false,
+            long_lived: false,
+        }
+    }
+
+    /// The same for a block of `order`.
+    pub fn order(self, order: u32) -> Request {
+        Request { order, ..self }
+    }
+
+    /// The same, unable to sleep.
+    pub fn atomic(self) -> Request {
+        Request {
+            atomic: true,
+            ..self
+        }
+    }
+
+    /// The same, giving up rather than reclaiming.
+    pub fn light(self) -> Request {
+        Request {
+            light: true,
+            ..self
+        }
+    }
+}
+
+#[inline]
+fn pcp_index(region: usize, order: u32, mt: MigrateType) -> usize {
+    (region * PCP_ORDERS as usize + order as usize) * 3 + mt as usize
+}
+
+impl Core {
+    /// The type under which a region keeps pages of `mt`.
+    #[inline]
+    pub(crate) fn type_in(&self, region: usize, mt: MigrateType) -> MigrateType {
+        if region == LOW && self.rules.one_type_low {
+            MigrateType::Unmovable
+        } else {
+            mt
+        }
+    }
+
+    /// Frees a used block that no pool and no LRU list holds any more.
+    #[inline]
+    pub(crate) fn free_used(&mut self, pfn: u32, cpu: usize) {
+        let state = self.frames.get(pfn);
+        let order = state.order();
+        debug_assert_eq!(state.kind(), Kind::Used);
+        self.account(pfn, order, state.class(), false);
+        self.counters.frees += 1;
+        let block = self.blocks[(pfn >> BLOCK_ORDER) as usize];
+        if order >= PCP_ORDERS || block.isolated {
+            self.free_block(pfn, order);
+            return;
+        }
+        let region = self.region(pfn);
+        let cpu = cpu % self.cpus.len();
+        self.frames
+            .set(pfn, State::free(Kind::Pcp, order, block.mt));
+        self.pcp_pages[region] += 1 << order;
+        let list = &mut self.cpus[cpu].lists[pcp_index(region, order, block.mt)];
+        list.push_back(pfn);
+        if list.len() as u32 > PCP_HIGH >> order {
+            for _ in 0..PCP_BATCH >> order {
+                let list = &mut self.cpus[cpu].lists[pcp_index(region, order, block.mt)];
+                let Some(pfn) = list.pop_front() else { break };
+                self.pcp_pages[region] -= 1 << order;
+                self.free_block(pfn, order);
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Allocates a block; its first frame, or `None` when memory cannot be had. The caller hands
+    /// it to a pool or to the LRU lists, or frees it.
+    #[inline]
+    pub(crate) fn alloc(&mut self, request: &Request, cpu: usize) -> Option<u32> {
+        let mt = MigrateType::of(request.class);
+        let pfn = match self.get_page(request, mt, cpu) {
+            Some(pfn) => pfn,
+            None => self.alloc_slow(request, mt, cpu)?,
+        };
+        self.core.counters.allocs += 1;
+        self.core.set_used(pfn, request.order, request.class);
+        Some(pfn)
+    }
+
+    /// One pass over the regions that the request may use (`get_page_from_freelist`).
+    #[inline]
+    fn get_page(&mut self, request: &Request, mt: MigrateType, cpu: usize) -> Option<u32> {
+        let route = self.core.rules.route[mt as usize];
+        for &region in route {
+            let mt = self.core.type_in(region, mt);
+            if request.order < PCP_ORDERS && !request.long_lived {
+                let index = pcp_index(region, request.order, mt);
+                let cpu = cpu % self.core.cpus.len();
+                if self.core.cpus[cpu].lists[index].is_empty() {
+                    self.refill(request, region, mt, cpu);
+                }
+                if let Some(pfn) = self.core.cpus[cpu].lists[index].pop_back() {
+                    self.core.pcp_pages[region] -= 1 << request.order;
+                    return Some(pfn);
+                }
+            } else if self.watermark_ok(request, region)
+                && let Some(pfn) = self.remove_from_buddy(region, request.order, mt)
+            {
+                return Some(pfn);
+            }
+        }
+        None
+    }
+
+    fn remove_from_buddy(&mut self, region: usize, order: u32, mt: MigrateType) -> Option<u32> {
+        if order > MAX_ORDER {
+            return None;
+        }
+        match self.core.take(region, order, mt) {
+            Some(pfn) => Some(pfn),
+            None => self.policy.fallback(&mut self.core, region, order, mt),
+        }
+    }
+
+    /// Whether the request leaves the region its reserve; wakes kswapd on the way down.
+    fn watermark_ok(&mut self, request: &Request, region: usize) -> bool {
+        let free = self.core.free_pages(region);
+        let marks = self.core.watermarks[region];
+        if free < marks.low + (1 << request.order) {
+            self.core.kswapd_awake[region] = true;
+            self.kswapd_quantum(region);
+        }
+        let mut reserve = if request.atomic {
+            marks.min / 2
+        } else {
+            marks.min
+        };
+        // `lowmem_reserve_ratio`: requests that could use the upper zone leave the lower one
+        // 1/32 of the upper.
+        if region == LOW && MigrateType::of(request.class) == MigrateType::Movable {
+            reserve += self.core.region_pages(HIGH) / 32;
+        }
+        self.core.free_pages(region) >= reserve + (1 << request.order)
+    }
+
+    #[cold]
+    fn refill(&mut self, request: &Request, region: usize, mt: MigrateType, cpu: usize) {
+        if !self.watermark_ok(request, region) {
+            return;
+        }
+        let order = request.order;
+        let index = pcp_index(region, order, mt);
+        for _ in 0..PCP_BATCH >> order {
+            let Some(pfn) = self.remove_from_buddy(region, order, mt) else {
+                break;
+            };
+            // The block it came from may be of another type (a stolen page): it still goes to
+            // the list of the request, and back to its block's list when freed.
+            self.core.frames.set(pfn, State::free(Kind::Pcp, order, mt));
+            self.core.cpus[cpu].lists[index].push_front(pfn);
+            self.core.pcp_pages[region] += 1 << order;
+        }
+    }
+
+    #[cold]
+    fn alloc_slow(&mut self, request: &Request, mt: MigrateType, cpu: usize) -> Option<u32> {
+        let stall = stall_of(mt);
+        for round in 0..RETRIES {
+            if self.policy.relieve(&mut self.core, request, round)
+                && let Some(pfn) = self.get_page(request, mt, cpu)
+            {
+                return Some(pfn);
+            }
+            if request.atomic || request.light {
+                break;
+            }
+            if request.order > 0 && self.direct_compact(request.order, mt, stall) {
+                if let Some(pfn) = self.get_page(request, mt, cpu) {
+                    return Some(pfn);
+                }
+                if request.order >= BLOCK_ORDER && round > 0 {
+                    break;
+                }
+            }
+            let region = self.core.rules.route[mt as usize][0];
+            let (scanned, freed) = self.core.reclaim(region, RECLAIM_BATCH);
+            self.core.psi.stall(stall, u64::from(scanned) * RECLAIM_NS);
+            self.core.counters.direct_reclaimed_pages += u64::from(freed);
+            if freed == 0 && round == 0 {
+                self.core.drain_all();
+            }
+            if let Some(pfn) = self.get_page(request, mt, cpu) {
+                return Some(pfn);
+            }
+            if freed == 0 && round > 2 {
+                break;
+            }
+        }
+        if !request.light {
+            match stall {
+                Stall::Unmovable => self.core.counters.failed_unmovable += 1,
+                Stall::Movable => self.core.counters.failed_movable += 1,
+            }
+        }
+        None
+    }
+
+    /// A step of kswapd, which runs beside the allocating task: frees a few pages when awake,
+    /// and sleeps again above the high watermark (plus the boost after a block was claimed).
+    pub(crate) fn kswapd_quantum(&mut self, region: usize) {
+        let core = &mut self.core;
+        let goal = core.watermarks[region].high + core.boost_pages;
+        if core.free_pages(region) >= goal {
+            core.kswapd_awake[region] = false;
+            core.boost_pages = 0;
+            return;
+        }
+        // Reclaim cannot help the unmovable region except through shrinkers; the resizer, which
+        // shares the wake-up, does the rest.
+        let (_, freed) = core.reclaim(region, 2 * PCP_BATCH);
+        core.counters.kswapd_reclaimed_pages += u64::from(freed);
+    }
+
+    /// Frees a block that the caller got from [`Server::alloc`] and did not hand over.
+    #[inline]
+    pub(crate) fn free(&mut self, pfn: u32, cpu: usize) {
+        self.core.free_used(pfn, cpu);
+    }
+
+    /// Free pages of the machine, per-CPU lists included.
+    pub fn free_pages(&self) -> u64 {
+        let core = &self.core;
+        [LOW, HIGH]
+            .map(|region| core.free_pages(region) + core.pcp_pages[region])
+            .iter()
+            .sum()
+    }
+}
+
+/// Which pressure a wait for this type belongs to.
+pub(crate) fn stall_of(mt: MigrateType) -> Stall {
+    if mt == MigrateType::Movable {
+        Stall::Movable
+    } else {
+        Stall::Unmovable
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Configuration of one simulated server.
+
+use crate::policy::policy_ffi::ResizeParams;
+use serde::{Deserialize, Serialize};
+
+/// The memory managers that can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyKind {
+    /// Linux 6.12.
+    Linux,
+    /// Never mixes migratetypes inside 2 MB (Illuminator).
+    Illuminator,
+    /// A fixed split (`kernelcore=`).
+    Static,
+    /// Contiguitas: two regions and a moving border.
+    Contiguitas,
+    /// Contiguitas with hardware that can move unmovable pages.
+    ContiguitasHw,
+}
+
+impl PolicyKind {
+    /// All policies, in the order in which they are printed.
+    pub const ALL: [PolicyKind; 5] = [
+        PolicyKind::Linux,
+        PolicyKind::Illuminator,
+        PolicyKind::Static,
+        PolicyKind::Contiguitas,
+        PolicyKind::ContiguitasHw,
+    ];
+
+    /// Name as printed and as accepted on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Linux => "linux",
+            PolicyKind::Illuminator => "illuminator",
+            PolicyKind::Static => "static",
+            PolicyKind::Contiguitas => "contiguitas",
+            PolicyKind::ContiguitasHw => "contiguitas-hw",
+        }
+    }
+
+    /// The policy of this name, if there is one.
+    pub fn from_name(name: &str) -> Option<PolicyKind> {
+        PolicyKind::ALL.into_iter().find(|p| p.name() == name)
+    }
+
+    /// Whether it confines unmovable pages below a border.
+    pub fn confines(self) -> bool {
+        matches!(self, PolicyKind::Contiguitas | PolicyKind::ContiguitasHw)
+    }
+}
+
+/// Declares [`Mechanisms`] with one named switch a field.
+macro_rules! mechanisms {
+    ($($(#[$doc:meta])* $field:ident = $name:literal;)+) => {
+        /// The mechanisms of Contiguitas (§3.2), each of which can be switched off.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Mechanisms { $($(#[$doc])* pub $field: bool,)+ }
+
+        impl Default for Mechanisms {
+            fn default() -> Self { Mechanisms { $($field: true,)+ } }
+        }
+
+        impl Mechanisms {
+            /// Names of the switches.
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+
+            /// Everything on but the mechanism of this name; `None` if there is no such name.
+            pub fn without(name: &str) -> Option<Mechanisms> {
+                let mut all = Mechanisms::default();
+                match name {
+                    $($name => all.$field = false,)+
+                    _ => return None,
+                }
+                Some(all)
+            }
+        }
+    };
+}
+
+mechanisms! {
+    /// The border moves.
+    resize = "resize";
+    /// The size of a move comes from Algorithm 1 instead of watermarks alone.
+    algorithm1 = "algorithm1";
+    /// Allocations prefer the end away from the border; long-lived ones the far end itself.
+    placement_bias = "placement-bias";
+    /// A page is moved below the border before it is pinned for long.
+    migrate_before_pin = "migrate-before-pin";
+    /// A kernel request that finds its region empty expands it before it reclaims.
+    expand_before_reclaim = "expand-before-reclaim";
+    /// An atomic request may claim the block at the border if it is free.
+    emergency_claim = "emergency-claim";
+    /// Pressure is accounted per region instead of for the machine.
+    per_region_pressure = "per-region-pressure";
+}
+
+/// A policy with its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyConfig {
+    /// Which memory manager.
+    pub kind: PolicyKind,
+    /// Size of the low region as a share of memory: `kernelcore=` under `static`, the initial
+    /// region under Contiguitas (paper: 4 GB of 64 GB).
+    pub low_region_ratio: f64,
+    /// Switches of Contiguitas; ignored by the others.
+    pub mechanisms: Mechanisms,
+    /// Tunables of Algorithm 1; ignored by the others.
+    pub resize: ResizeParams,
+}
+
+impl PolicyConfig {
+    /// The defaults of a policy. `static` reserves an eighth of memory for the kernel: the
+    /// paper's 7.6 % of unmovable pages with room for bursts.
+    pub fn new(kind: PolicyKind) -> PolicyConfig {
+        PolicyConfig {
+            kind,
+            low_region_ratio: match kind {
+                PolicyKind::Static => 0.125,
+                _ => 0.0625,
+            },
+            mechanisms: Mechanisms::default(),
+            resize: ResizeParams::default(),
+        }
+    }
+}
+
+/// One simulated server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Memory in bytes; rounded down to whole 4 MB.
+    pub memory_bytes: u64,
+    /// Memory manager.
+    pub policy: PolicyConfig,
+    /// Seed of everything random in the server and its workload.
+    pub seed: u64,
+    /// CPUs with their own page lists.
+    pub cpus: usize,
+    /// Share of the workload's page operations that is simulated, in `(0, 1]`; levels, bursts
+    /// and restarts are not thinned, only the churn between them.
+    pub event_ratio: f64,
+}
+
+impl Config {
+    /// 64 GB under `kind`, 8 CPUs, seed 1.
+    pub fn new(kind: PolicyKind) -> Config {
+        Config {
+            memory_bytes: 64 << 30,
+            policy: PolicyConfig::new(kind),
+            seed: 1,
+            cpus: 8,
+            event_ratio: 1.0,
+        }
+    }
+}
+
+/// What the allocator's shared code must know of the policy.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Regions to try for each migratetype, best first.
+    pub(crate) route: [&'static [usize]; 3],
+    /// All pages of the low region are of one type.
+    pub(crate) one_type_low: bool,
+    /// The low region has address bands (placement bias).
+    pub(crate) banded: bool,
+    /// Types may mix inside a block.
+    pub(crate) mixing: bool,
+    /// Hardware can move unmovable pages.
+    pub(crate) hw_moves: bool,
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The server model: a deterministic, page-level simulation of a server's memory manager after
+//! Linux 6.12, under several policies. Guide: `docs/server-model.md`.
+
+mod alloc;
+mod check;
+mod compact;
+mod config;
+mod core;
+mod counters;
+mod frame;
+mod huge;
+mod migrate;
+mod policy;
+mod psi;
+mod reclaim;
+mod rng;
+mod server;
+
+pub use alloc::Request;
+pub use config::{Config, Mechanisms, PolicyConfig, PolicyKind};
+pub use counters::Counters;
+pub use huge::PoolId;
+pub use policy::policy_ffi;
+pub use policy::policy_ffi::ResizeParams;
+pub use psi::{Psi, Stall};
+pub use rng::Rng;
+pub use server::{Server, ServerError};

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `kernelcore=`: a fixed part of memory for the kernel (and for user memory when the rest is
+//! full), the rest ZONE_MOVABLE (`mm/mm_init.c: find_zone_movable_pfns_for_nodes`, 6.12).
+
+use super::{Policy, linux};
+use crate::alloc::Request;
+use crate::config::Rules;
+use crate::core::{Core, HIGH, LOW, MAX_ORDER};
+use crate::frame::MigrateType;
+
+#[derive(Debug)]
+pub(crate) struct Static {
+    low_region_ratio: f64,
+}
+
+impl Static {
+    pub(crate) fn new(low_region_ratio: f64) -> Static {
+        Static { low_region_ratio }
+    }
+}
+
+impl Policy for Static {
+    fn rules(&self) -> Rules {
+        Rules {
+            // Zonelists start at the highest zone a request may use.
+            route: [&[LOW], &[HIGH, LOW], &[LOW]],
+            one_type_low: false,
+            banded: false,
+            mixing: true,
+            hw_moves: false,
+        }
+    }
+
+    fn boot(&mut self, core: &mut Core, boot_pages: u64) {
+        let all = u64::from(core.frames.len());
+        let wanted = ((all as f64 * self.low_region_ratio) as u64).max(boot_pages + boot_pages / 8);
+        let granule = 1u64 << MAX_ORDER;
+        let border = wanted.next_multiple_of(granule).min(all & !(granule - 1));
+        core.border = border as u32;
+        core.set_watermarks();
+        // `lowmem_reserve_ratio`: movable requests leave the kernel zone 1/32 of the other.
+    }
+
+    fn fallback(
+        &mut self,
+        core: &mut Core,
+        region: usize,
+        order: u32,
+        mt: MigrateType,
+    ) -> Option<u32> {
+        linux::claim_or_steal(core, region, order, mt)
+    }
+
+    fn relieve(&mut self, _core: &mut Core, _request: &Request, _round: u32) -> bool {
+        false
+    }
+
+    fn tick(&mut self, _core: &mut Core, _elapsed_ns: u64) {}
+
+    /// `folio_is_longterm_pinnable`: not in ZONE_MOVABLE.
+    fn must_move_to_pin(&self, core: &Core, pfn: u32) -> bool {
+        core.region(pfn) == HIGH
+    }
+
+    fn pin_target(&mut self, core: &mut Core) -> Option<u32> {
+        let mt = MigrateType::Unmovable;
+        core.take(LOW, 0, mt)
+            .or_else(|| linux::claim_or_steal(core, LOW, 0, mt))
+    }
+}

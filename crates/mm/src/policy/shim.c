@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Gives the inline functions of the shared policy header external linkage. */
+#include <linux/contiguitas_policy.h>
+
+uint64_t ample_ctg_target_pages(const struct ctg_params *p, const struct ctg_state *s)
+{
+	return ctg_target_pages(p, s);
+}
+
+uint64_t ample_ctg_initial_pages(uint64_t node_pages, uint64_t boot_used_pages,
+				 uint64_t block_pages)
+{
+	return ctg_initial_pages(node_pages, boot_used_pages, block_pages);
+}
+
+uint32_t ample_ctg_backoff_ms(uint32_t failures, uint32_t base_ms, uint32_t cap_ms)
+{
+	return ctg_backoff_ms(failures, base_ms, cap_ms);
+}
