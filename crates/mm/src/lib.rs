@@ -15,7 +15,9 @@ mod policy;
 mod psi;
 mod reclaim;
 mod rng;
+mod run;
 mod server;
+pub mod workload;
 
 pub use alloc::Request;
 pub use config::{Config, Mechanisms, PolicyConfig, PolicyKind};
@@ -25,4 +27,6 @@ pub use policy::policy_ffi;
 pub use policy::policy_ffi::ResizeParams;
 pub use psi::{Psi, Stall};
 pub use rng::Rng;
+pub use run::{HugeResult, RunResult, Sample, run, run_on};
 pub use server::{Server, ServerError};
+pub use workload::{Workload, WorkloadError};

@@ -3,7 +3,7 @@
 //! anonymous and shared memory stay where they are until their owner frees them.
 
 use crate::core::{Core, LOW};
-use crate::frame::{Kind, State};
+use crate::frame::{Kind, NIL, State};
 use ample_pfn::PageClass;
 
 const INACTIVE: usize = 0;
@@ -128,17 +128,20 @@ impl Core {
         (count, freed)
     }
 
-    /// Drops up to `count` cache pages that were read together, from a random place of the
-    /// inactive list's cold end: a file that is deleted or truncated. Pages dropped.
-    pub(crate) fn drop_cache(&mut self, count: u32, active: bool) -> u32 {
-        let list = usize::from(active);
-        let mut dropped = 0;
-        while dropped < count && self.lru[list].count > 0 {
-            let pfn = self.lru[list].tail;
-            self.lru_remove(pfn);
-            self.free_reclaimed(pfn);
-            dropped += 1;
+    /// Drops up to `count` cache pages from `pfn` on along its LRU list: pages read together
+    /// lie together there, as those of a file that is deleted.
+    pub(crate) fn drop_file(&mut self, pfn: u32, count: u32) {
+        let mut next = pfn;
+        for _ in 0..count {
+            if next == NIL {
+                return;
+            }
+            let pfn = next;
+            next = self.frames.link[pfn as usize][0];
+            if !self.frames.get(pfn).short_pinned() {
+                self.lru_remove(pfn);
+                self.free_reclaimed(pfn);
+            }
         }
-        dropped
     }
 }

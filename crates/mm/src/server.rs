@@ -9,6 +9,7 @@ use crate::frame::{Kind, State};
 use crate::huge::PoolId;
 use crate::policy::{self, Policy};
 use crate::psi::{Psi, Stall};
+use crate::rng::Rng;
 use ample_pfn::{
     BASE_PAGE_BYTES, Coverage, Layout, Metrics, MetricsBuilder, PageClass, PageSource, Pfn,
     SizeList,
@@ -219,8 +220,9 @@ impl Server {
     }
 
     /// Takes a long-term pin on the block at `index` of a pool (`FOLL_LONGTERM`): the page
-    /// becomes unmovable, after a migration where the policy wants one. Whether it worked.
-    pub fn pin_long(&mut self, pool: PoolId, index: u32) -> bool {
+    /// becomes unmovable, after a migration where the policy wants one, and belongs to pool
+    /// `into` until it is unpinned and freed. Whether it worked.
+    pub fn pin_long(&mut self, pool: PoolId, index: u32, into: PoolId) -> bool {
         let mut pfn = self.core.pools[pool.0 as usize][index as usize];
         let state = self.core.frames.get(pfn);
         if state.order() > 0 {
@@ -240,14 +242,21 @@ impl Server {
             pfn = target;
         }
         self.set_class(pfn, PageClass::Pinned);
+        self.core.pool_take(pool.0, index);
+        self.core.pool_push(into.0, pfn);
         self.core.counters.long_pins += 1;
         true
     }
 
-    /// Drops the long-term pin of the block at `index` and frees it: a zero-copy send that
-    /// completed.
-    pub fn unpin_and_free(&mut self, pool: PoolId, index: u32, cpu: usize) {
-        self.free_entry(pool.0, index, cpu);
+    /// A page-cache page picked at random, if a few tries find one.
+    pub(crate) fn random_cached(&self, rng: &mut Rng) -> Option<u32> {
+        (0..8).find_map(|_| {
+            let pfn = rng.below(self.core.frames.len());
+            let state = self.core.frames.get(pfn);
+            // Only heads of used blocks carry that flag; interior frames are cleared when
+            // blocks merge.
+            (state.kind() == Kind::Used && state.on_lru()).then_some(pfn)
+        })
     }
 
     pub(crate) fn set_class(&mut self, pfn: u32, class: PageClass) {

@@ -22,6 +22,7 @@ const CLASSES: [PageClass; 10] = [
 struct Machine {
     server: Server,
     pools: Vec<PoolId>,
+    pinned: PoolId,
     rng: Rng,
     /// Allocated through the interface and not freed, in blocks, by pool.
     expected: Vec<usize>,
@@ -37,10 +38,12 @@ impl Machine {
         let mut server = Server::new(&config).expect("a valid configuration");
         let pools: Vec<PoolId> = CLASSES.iter().map(|_| server.new_pool()).collect();
         server.set_shrinkable(pools[3]);
+        let pinned = server.new_pool();
         Machine {
             expected: vec![0; pools.len()],
             server,
             pools,
+            pinned,
             rng: Rng::new(seed),
         }
     }
@@ -85,7 +88,7 @@ impl Machine {
             12 if self.server.pool_len(self.pools[0]) > 0 => {
                 let len = self.server.pool_len(self.pools[0]) as u32;
                 let index = self.rng.below(len);
-                self.server.pin_long(self.pools[0], index);
+                self.server.pin_long(self.pools[0], index, self.pinned);
             }
             13 if self.rng.below(20) == 0 => self.server.release_all(pool, cpu),
             14 => {
@@ -110,6 +113,7 @@ fn run(kind: PolicyKind, mechanisms: Mechanisms, seed: u64, steps: u32) {
         machine.server.release_all(pool, 0);
         assert_eq!(machine.server.pool_len(pool), *expected);
     }
+    machine.server.release_all(machine.pinned, 0);
     machine.server.check().expect("after everything is freed");
     let metrics = machine.server.metrics();
     let cached = metrics.total.class_pages.get("file").copied().unwrap_or(0);

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Running one workload under one policy, with samples of the metrics on the way.
+
+use crate::config::{Config, PolicyKind};
+use crate::core::{BLOCK_ORDER, HIGH, LOW};
+use crate::counters::Counters;
+use crate::psi::Stall;
+use crate::server::{Server, ServerError};
+use crate::workload::{Driver, Workload};
+use ample_pfn::{BASE_PAGE_BYTES, BlockTally, Coverage, Definition, Metrics, Pfn, RatioInterval};
+use serde::Serialize;
+
+/// The metrics that a curve over time is drawn from, at one moment. Ratios under definition O
+/// unless the name says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// Simulated seconds since boot.
+    pub time_s: f64,
+    /// Free memory, per-CPU lists included.
+    pub free_bytes: u64,
+    /// Unmovable 4 KB pages ÷ all pages.
+    pub unmovable_page_ratio: f64,
+    /// 2 MB blocks with an unmovable page ÷ all 2 MB blocks.
+    pub unmovable_2m_ratio: f64,
+    /// The same under definition K.
+    pub unmovable_2m_ratio_k: f64,
+    /// The same under definition P.
+    pub unmovable_2m_ratio_p: f64,
+    /// Memory in 2 MB blocks without an unmovable page.
+    pub potential_2m_ratio: f64,
+    /// Memory in 32 MB blocks without an unmovable page.
+    pub potential_32m_ratio: f64,
+    /// Memory in 1 GB blocks without an unmovable page.
+    pub potential_1g_ratio: f64,
+    /// Free pages in 2 MB blocks that hold an unmovable page ÷ pages of those blocks.
+    pub internal_fragmentation_ratio: f64,
+    /// Memory below the border; `None` without one.
+    pub low_region_bytes: Option<u64>,
+    /// Ten-second stall average for kernel memory, in basis points of time.
+    pub pressure_unmovable_bp: u32,
+    /// The same for user memory and page cache.
+    pub pressure_movable_bp: u32,
+}
+
+/// What huge pages could be had at the end of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HugeResult {
+    /// Anonymous memory in 2 MB pages ÷ all anonymous memory.
+    pub thp_coverage_ratio: Option<f64>,
+    /// 2 MB HugeTLB pages asked for.
+    pub hugetlb_2m_wanted: u32,
+    /// 2 MB HugeTLB pages obtained.
+    pub hugetlb_2m_got: u32,
+    /// 1 GB HugeTLB pages asked for.
+    pub hugetlb_1g_wanted: u32,
+    /// 1 GB HugeTLB pages obtained.
+    pub hugetlb_1g_got: u32,
+}
+
+/// Everything one run gives.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunResult {
+    /// Workload name.
+    pub workload: String,
+    /// Policy.
+    pub policy: PolicyKind,
+    /// Seed to repeat it with.
+    pub seed: u64,
+    /// Memory of the server.
+    pub memory_bytes: u64,
+    /// Simulated seconds.
+    pub duration_s: f64,
+    /// Samples, the first right after boot, the last at the end.
+    pub samples: Vec<Sample>,
+    /// All metrics at the end, before the huge-page demand.
+    pub metrics: Metrics,
+    /// Event counts at the end, before the huge-page demand.
+    pub counters: Counters,
+    /// Stall time of the whole run for kernel memory.
+    pub stall_unmovable_ns: u64,
+    /// Stall time of the whole run for user memory and page cache.
+    pub stall_movable_ns: u64,
+    /// Huge pages at the end.
+    pub huge: HugeResult,
+    /// First frame of the maps.
+    #[serde(skip)]
+    pub map_first: Pfn,
+    /// 2 MB blocks right after boot.
+    #[serde(skip)]
+    pub map_before: Vec<BlockTally>,
+    /// 2 MB blocks at the end, before the huge-page demand.
+    #[serde(skip)]
+    pub map_after: Vec<BlockTally>,
+}
+
+/// Runs `workload` on a fresh server for `duration_s` simulated seconds and samples every
+/// `sample_every_s`. `progress` is told the share done, now and then.
+///
+/// # Errors
+/// [`ServerError`] when the memory size is out of range.
+pub fn run(
+    config: &Config,
+    workload: &Workload,
+    duration_s: f64,
+    sample_every_s: f64,
+    progress: &dyn Fn(f64),
+) -> Result<RunResult, ServerError> {
+    let server = Server::new(config)?;
+    Ok(run_on(
+        server,
+        config,
+        workload,
+        duration_s,
+        sample_every_s,
+        progress,
+    ))
+}
+
+/// As [`run`], on a server that already holds pages.
+pub fn run_on(
+    mut server: Server,
+    config: &Config,
+    workload: &Workload,
+    duration_s: f64,
+    sample_every_s: f64,
+    progress: &dyn Fn(f64),
+) -> RunResult {
+    let mut driver = Driver::new(&mut server, workload, config.event_ratio);
+    let before = server.tallies();
+    let (map_first, _, map_before) = before.blocks();
+    let map_before = map_before.to_vec();
+    let mut metrics = before.finish(&Coverage::exact());
+    let mut samples = vec![sample(&server, &metrics, 0.0)];
+    let seconds = duration_s.max(0.0).round() as u64;
+    let every = (sample_every_s.max(1.0)).round() as u64;
+    let mut map_after = map_before.clone();
+    for second in 1..=seconds {
+        driver.second(&mut server);
+        if second % every == 0 || second == seconds {
+            let tallies = server.tallies();
+            metrics = tallies.finish(&Coverage::exact());
+            map_after = tallies.blocks().2.to_vec();
+            samples.push(sample(&server, &metrics, second as f64));
+        }
+        if second % 32 == 0 {
+            progress(second as f64 / seconds as f64);
+        }
+    }
+    let counters = server.counters().clone();
+    let [stall_unmovable_ns, stall_movable_ns] = server.pressure().total_ns;
+    let huge = huge_demand(&mut server, workload);
+    progress(1.0);
+    RunResult {
+        workload: workload.name.clone(),
+        policy: server.policy(),
+        seed: config.seed,
+        memory_bytes: metrics.total.memory_bytes,
+        duration_s: seconds as f64,
+        samples,
+        metrics,
+        counters,
+        stall_unmovable_ns,
+        stall_movable_ns,
+        huge,
+        map_first,
+        map_before,
+        map_after,
+    }
+}
+
+fn high(ratio: RatioInterval) -> f64 {
+    ratio.high.unwrap_or(0.0)
+}
+
+fn sample(server: &Server, metrics: &Metrics, time_s: f64) -> Sample {
+    let total = &metrics.total;
+    let of = |definition| total.definition(definition).unwrap_or(&total.k);
+    let o = of(Definition::O);
+    let at = |bytes: u64| o.sizes.iter().find(|size| size.size_bytes == bytes);
+    let potential = |bytes| at(bytes).map_or(0.0, |size| high(size.potential_ratio));
+    let unmovable = |definition: Definition| {
+        of(definition)
+            .sizes
+            .first()
+            .map_or(0.0, |size| high(size.unmovable_ratio))
+    };
+    Sample {
+        time_s,
+        free_bytes: total.free_bytes,
+        unmovable_page_ratio: high(o.unmovable_page_ratio),
+        unmovable_2m_ratio: unmovable(Definition::O),
+        unmovable_2m_ratio_k: unmovable(Definition::K),
+        unmovable_2m_ratio_p: unmovable(Definition::P),
+        potential_2m_ratio: potential(2 << 20),
+        potential_32m_ratio: potential(32 << 20),
+        potential_1g_ratio: potential(1 << 30),
+        internal_fragmentation_ratio: high(o.internal_fragmentation_ratio),
+        low_region_bytes: server.border_pages().map(|pages| pages * BASE_PAGE_BYTES),
+        pressure_unmovable_bp: server.pressure().pressure_bp(Stall::Unmovable, false),
+        pressure_movable_bp: server.pressure().pressure_bp(Stall::Movable, false),
+    }
+}
+
+/// The workload restarts on the machine as it is now and asks for HugeTLB pages.
+fn huge_demand(server: &mut Server, workload: &Workload) -> HugeResult {
+    let frames = f64::from(server.frames());
+    let (huge, small) = server.anon_blocks();
+    let pages = (huge << BLOCK_ORDER) + small;
+    let wanted = &workload.huge;
+    let (two_m, one_g) = (server.new_pool(), server.new_pool());
+    let hugetlb_1g_wanted = (wanted.hugetlb_1g_ratio * frames / f64::from(1 << 18)).round() as u32;
+    let hugetlb_2m_wanted = (wanted.hugetlb_2m_ratio * frames / 512.0).round() as u32;
+    let hugetlb_1g_got = server.hugetlb_1g(one_g, hugetlb_1g_wanted);
+    let hugetlb_2m_got = server.hugetlb_2m(two_m, hugetlb_2m_wanted);
+    HugeResult {
+        thp_coverage_ratio: (pages > 0).then(|| (huge << BLOCK_ORDER) as f64 / pages as f64),
+        hugetlb_2m_wanted,
+        hugetlb_2m_got,
+        hugetlb_1g_wanted,
+        hugetlb_1g_got,
+    }
+}
+
+impl Server {
+    /// Anonymous 2 MB pages and small pages.
+    fn anon_blocks(&self) -> (u64, u64) {
+        let (mut huge, mut small) = (0, 0);
+        for b in 0..self.core.blocks.len() as u32 {
+            self.core.heads(b, |_, state| {
+                if state.class() == ample_pfn::PageClass::Anon {
+                    match state.order() {
+                        BLOCK_ORDER => huge += 1,
+                        order => small += 1u64 << order,
+                    }
+                }
+            });
+        }
+        (huge, small)
+    }
+
+    /// Free pages of the low and of the high region, per-CPU lists left out.
+    pub fn region_free_pages(&self) -> [u64; 2] {
+        [self.core.free_pages(LOW), self.core.free_pages(HIGH)]
+    }
+}

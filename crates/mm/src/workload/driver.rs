@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plays a workload on a server, one simulated second at a time.
+
+use super::{Kernel, Process, UserMemory, Workload};
+use crate::alloc::Request;
+use crate::core::BLOCK_PAGES;
+use crate::huge::PoolId;
+use crate::psi::{REFAULT_NS, Stall};
+use crate::rng::Rng;
+use crate::server::Server;
+use ample_pfn::PageClass;
+
+/// Turns that the sources of a workload take in one second, so that their pages interleave.
+const TURNS: u32 = 8;
+/// Files are dropped in runs of so many pages.
+const FILE_PAGES: u32 = 64;
+/// Of a million pages, those under direct I/O at any time.
+const SHORT_PINS_PER_MILLION: u64 = 20;
+/// Memory for which khugepaged makes one huge page a second at most, in pages (64 GB: its
+/// default of 4096 scanned pages every ten seconds).
+const KHUGEPAGED_PAGES: f64 = (64u64 << 18) as f64;
+
+/// One running process.
+#[derive(Debug)]
+struct Running {
+    group: usize,
+    pool: PoolId,
+    tables: PoolId,
+    stacks: PoolId,
+    pages: u64,
+    age_s: f64,
+    cpu: usize,
+}
+
+/// One source of kernel memory.
+#[derive(Debug)]
+struct Source {
+    spec: Kernel,
+    request: Request,
+    pool: PoolId,
+    cursor: u32,
+    burst_left_s: f64,
+    burst_pages: f64,
+    phase: f64,
+}
+
+/// The state of a workload on one server.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    workload: Workload,
+    /// Pages that the ratios refer to.
+    pages: f64,
+    event_ratio: f64,
+    processes: Vec<Running>,
+    sources: Vec<Source>,
+    pinned: PoolId,
+    short: Vec<u32>,
+    next_deploy_s: f64,
+    deploy_left: f64,
+    time_s: f64,
+    rng: Rng,
+}
+
+impl Driver {
+    /// Boots the workload: long-lived kernel memory and the cached system image first.
+    pub(crate) fn new(server: &mut Server, workload: &Workload, event_ratio: f64) -> Driver {
+        let pages = server.free_pages() as f64;
+        let mut rng = server.core.rng.fork(0x776f_726b);
+        let sources: Vec<Source> = workload
+            .kernel
+            .iter()
+            .map(|spec| Source::new(server, spec, &mut rng))
+            .collect();
+        let mut processes = Vec::new();
+        for (group, spec) in workload.process.iter().enumerate() {
+            for _ in 0..spec.count {
+                processes.push(Running {
+                    group,
+                    pool: server.new_pool(),
+                    tables: server.new_pool(),
+                    stacks: server.new_pool(),
+                    pages: 0,
+                    age_s: 0.0,
+                    cpu: processes.len(),
+                });
+            }
+        }
+        let mut driver = Driver {
+            pages,
+            event_ratio,
+            processes,
+            sources,
+            pinned: server.new_pool(),
+            short: Vec::new(),
+            next_deploy_s: workload.deploy.every_s,
+            deploy_left: 0.0,
+            time_s: 0.0,
+            rng,
+            workload: workload.clone(),
+        };
+        driver.boot(server);
+        driver
+    }
+
+    fn boot(&mut self, server: &mut Server) {
+        for long_lived in [true, false] {
+            for source in &mut self.sources {
+                if source.spec.grow_s == 0.0 && source.spec.long_lived == long_lived {
+                    let pages = source.spec.level_ratio * self.pages;
+                    source.adjust(server, pages, f64::INFINITY, &mut self.rng);
+                }
+            }
+        }
+        let cached = (self.workload.cache.boot_ratio * self.pages) as u32;
+        server.read_cache(PageClass::File, cached, 0);
+    }
+
+    /// One simulated second.
+    pub(crate) fn second(&mut self, server: &mut Server) {
+        self.time_s += 1.0;
+        self.deploys(server);
+        self.short_pins(server);
+        for source in &mut self.sources {
+            source.start_bursts(self.pages, &mut self.rng);
+        }
+        for process in 0..self.processes.len() {
+            self.age(server, process);
+        }
+        for _ in 0..TURNS {
+            let turn = 1.0 / f64::from(TURNS);
+            for process in 0..self.processes.len() {
+                self.fault(server, process, turn);
+            }
+            for source in 0..self.sources.len() {
+                self.kernel_turn(server, source, turn);
+            }
+            self.cache_turn(server, turn);
+        }
+        self.long_pins(server);
+        self.khugepaged(server);
+        server.tick(1_000_000_000);
+    }
+
+    fn spec(&self, process: usize) -> &Process {
+        &self.workload.process[self.processes[process].group]
+    }
+
+    fn deploys(&mut self, server: &mut Server) {
+        let every = self.workload.deploy.every_s;
+        if every > 0.0 && self.time_s >= self.next_deploy_s {
+            self.next_deploy_s += every;
+            self.deploy_left = self.workload.deploy.read_ratio * self.pages;
+            for process in 0..self.processes.len() {
+                self.restart(server, process);
+            }
+        }
+    }
+
+    /// A process ends and starts again from nothing.
+    fn restart(&mut self, server: &mut Server, process: usize) {
+        let running = &mut self.processes[process];
+        for pool in [running.pool, running.tables, running.stacks] {
+            server.release_all(pool, running.cpu);
+        }
+        running.pages = 0;
+        running.age_s = 0.0;
+    }
+
+    /// Restarts by chance; frees what the process drops this second.
+    fn age(&mut self, server: &mut Server, process: usize) {
+        let spec = self.spec(process);
+        let (restart_s, churn) = (spec.restart_s, spec.churn_per_hour);
+        self.processes[process].age_s += 1.0;
+        if restart_s > 0.0 && self.rng.chance(1.0 / restart_s) {
+            self.restart(server, process);
+            return;
+        }
+        let running = &self.processes[process];
+        let pages = running.pages as f64 * churn / 3600.0 * self.event_ratio;
+        let goal = u64::from(self.rng.round(pages));
+        let mut freed = 0;
+        while freed < goal {
+            let running = &self.processes[process];
+            let len = server.pool_len(running.pool) as u32;
+            if len == 0 {
+                break;
+            }
+            let index = self.rng.below(len);
+            let pfn = server.core.pools[running.pool.0 as usize][index as usize];
+            let pages = 1u64 << server.core.frames.get(pfn).order();
+            // A huge page goes as a whole, and seldom: in proportion to what is asked.
+            if pages > 1 && !self.rng.chance((goal - freed) as f64 / pages as f64) {
+                break;
+            }
+            server.free_entry(running.pool.0, index, running.cpu);
+            freed += pages;
+        }
+        self.processes[process].pages -= freed.min(self.processes[process].pages);
+    }
+
+    /// Grows a process towards the size that its age calls for.
+    fn fault(&mut self, server: &mut Server, process: usize, turn: f64) {
+        let spec = self.spec(process);
+        let full = spec.memory_ratio * self.pages / f64::from(spec.count);
+        let (huge_ratio, grow_s) = (spec.huge_ratio, spec.grow_s.max(1.0));
+        let class = match spec.kind {
+            UserMemory::Anon => PageClass::Anon,
+            UserMemory::Shmem => PageClass::Shmem,
+        };
+        let stacks = spec.threads;
+        let running = &mut self.processes[process];
+        let goal = full * (running.age_s / grow_s).min(1.0);
+        let missing = (goal - running.pages as f64).max(0.0);
+        let pace = (full / grow_s * turn).max(1.0);
+        // Memory fit for huge pages is touched 2 MB at a time, other memory as it is needed.
+        let huge_ratio = if class == PageClass::Anon {
+            huge_ratio
+        } else {
+            0.0
+        };
+        let unit = if huge_ratio > 0.0 {
+            f64::from(BLOCK_PAGES)
+        } else {
+            1.0
+        };
+        if missing < unit {
+            return;
+        }
+        let mut left = self.rng.round(missing.min((2.0 * pace).max(unit)));
+        if left == 0 {
+            return;
+        }
+        let have = server.pool_len(running.stacks) as u32;
+        if have < stacks {
+            let request = Request::new(PageClass::KernelStack).order(2);
+            server.allocate(running.stacks, &request, stacks - have, running.cpu);
+        }
+        while left > 0 {
+            let huge = huge_ratio > 0.0 && self.rng.chance(huge_ratio);
+            let got = if huge {
+                server.fault_huge(running.pool.0, running.cpu)
+            } else {
+                let few = left.min(BLOCK_PAGES);
+                server.allocate(running.pool, &Request::new(class), few, running.cpu)
+            };
+            running.pages += u64::from(got);
+            left = left.saturating_sub(got.max(1));
+            if got == 0 {
+                self.kill_largest(server);
+                return;
+            }
+        }
+        let tables = (running.pages / u64::from(BLOCK_PAGES)) as u32 + 4;
+        let have = server.pool_len(running.tables) as u32;
+        let request = Request::new(PageClass::PageTable);
+        server.allocate(
+            running.tables,
+            &request,
+            tables.saturating_sub(have),
+            running.cpu,
+        );
+    }
+
+    /// The out-of-memory killer.
+    fn kill_largest(&mut self, server: &mut Server) {
+        let largest = (0..self.processes.len()).max_by_key(|&p| self.processes[p].pages);
+        if let Some(process) = largest {
+            server.core.counters.oom_kills += 1;
+            self.restart(server, process);
+        }
+    }
+
+    fn kernel_turn(&mut self, server: &mut Server, index: usize, turn: f64) {
+        let source = &mut self.sources[index];
+        let goal = source.goal(self.pages, self.time_s);
+        // A level follows its goal within seconds.
+        let pace = (self.pages * source.spec.level_ratio.max(source.spec.burst_ratio) / 20.0)
+            .max(8.0)
+            * turn;
+        source.adjust(server, goal, pace, &mut self.rng);
+        source.churn(server, turn * self.event_ratio, &mut self.rng);
+    }
+
+    fn cache_turn(&mut self, server: &mut Server, turn: f64) {
+        let cache = &self.workload.cache;
+        // While memory is being filled nothing is thinned: the level counts, not the rate.
+        let filling = server.free_pages() as f64 > 0.04 * self.pages;
+        let ratio = if filling { 1.0 } else { self.event_ratio };
+        let mut reads = cache.read_per_hour * self.pages / 3600.0 * turn * ratio;
+        let deploy = self.deploy_left.min(self.pages / 600.0 * turn);
+        self.deploy_left -= deploy;
+        let reuse = cache.reuse_ratio;
+        let touched = self.rng.round(reads * reuse);
+        reads *= 1.0 - reuse;
+        let fresh = self.rng.round(reads + deploy);
+        if !filling && cache.refault_ratio > 0.0 {
+            let refaults = self.rng.round(reads / ratio * cache.refault_ratio);
+            server.core.counters.refaults += u64::from(refaults);
+            let ns = u64::from(refaults) * REFAULT_NS / 64;
+            server.core.psi.stall(Stall::Movable, ns);
+        }
+        let drops = cache.drop_per_hour * self.pages / 3600.0 * turn / f64::from(FILE_PAGES);
+        let drops = self.rng.round(drops * ratio);
+        server.read_cache(PageClass::File, fresh, self.rng.below(64) as usize);
+        for _ in 0..touched {
+            if let Some(pfn) = server.random_cached(&mut self.rng) {
+                server.core.lru_touch(pfn);
+            }
+        }
+        for _ in 0..drops {
+            if let Some(pfn) = server.random_cached(&mut self.rng) {
+                server.core.drop_file(pfn, FILE_PAGES);
+            }
+        }
+    }
+
+    fn long_pins(&mut self, server: &mut Server) {
+        let pins = &self.workload.pins;
+        if pins.level_ratio == 0.0 {
+            return;
+        }
+        let held = server.pool_len(self.pinned) as u32;
+        let ended = self.rng.round(f64::from(held) / pins.hold_s);
+        server.release(self.pinned, ended, 0);
+        let goal = (pins.level_ratio * self.pages) as u32;
+        let wanted = goal.saturating_sub(held - ended);
+        let holders: Vec<usize> = (0..self.processes.len())
+            .filter(|&p| self.processes[p].group == 0)
+            .collect();
+        for _ in 0..wanted.min(goal / 16 + 1) {
+            let process = holders[self.rng.below(holders.len() as u32) as usize];
+            let running = &mut self.processes[process];
+            let len = server.pool_len(running.pool) as u32;
+            if len == 0 {
+                continue;
+            }
+            let index = self.rng.below(len);
+            if server.pin_long(running.pool, index, self.pinned) {
+                running.pages = running.pages.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Direct I/O holds a few pages for about a second.
+    fn short_pins(&mut self, server: &mut Server) {
+        for pfn in self.short.drain(..) {
+            let state = server.core.frames.get(pfn);
+            server.core.frames.set(pfn, state.with_short_pin(false));
+        }
+        let count = server.frames() as u64 * SHORT_PINS_PER_MILLION / 1_000_000;
+        for _ in 0..count {
+            if let Some(pfn) = server.random_cached(&mut self.rng) {
+                let state = server.core.frames.get(pfn);
+                server.core.frames.set(pfn, state.with_short_pin(true));
+                self.short.push(pfn);
+            }
+        }
+    }
+
+    fn khugepaged(&mut self, server: &mut Server) {
+        let rounds = self.rng.round(self.pages / KHUGEPAGED_PAGES);
+        for _ in 0..rounds {
+            if self.processes.is_empty() {
+                return;
+            }
+            let process = self.rng.below(self.processes.len() as u32) as usize;
+            if self.spec(process).huge_ratio > 0.0 {
+                let running = &self.processes[process];
+                server.collapse(running.pool.0, running.cpu);
+            }
+        }
+    }
+}
+
+impl Source {
+    fn new(server: &mut Server, spec: &Kernel, rng: &mut Rng) -> Source {
+        let class = PageClass::from_name(&spec.class).unwrap_or(PageClass::KernelOther);
+        let pool = server.new_pool();
+        if class == PageClass::SlabReclaimable {
+            server.set_shrinkable(pool);
+        }
+        Source {
+            spec: spec.clone(),
+            request: Request {
+                class,
+                order: spec.order,
+                atomic: spec.atomic,
+                light: false,
+                long_lived: spec.long_lived,
+            },
+            pool,
+            cursor: 0,
+            burst_left_s: 0.0,
+            burst_pages: 0.0,
+            phase: rng.unit(),
+        }
+    }
+
+    fn start_bursts(&mut self, pages: f64, rng: &mut Rng) {
+        self.burst_left_s -= 1.0;
+        let every = self.spec.burst_every_s;
+        if self.burst_left_s <= 0.0 {
+            self.burst_pages = 0.0;
+            if every > 0.0 && rng.chance(1.0 / every) {
+                self.burst_pages = self.spec.burst_ratio * pages * (0.5 + rng.unit());
+                self.burst_left_s = self.spec.burst_s * (0.5 + rng.unit());
+            }
+        }
+    }
+
+    /// Pages it should hold now.
+    fn goal(&self, pages: f64, time_s: f64) -> f64 {
+        let ramp = match self.spec.grow_s {
+            0.0 => 1.0,
+            grow_s => (time_s / grow_s).min(1.0),
+        };
+        let wave = if self.spec.wave_s > 0.0 {
+            let angle = (time_s / self.spec.wave_s + self.phase) * std::f64::consts::TAU;
+            1.0 + self.spec.wave_ratio * angle.sin()
+        } else {
+            1.0
+        };
+        self.spec.level_ratio * pages * ramp * wave + self.burst_pages
+    }
+
+    /// Moves the pool towards `goal` pages, by `pace` pages at most.
+    fn adjust(&mut self, server: &mut Server, goal: f64, pace: f64, rng: &mut Rng) {
+        let block = f64::from(1u32 << self.request.order);
+        let have = server.pool_len(self.pool) as f64;
+        let change = (goal / block - have).clamp(-pace / block, pace / block);
+        let cpu = rng.below(64) as usize;
+        if change >= 1.0 || change > 0.0 && rng.chance(change) {
+            server.allocate(self.pool, &self.request, change.max(1.0) as u32, cpu);
+        } else if change <= -1.0 {
+            server.release(self.pool, (-change) as u32, cpu);
+        }
+    }
+
+    /// Replaces blocks by new ones for a part of a second.
+    fn churn(&mut self, server: &mut Server, seconds: f64, rng: &mut Rng) {
+        let len = server.pool_len(self.pool) as f64;
+        let count = rng.round(len * self.spec.churn_per_hour / 3600.0 * seconds);
+        let cpu = rng.below(64) as usize;
+        for _ in 0..count {
+            let len = server.pool_len(self.pool) as u32;
+            if len == 0 {
+                return;
+            }
+            let index = if self.spec.fifo {
+                self.cursor = if self.cursor + 1 < len {
+                    self.cursor + 1
+                } else {
+                    0
+                };
+                self.cursor
+            } else {
+                rng.below(len)
+            };
+            server.replace(self.pool, index, &self.request, cpu);
+        }
+    }
+}
