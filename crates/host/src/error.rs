@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// A file could not be opened or read.
-    #[error("cannot read {}: {source}{}", path.display(), permission_hint(source))]
+    #[error("cannot read {}: {cause}{}", path.display(), permission_hint(cause))]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A text file of `/proc` does not look as it should.
     #[error("{}:{line}: {what}", path.display())]
@@ -46,10 +46,10 @@ fn permission_hint(error: &std::io::Error) -> &'static str {
 
 impl HostError {
     /// An I/O error at `path`.
-    pub fn io(path: &Path, source: std::io::Error) -> HostError {
+    pub fn io(path: &Path, cause: std::io::Error) -> HostError {
         HostError::Io {
             path: path.to_path_buf(),
-            source,
+            cause,
         }
     }
 
@@ -65,7 +65,7 @@ impl HostError {
     /// Whether more privilege would help.
     pub fn is_permission(&self) -> bool {
         match self {
-            HostError::Io { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
+            HostError::Io { cause, .. } => cause.kind() == std::io::ErrorKind::PermissionDenied,
             HostError::NoMemory { .. } => true,
             _ => false,
         }

@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bench;
 #[cfg(feature = "bpf")]
 mod bpf;
 mod error;
@@ -30,10 +31,11 @@ mod scan;
 pub mod snapshot;
 pub mod structpage;
 
+pub use bench::{ReaderTimes, bench_readers};
 #[cfg(feature = "bpf")]
 pub use bpf::BpfReader;
 pub use error::HostError;
-pub use proc::{System, ZoneCounters};
+pub use proc::{System, ZoneCounters, zones};
 pub use procfs::ProcfsReader;
 pub use reader::Reader;
 pub use root::Root;

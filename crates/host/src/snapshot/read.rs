@@ -17,12 +17,12 @@ const MAX_FILE_BYTES: u64 = MAX_RUN_BYTES + MAX_DESCRIPTION_BYTES as u64 + 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The file could not be opened or read.
-    #[error("cannot read snapshot {}: {source}", path.display())]
+    #[error("cannot read snapshot {}: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The contents are not a snapshot that this version understands.
     #[error("snapshot{}: byte {offset} ({field}): {what}", at(path))]
@@ -48,9 +48,9 @@ fn at(path: &Option<PathBuf>) -> String {
 /// # Errors
 /// [`SnapshotError`] with file, position and field.
 pub fn read(path: &Path) -> Result<Scan, SnapshotError> {
-    let io = |source| SnapshotError::Io {
+    let io = |cause| SnapshotError::Io {
         path: path.to_path_buf(),
-        source,
+        cause,
     };
     let mut bytes = Vec::new();
     let mut file = std::fs::File::open(path)

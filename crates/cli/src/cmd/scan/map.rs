@@ -40,19 +40,26 @@ const LOOKS: [Look; 7] = [
 ];
 
 impl Look {
+    /// Character and colour of a cell.
+    pub fn glyph(self, style: &Style) -> (char, Colour) {
+        let (ascii, block, colour) = self.draw();
+        (if style.unicode { block } else { ascii }, colour)
+    }
+
     fn draw(self) -> (char, char, Colour) {
         match self {
             Look::Hole => (' ', ' ', Colour::Dim),
-            Look::Free => ('.', '░', Colour::Free),
-            Look::Movable => ('-', '▒', Colour::Movable),
+            Look::Free => ('.', '·', Colour::Free),
+            Look::Movable => ('-', '░', Colour::Movable),
             Look::Doubtful => ('~', '≈', Colour::Doubtful),
-            Look::FewHeld => ('+', '▓', Colour::Doubtful),
+            Look::FewHeld => ('+', '▒', Colour::Doubtful),
             Look::ManyHeld => ('*', '▓', Colour::Polluted),
             Look::Held => ('#', '█', Colour::Held),
         }
     }
 
-    fn name(self) -> &'static str {
+    /// What the legend says.
+    pub fn name(self) -> &'static str {
         match self {
             Look::Hole => "no memory",
             Look::Free => "free",
@@ -114,46 +121,49 @@ impl Map {
     pub fn render(&self, style: &Style) -> String {
         let mut text = String::new();
         for (start, cells) in &self.rows {
-            let address = format_bytes(start * BASE_PAGE_BYTES);
-            let address = if *start == 0 {
-                "0".to_string()
-            } else {
-                address
-            };
-            let _ = write!(text, "{address:>width$} ", width = ADDRESS_COLUMNS - 1);
-            for run in cells.chunk_by(|a, b| a == b) {
-                let (ascii, block, colour) = run[0].draw();
-                let glyph = if style.unicode { block } else { ascii };
+            text.push_str(&address(*start));
+            // Trailing holes would be trailing blanks.
+            let end = cells
+                .iter()
+                .rposition(|&look| look != Look::Hole)
+                .map_or(0, |at| at + 1);
+            for run in cells[..end].chunk_by(|a, b| a == b) {
+                let (glyph, colour) = run[0].glyph(style);
                 text.push_str(&style.paint(colour, &glyph.to_string().repeat(run.len())));
             }
-            text.truncate(text.trim_end_matches(' ').len());
             text.push('\n');
         }
-        text + &self.legend(style)
+        let cell = format_bytes(self.cell_bytes);
+        let _ = write!(text, "{:ADDRESS_COLUMNS$}1 cell = {cell}", "");
+        for look in self.looks() {
+            let (glyph, colour) = look.glyph(style);
+            let _ = write!(
+                text,
+                "  {} {}",
+                style.paint(colour, &glyph.to_string()),
+                look.name()
+            );
+        }
+        text + "\n"
     }
 
-    fn legend(&self, style: &Style) -> String {
-        let mut line = format!(
-            "{:>1$}1 cell = {2}",
-            "",
-            ADDRESS_COLUMNS,
-            format_bytes(self.cell_bytes)
-        );
-        for look in LOOKS {
-            let shown = self.rows.iter().any(|(_, cells)| cells.contains(&look));
-            if shown && look != Look::Hole {
-                let (ascii, block, colour) = look.draw();
-                let glyph = if style.unicode { block } else { ascii };
-                let _ = write!(
-                    line,
-                    "  {} {}",
-                    style.paint(colour, &glyph.to_string()),
-                    look.name()
-                );
-            }
-        }
-        line + "\n"
+    /// What occurs in the map, in the order of the legend.
+    pub fn looks(&self) -> impl Iterator<Item = Look> + '_ {
+        let shown = |look: &Look| self.rows.iter().any(|(_, cells)| cells.contains(look));
+        LOOKS
+            .into_iter()
+            .filter(move |look| *look != Look::Hole && shown(look))
     }
+}
+
+/// What stands in front of a row that begins at frame `start`.
+pub fn address(start: u64) -> String {
+    let text = if start == 0 {
+        "0".to_string()
+    } else {
+        format_bytes(start * BASE_PAGE_BYTES)
+    };
+    format!("{text:>width$} ", width = ADDRESS_COLUMNS - 1)
 }
 
 /// Cells of one row whose first `skip` blocks lie before the memory.

@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample scan`: what this machine's physical memory looks like.
 
+mod bench;
+mod diff;
 mod export;
+mod fail_if;
 mod map;
+mod openmetrics;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod rows;
 mod style;
 mod text;
 mod view;
+#[cfg(feature = "watch")]
+mod watch;
 
+use self::fail_if::Threshold;
+use self::view::View;
 use super::Verdict;
-use ample_host::{ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot};
+use ample_host::{HostError, ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot, zones};
 use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::Context;
 use clap::ValueEnum;
 use std::io::Write;
-use std::path::PathBuf;
-use view::View;
+use std::path::{Path, PathBuf};
 
 /// Look at this machine's physical memory: a map, free and potential contiguity, who is unmovable.
 ///
@@ -23,8 +33,10 @@ use view::View;
 /// kernel's own test), P (page flags, as in the Contiguitas fleet study) and O (who allocated)
 /// stand side by side; a-b is an interval that the data leave open.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     #[command(flatten)]
     input: Input,
     /// Form of the output.
@@ -39,11 +51,41 @@ pub struct Args {
     /// Block sizes to report, powers of two from 4K.
     #[arg(long, value_name = "LIST", default_value = "2M,4M,32M,1G")]
     sizes: SizeList,
+    /// Exit with 1 when a threshold is crossed (repeatable): METRIC[.K|.P|.O][@SIZE] OP NUMBER,
+    /// for example "unmovable_ratio@2M>0.3" or "potential_ratio.P@1G<0.5".
+    #[arg(long, value_name = "EXPR")]
+    fail_if: Vec<Threshold>,
+    /// Scan every SECS seconds and draw the result until q is pressed.
+    #[arg(
+        long, value_name = "SECS", value_parser = seconds,
+        conflicts_with_all = ["format", "json", "output", "fail_if", "snapshot", "bench"]
+    )]
+    watch: Option<f64>,
+    /// Time the readers beside a bare read loop over kpageflags, ROUNDS times, interleaved.
+    #[arg(
+        long, value_name = "ROUNDS", num_args = 0..=1, default_missing_value = "9",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+        conflicts_with_all = ["format", "fail_if", "snapshot", "root"]
+    )]
+    bench: Option<u32>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Diff(diff::Args),
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.1 to 86400".into()),
+    }
 }
 
 const EXAMPLES: &str = "Examples:
   ample scan                                  a picture and the tables
   ample scan --json | jq .definitions.K       one definition
+  ample scan --fail-if 'unmovable_ratio@2M>0.3'   exit code 1 when crossed
   ample scan --format snapshot -o host.snap   keep it (under 1 MB); look again with --snapshot";
 
 /// Where the pages come from.
@@ -76,49 +118,143 @@ enum Format {
     Text,
     /// One object, schema ample.scan/1.
     Json,
+    /// A long table, one value a line.
+    Csv,
+    /// Gauges for a metrics collector, fewer than 200 series.
+    Openmetrics,
+    /// The long table as Apache Parquet (builds with the feature `parquet`).
+    Parquet,
     /// The pages themselves, for --snapshot, ample scan diff, ample fleet and ample whatif.
     Snapshot,
 }
 
 impl Input {
-    fn scan(&self) -> anyhow::Result<Scan> {
-        if let Some(path) = &self.snapshot {
-            return Ok(snapshot::read(path)?);
-        }
+    fn options(&self) -> ScanOptions {
         let reader = match self.reader {
             ReaderName::Auto => ReaderChoice::Auto,
             ReaderName::Procfs => ReaderChoice::Procfs,
             ReaderName::Bpf => ReaderChoice::Bpf,
         };
         let root = self.root.as_deref().map_or_else(Root::live, Root::offline);
-        Ok(scan_live(&ScanOptions { root, reader })?)
+        ScanOptions { root, reader }
     }
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// When the machine, the tree or the snapshot cannot be read, or the output not written.
+/// When the machine, the tree or the snapshot cannot be read, or the output not written. When
+/// only the permission to look at pages is missing, what the free lists say is still printed.
 pub fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let mut scan = args.input.scan()?;
-    let builder = match MetricsBuilder::collect(&mut scan, &args.sizes) {
-        Ok(builder) => builder,
-        Err(never) => match never {},
+    let output = args.output.as_deref();
+    if let Some(Command::Diff(diff)) = &args.command {
+        emit(None, &diff::run(diff)?)?;
+        return Ok(Verdict::Ok);
+    }
+    if let Some(rounds) = args.bench {
+        emit(output, &bench::run(rounds as usize, args.json)?)?;
+        return Ok(Verdict::Ok);
+    }
+    let options = args.input.options();
+    if let Some(seconds) = args.watch {
+        watch(seconds, &options, &args.sizes)?;
+        return Ok(Verdict::Ok);
+    }
+    let scan = match &args.input.snapshot {
+        Some(path) => snapshot::read(path)?,
+        None => match scan_live(&options) {
+            Err(error) if error.is_permission() => return without_pages(args, &options, error),
+            scan => scan?,
+        },
     };
-    let format = if args.json { Format::Json } else { args.format };
-    let bytes = match format {
+    report(args, scan)
+}
+
+#[cfg(feature = "watch")]
+fn watch(seconds: f64, options: &ScanOptions, sizes: &SizeList) -> anyhow::Result<()> {
+    watch::run(seconds, options, sizes)
+}
+
+#[cfg(not(feature = "watch"))]
+fn watch(_: f64, _: &ScanOptions, _: &SizeList) -> anyhow::Result<()> {
+    anyhow::bail!("--watch is not in this build; build with --features watch")
+}
+
+/// Prints a scan and checks the thresholds.
+fn report(args: &Args, mut scan: Scan) -> anyhow::Result<Verdict> {
+    let Ok(builder) = MetricsBuilder::collect(&mut scan, &args.sizes);
+    let view = View::new(&scan, &builder);
+    let bytes = match args.format() {
         Format::Text => {
             let style = style::Style::detect(args.output.is_none());
             text::render(&scan, &builder, &style).into_bytes()
         }
-        Format::Json => export::json(&View::new(&scan, &builder))?,
         Format::Snapshot => snapshot::encode(&scan).context("cannot encode the snapshot")?,
+        format => machine_readable(format, &view)?,
     };
     emit(args.output.as_deref(), &bytes)?;
-    Ok(Verdict::Ok)
+    let mut verdict = Verdict::Ok;
+    for threshold in &args.fail_if {
+        if let Some(crossed) = threshold.check(&view).map_err(anyhow::Error::msg)? {
+            eprintln!("ample: {crossed}");
+            verdict = Verdict::Negative;
+        }
+    }
+    Ok(verdict)
 }
 
-fn emit(path: Option<&std::path::Path>, bytes: &[u8]) -> anyhow::Result<()> {
+/// What the free lists say, for a user who may not look at pages. Always ends in the error.
+fn without_pages(args: &Args, options: &ScanOptions, error: HostError) -> anyhow::Result<Verdict> {
+    let kernel = options
+        .root
+        .read("proc/sys/kernel/osrelease")
+        .unwrap_or_default();
+    let view = View::of_free_lists(
+        zones(&options.root)?,
+        kernel.trim().to_string(),
+        &args.sizes,
+    );
+    let bytes = match args.format() {
+        Format::Text => text::render_free_lists(&view).into_bytes(),
+        Format::Snapshot => return Err(error).context("a snapshot needs the pages"),
+        format => machine_readable(format, &view)?,
+    };
+    emit(args.output.as_deref(), &bytes)?;
+    Err(error).context(
+        "only the free lists were read; missing are the map, unmovable pages, sources, potential \
+         contiguity, and sizes above the largest free list",
+    )
+}
+
+fn machine_readable(format: Format, view: &View) -> anyhow::Result<Vec<u8>> {
+    match format {
+        Format::Csv => Ok(export::csv(view)),
+        Format::Openmetrics => Ok(openmetrics::render(view)),
+        Format::Parquet => parquet_bytes(view),
+        Format::Json | Format::Text | Format::Snapshot => export::json(view),
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn parquet_bytes(view: &View) -> anyhow::Result<Vec<u8>> {
+    parquet::encode(view)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet_bytes(_: &View) -> anyhow::Result<Vec<u8>> {
+    anyhow::bail!(
+        "this build cannot write Parquet; build with --features parquet, or use --format csv \
+         (the same table)"
+    )
+}
+
+impl Args {
+    fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+}
+
+fn emit(path: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
     match path {
         Some(path) => {
             std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))

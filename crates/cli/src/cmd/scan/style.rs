@@ -38,6 +38,20 @@ pub enum Colour {
     Strong,
 }
 
+impl Colour {
+    /// Index in the 256-colour palette.
+    pub fn index(self) -> u8 {
+        match self {
+            Colour::Free => 71,
+            Colour::Movable => 68,
+            Colour::Doubtful => 179,
+            Colour::Polluted => 208,
+            Colour::Held => 160,
+            Colour::Dim | Colour::Strong => 7,
+        }
+    }
+}
+
 impl Style {
     /// What standard output can show. No colour when it is not a terminal (`to_stdout` false:
     /// never), or when `NO_COLOR` is set and not empty.
@@ -69,13 +83,9 @@ impl Style {
     /// `text` in a colour, where colours are on.
     pub fn paint(&self, colour: Colour, text: &str) -> String {
         let code = match colour {
-            Colour::Free => "38;5;71",
-            Colour::Movable => "38;5;68",
-            Colour::Doubtful => "38;5;179",
-            Colour::Polluted => "38;5;208",
-            Colour::Held => "38;5;160",
-            Colour::Dim => "2",
-            Colour::Strong => "1",
+            Colour::Dim => "2".to_string(),
+            Colour::Strong => "1".to_string(),
+            colour => format!("38;5;{}", colour.index()),
         };
         if self.colour {
             format!("\x1b[{code}m{text}\x1b[0m")

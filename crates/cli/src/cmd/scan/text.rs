@@ -3,6 +3,7 @@
 
 use super::map::Map;
 use super::style::{Colour, Style};
+use super::view::View;
 use ample_host::Scan;
 use ample_pfn::{
     DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder, RatioInterval,
@@ -30,6 +31,46 @@ pub fn render(scan: &Scan, builder: &MetricsBuilder, style: &Style) -> String {
     );
     section("Notes", notes(scan, style));
     text
+}
+
+/// The report when pages may not be looked at: what the free lists say.
+pub fn render_free_lists(view: &View) -> String {
+    let mut table = Table::new(&[
+        ("block", Align::Right),
+        ("free", Align::Right),
+        ("of free", Align::Right),
+    ]);
+    for size in &view.total.sizes {
+        table.row(vec![
+            format_bytes(size.size_bytes),
+            size.free_blocks
+                .map_or("-".into(), |blocks| blocks.to_string()),
+            percent(size.free_contiguity_ratio),
+        ]);
+    }
+    let free = format_bytes(view.total.free_bytes);
+    let mut zones = Table::new(&[
+        ("node", Align::Right),
+        ("zone", Align::Left),
+        ("free", Align::Right),
+        ("of free in 2 MB", Align::Right),
+    ]);
+    for zone in &view.zones {
+        let pageblock = zone.sizes.iter().find(|size| size.size_bytes == 2 << 20);
+        zones.row(vec![
+            zone.node.map_or(String::new(), |node| node.to_string()),
+            zone.zone.clone().unwrap_or_default(),
+            format_bytes(zone.free_bytes),
+            percent(pageblock.and_then(|size| size.free_contiguity_ratio)),
+        ]);
+    }
+    format!(
+        "Linux {}, {free} free in the free lists\n\nFree contiguity by block size\n{}\n\
+         Zones\n{}",
+        view.kernel,
+        table.to_text(),
+        zones.to_text(),
+    )
 }
 
 fn head(scan: &Scan, total: &GroupMetrics, style: &Style) -> String {
@@ -83,7 +124,8 @@ fn letters(group: &GroupMetrics) -> Vec<(&'static str, &DefinitionMetrics)> {
     letters
 }
 
-fn sizes(total: &GroupMetrics) -> String {
+/// The table by block size.
+pub fn sizes(total: &GroupMetrics) -> String {
     let letters = letters(total);
     let mut columns = vec![
         "block".to_string(),
