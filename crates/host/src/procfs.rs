@@ -28,8 +28,11 @@ pub struct ProcfsReader {
     system: System,
     flags: File,
     cgroups: Option<File>,
-    /// Pages per zone that may belong to memory that was never initialised.
-    uninitialised_budget: Vec<u64>,
+    /// Pages per zone that the buddy allocator does not manage, on a kernel that initialises
+    /// memory lazily; 0 elsewhere.
+    unmanaged_pages: Vec<u64>,
+    /// What is left of them in this reading.
+    budget: Vec<u64>,
     lazy_pages: u64,
     pcp_pages: u64,
     charged_pages: u64,
@@ -55,7 +58,8 @@ impl ProcfsReader {
         };
         Ok(ProcfsReader {
             root: root.clone(),
-            uninitialised_budget: system
+            budget: Vec::new(),
+            unmanaged_pages: system
                 .layout
                 .zones()
                 .iter()
@@ -96,7 +100,7 @@ impl ProcfsReader {
         let Some(zone) = self.system.layout.zone_of(start) else {
             return;
         };
-        let budget = &mut self.uninitialised_budget[zone];
+        let budget = &mut self.budget[zone];
         if pages <= *budget && classes.iter().all(|&class| class == PageClass::Bare) {
             *budget -= pages;
             self.lazy_pages += pages;
@@ -175,6 +179,8 @@ impl PageSource for ProcfsReader {
     }
 
     fn for_each_chunk(&mut self, sink: &mut dyn FnMut(Pfn, &[PageClass])) -> Result<(), HostError> {
+        self.budget.clone_from(&self.unmanaged_pages);
+        (self.lazy_pages, self.charged_pages) = (0, 0);
         let mut words = vec![0u8; SECTION_PAGES as usize * WORD_BYTES];
         let mut classes = vec![PageClass::Hole; SECTION_PAGES as usize];
         let ram = self.system.ram.clone();
@@ -212,6 +218,10 @@ impl Reader for ProcfsReader {
             ambiguous_free_pages: Some(self.pcp_pages + unlisted),
             owners: false,
         }
+    }
+
+    fn restrict(&mut self, ranges: Vec<PfnRange>) {
+        self.system.ram = ranges;
     }
 
     fn notes(&self) -> Vec<String> {

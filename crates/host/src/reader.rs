@@ -2,7 +2,7 @@
 //! What a reader of a machine's pages has to offer.
 
 use crate::HostError;
-use ample_pfn::{Coverage, PageSource};
+use ample_pfn::{Coverage, PageSource, PfnRange};
 
 /// A way to look at every page of a machine.
 ///
@@ -13,6 +13,9 @@ pub trait Reader: PageSource<Error = HostError> {
 
     /// What the reader can and cannot tell. Complete only after all pages were read.
     fn coverage(&self) -> Coverage;
+
+    /// Reads only these frames from now on, ascending; others stay holes.
+    fn restrict(&mut self, ranges: Vec<PfnRange>);
 
     /// What a user should know about this reading, a sentence each.
     fn notes(&self) -> Vec<String>;

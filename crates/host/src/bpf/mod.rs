@@ -133,6 +133,10 @@ impl Reader for BpfReader {
         }
     }
 
+    fn restrict(&mut self, ranges: Vec<PfnRange>) {
+        self.ram = ranges;
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             "struct page was copied by a BPF program: reference counts tell pages free in \
