@@ -22,6 +22,7 @@ mod bench;
 mod bpf;
 mod error;
 pub mod flags;
+mod page_owner;
 pub mod proc;
 mod procfs;
 mod reader;
@@ -35,6 +36,7 @@ pub use bench::{ReaderTimes, bench_readers};
 #[cfg(feature = "bpf")]
 pub use bpf::BpfReader;
 pub use error::HostError;
+pub use page_owner::{Owners, PAGE_OWNER};
 pub use proc::{System, ZoneCounters, zones};
 pub use procfs::ProcfsReader;
 pub use reader::Reader;

@@ -2,7 +2,9 @@
 //! One reading of one machine.
 
 use crate::proc::processor_time_ns;
-use crate::{HostError, PageRuns, ProcfsReader, Reader, Root, RunEncoder, System, ZoneCounters};
+use crate::{
+    HostError, Owners, PageRuns, ProcfsReader, Reader, Root, RunEncoder, System, ZoneCounters,
+};
 use ample_pfn::{Coverage, Layout, PageClass, PageSource, Pfn};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub struct ScanOptions {
     pub root: Root,
     /// The reader.
     pub reader: ReaderChoice,
+    /// Also read page_owner, which makes definition O and sources known. Slow: seconds.
+    pub owners: bool,
 }
 
 impl Default for ScanOptions {
@@ -35,6 +39,7 @@ impl Default for ScanOptions {
         ScanOptions {
             root: Root::live(),
             reader: ReaderChoice::Auto,
+            owners: false,
         }
     }
 }
@@ -125,8 +130,17 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
     let system = System::read(&options.root)?;
     let mut notes = Vec::new();
     let mut reader = open(options, &system, &mut notes)?;
-    let mut encoder = RunEncoder::new(&system.layout);
-    reader.for_each_chunk(&mut |pfn, classes| encoder.push(pfn, classes))?;
+    let mut coverage = None;
+    let pages = if options.owners {
+        let owners = Owners::open(&options.root)?;
+        notes.push("owners are those that page_owner recorded".to_string());
+        coverage = Some(Coverage::exact());
+        read_with_owners(reader.as_mut(), owners)?
+    } else {
+        let mut encoder = RunEncoder::new(&system.layout);
+        reader.for_each_chunk(&mut |pfn, classes| encoder.push(pfn, classes))?;
+        encoder.finish()
+    };
     notes.extend(reader.notes());
     let live = options.root.is_live();
     let now = SystemTime::now()
@@ -136,7 +150,7 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
     Ok(Scan {
         meta: ScanMeta {
             reader: reader.name().to_string(),
-            coverage: reader.coverage(),
+            coverage: coverage.unwrap_or_else(|| reader.coverage()),
             notes,
             kernel: system.kernel,
             hostname: system.hostname,
@@ -148,8 +162,25 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
             counters: system.counters,
         },
         layout: system.layout,
-        pages: encoder.finish(),
+        pages,
     })
+}
+
+/// Reads pages and owners side by side.
+fn read_with_owners(reader: &mut dyn Reader, mut owners: Owners) -> Result<PageRuns, HostError> {
+    let mut encoder = RunEncoder::new(reader.layout());
+    let mut refined: Vec<PageClass> = Vec::new();
+    let mut failed = Ok(());
+    reader.for_each_chunk(&mut |pfn, classes| {
+        refined.clear();
+        refined.extend_from_slice(classes);
+        if failed.is_ok() {
+            failed = owners.refine(pfn, &mut refined);
+        }
+        encoder.push(pfn, &refined);
+    })?;
+    failed?;
+    Ok(encoder.finish())
 }
 
 /// Opens the chosen reader; a reader that was passed over leaves a note.

@@ -6,7 +6,7 @@
 use ample_host::{
     BpfReader, ProcfsReader, Reader, ReaderChoice, Root, Scan, ScanOptions, System, scan_live,
 };
-use ample_pfn::{MetricsBuilder, PageClass, PageSource, Pfn, PfnRange, SizeList};
+use ample_pfn::{MetricsBuilder, PageClass, Pfn, PfnRange, SizeList};
 use std::collections::BTreeMap;
 
 /// Pages that may differ between two readings of a page that looked the same before and after:
@@ -17,6 +17,7 @@ fn scan(reader: ReaderChoice) -> Result<Scan, ample_host::HostError> {
     scan_live(&ScanOptions {
         root: Root::live(),
         reader,
+        owners: false,
     })
 }
 

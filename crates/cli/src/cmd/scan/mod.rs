@@ -94,6 +94,9 @@ struct Input {
     /// How to read the pages of the running system.
     #[arg(long, value_enum, default_value_t = ReaderName::Auto)]
     reader: ReaderName,
+    /// Also read page_owner (kernel booted with page_owner=on): definition O, better sources.
+    #[arg(long, conflicts_with = "snapshot")]
+    owners: bool,
     /// Read a saved tree (DIR/proc/kpageflags, …) instead of the running system.
     #[arg(long, value_name = "DIR", conflicts_with = "snapshot")]
     root: Option<PathBuf>,
@@ -136,7 +139,11 @@ impl Input {
             ReaderName::Bpf => ReaderChoice::Bpf,
         };
         let root = self.root.as_deref().map_or_else(Root::live, Root::offline);
-        ScanOptions { root, reader }
+        ScanOptions {
+            root,
+            reader,
+            owners: self.owners,
+        }
     }
 }
 

@@ -23,7 +23,10 @@ pub fn render(scan: &Scan, builder: &MetricsBuilder, style: &Style) -> String {
         "Memory by address, unmovable as in K",
         Map::new(builder, style.columns).render(style),
     );
-    section("Contiguity by block size", sizes(&metrics.total));
+    section(
+        "Contiguity by block size",
+        sizes(&metrics.total, style.columns),
+    );
     section("Nodes and zones, 2 MB blocks", zones(&metrics));
     section(
         "Unmovable pages by source",
@@ -124,8 +127,30 @@ fn letters(group: &GroupMetrics) -> Vec<(&'static str, &DefinitionMetrics)> {
     letters
 }
 
-/// The table by block size.
-pub fn sizes(total: &GroupMetrics) -> String {
+/// The table by block size, in two parts where one would be too wide.
+pub fn sizes(total: &GroupMetrics, columns: usize) -> String {
+    let unmovable = Share {
+        name: "unmovable",
+        of: |size| size.unmovable_ratio,
+    };
+    let potential = Share {
+        name: "potential",
+        of: |size| size.potential_ratio,
+    };
+    let whole = sizes_table(total, &[&unmovable, &potential]);
+    if whole.lines().all(|line| line.chars().count() <= columns) {
+        return whole;
+    }
+    sizes_table(total, &[&unmovable]) + "\n" + &sizes_table(total, &[&potential])
+}
+
+/// A share that each definition has at each block size.
+struct Share {
+    name: &'static str,
+    of: fn(&DefinitionSize) -> RatioInterval,
+}
+
+fn sizes_table(total: &GroupMetrics, shares: &[&Share]) -> String {
     let letters = letters(total);
     let mut columns = vec![
         "block".to_string(),
@@ -133,16 +158,13 @@ pub fn sizes(total: &GroupMetrics) -> String {
         "free".into(),
         "of free".into(),
     ];
-    columns.extend(
-        letters
-            .iter()
-            .map(|(letter, _)| format!("unmovable {letter}")),
-    );
-    columns.extend(
-        letters
-            .iter()
-            .map(|(letter, _)| format!("potential {letter}")),
-    );
+    for share in shares {
+        columns.extend(
+            letters
+                .iter()
+                .map(|(letter, _)| format!("{} {letter}", share.name)),
+        );
+    }
     let columns: Vec<(&str, Align)> = columns
         .iter()
         .map(|name| (name.as_str(), Align::Right))
@@ -155,12 +177,12 @@ pub fn sizes(total: &GroupMetrics) -> String {
             size.free_blocks.to_string(),
             percent(size.free_contiguity_ratio),
         ];
-        let of = |pick: fn(&DefinitionSize) -> RatioInterval| {
-            let letters = letters.iter();
-            letters.map(move |(_, metrics)| percent_interval(pick(&metrics.sizes[index])))
-        };
-        row.extend(of(|size| size.unmovable_ratio));
-        row.extend(of(|size| size.potential_ratio));
+        for share in shares {
+            let ratios = letters
+                .iter()
+                .map(|(_, metrics)| (share.of)(&metrics.sizes[index]));
+            row.extend(ratios.map(percent_interval));
+        }
         table.row(row);
     }
     table.to_text()
@@ -175,7 +197,7 @@ fn zones(metrics: &Metrics) -> String {
         ("of free", Align::Right),
         ("unmovable K", Align::Right),
         ("potential K", Align::Right),
-        ("free inside unmovable", Align::Right),
+        ("free inside", Align::Right),
     ]);
     let several_nodes = metrics.nodes.len() > 1;
     for group in metrics
@@ -249,7 +271,8 @@ fn sources(sources: &[SourceMetrics], style: &Style) -> String {
 fn notes(scan: &Scan, style: &Style) -> String {
     let mut lines = vec![
         "of free: share of the free memory that lies in wholly free blocks of this size. \
-         potential: share of all memory that a perfect compaction could form."
+         potential: share of all memory that a perfect compaction could form. \
+         free inside: share of the blocks that hold an unmovable page that is free."
             .to_string(),
         "K: what the kernel cannot move. P: by page flags, pages free in per-CPU lists count. \
          O: by owner (absent unless owners are known). a-b: the data leave an interval."

@@ -131,13 +131,13 @@ impl Watch {
         let area = frame.area();
         let map = Map::new(&self.builder, usize::from(area.width));
         let map_rows = map.rows.len() as u16 + 1;
-        let table = self.table();
+        let table = self.table(usize::from(area.width));
         let [head, map_area, table_area, unmovable, free, keys] = Layout::vertical([
             Constraint::Length(2),
             Constraint::Length(map_rows + 1),
             Constraint::Length(table.len() as u16 + 1),
-            Constraint::Length(4),
-            Constraint::Length(4),
+            Constraint::Max(4),
+            Constraint::Max(4),
             Constraint::Length(1),
         ])
         .areas(area);
@@ -222,9 +222,9 @@ impl Watch {
         lines
     }
 
-    fn table(&self) -> Vec<Line<'static>> {
+    fn table(&self, columns: usize) -> Vec<Line<'static>> {
         let total = self.builder.finish(&self.scan.meta.coverage).total;
-        super::text::sizes(&total)
+        super::text::sizes(&total, columns)
             .lines()
             .map(|line| Line::from(line.to_string()))
             .collect()
