@@ -229,11 +229,6 @@ impl Frames {
         self.state.len() as u32
     }
 
-    /// Whether the table has no frame.
-    pub fn is_empty(&self) -> bool {
-        self.state.is_empty()
-    }
-
     #[inline]
     pub(crate) fn get(&self, pfn: u32) -> State {
         self.state[pfn as usize]

@@ -8,6 +8,7 @@ mod compact;
 mod config;
 mod core;
 mod counters;
+pub mod experiment;
 mod frame;
 mod huge;
 mod migrate;
@@ -17,6 +18,7 @@ mod reclaim;
 mod rng;
 mod run;
 mod server;
+mod snapshot;
 pub mod workload;
 
 pub use alloc::Request;

@@ -27,11 +27,6 @@ impl Core {
         self.frames.set(pfn, state.with_lru(false));
     }
 
-    /// Pages on the LRU lists.
-    pub fn cache_pages(&self) -> u64 {
-        u64::from(self.lru[INACTIVE].count) + u64::from(self.lru[ACTIVE].count)
-    }
-
     /// Marks a page as used again; the second use makes it active (`mark_page_accessed`).
     pub(crate) fn lru_touch(&mut self, pfn: u32) {
         let state = self.frames.get(pfn);

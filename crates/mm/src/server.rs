@@ -100,6 +100,11 @@ impl Server {
         self.kind
     }
 
+    /// Frame number of the model's frame 0.
+    pub(crate) fn first_frame(&self) -> u64 {
+        self.first
+    }
+
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
         &self.core.counters

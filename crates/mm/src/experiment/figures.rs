@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figure 11 (unmovable 2 MB blocks) and figure 12 (potential contiguity).
+
+use super::{
+    Cell, Curve, Experiment, ExperimentError, PaperValue, Params, Progress, Spread, curve,
+    load_all, run_cells, steady,
+};
+use crate::config::{PolicyConfig, PolicyKind};
+use crate::run::RunResult;
+use serde::Serialize;
+
+/// Figure 11: one workload under one policy, steady state, over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fig11Row {
+    /// Workload.
+    pub workload: String,
+    /// Policy.
+    pub policy: PolicyKind,
+    /// Unmovable 2 MB blocks ÷ all, definition O: the headline.
+    pub unmovable_2m_ratio: Spread,
+    /// The same under definition K.
+    pub unmovable_2m_ratio_k: Spread,
+    /// The same under definition P.
+    pub unmovable_2m_ratio_p: Spread,
+    /// Unmovable 4 KB pages ÷ all, definition O.
+    pub unmovable_page_ratio: Spread,
+    /// Free pages inside unmovable 2 MB blocks.
+    pub internal_fragmentation_ratio: Spread,
+    /// Memory below the border ÷ all memory; `None` without a border.
+    pub low_region_ratio: Option<Spread>,
+    /// Failed kernel allocations of a run.
+    pub failed_unmovable: Spread,
+    /// Networking's share of unmovable pages at the end.
+    pub networking_ratio: Spread,
+    /// Slab's share.
+    pub slab_ratio: Spread,
+    /// 2 MB HugeTLB pages obtained ÷ asked for at the end.
+    pub hugetlb_2m_success_ratio: Spread,
+    /// 1 GB HugeTLB pages obtained ÷ asked for at the end.
+    pub hugetlb_1g_success_ratio: Spread,
+    /// Anonymous memory in 2 MB pages at the end.
+    pub thp_coverage_ratio: Spread,
+}
+
+/// One policy over all workloads, beside the paper.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PolicySummary {
+    /// Policy.
+    pub policy: PolicyKind,
+    /// Metric.
+    pub metric: String,
+    /// Over the means of the workloads: their mean, smallest and largest.
+    pub here: Spread,
+    /// The paper's, if it has one.
+    pub paper: Option<PaperValue>,
+}
+
+/// Figure 11.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fig11 {
+    /// `ample.fig11/1`.
+    pub schema: &'static str,
+    /// The experiment as declared.
+    pub experiment: Experiment,
+    /// Workload by policy.
+    pub rows: Vec<Fig11Row>,
+    /// Over workloads.
+    pub summary: Vec<PolicySummary>,
+    /// Over time.
+    pub curves: Vec<Curve>,
+}
+
+/// Figure 12: one workload under one policy, at the end of the run, over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fig12Row {
+    /// Workload.
+    pub workload: String,
+    /// Policy.
+    pub policy: PolicyKind,
+    /// Memory in 2 MB blocks without an unmovable page, definition O.
+    pub potential_2m_ratio: Spread,
+    /// In 32 MB blocks.
+    pub potential_32m_ratio: Spread,
+    /// In 1 GB blocks.
+    pub potential_1g_ratio: Spread,
+    /// Movable memory (all but the low region) ÷ all memory; `None` without a border.
+    pub movable_region_ratio: Option<Spread>,
+}
+
+/// Figure 12.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fig12 {
+    /// `ample.fig12/1`.
+    pub schema: &'static str,
+    /// The experiment as declared.
+    pub experiment: Experiment,
+    /// Workload by policy.
+    pub rows: Vec<Fig12Row>,
+    /// Over workloads.
+    pub summary: Vec<PolicySummary>,
+}
+
+/// All runs of one workload under one policy.
+struct Group<'a> {
+    workload: String,
+    policy: PolicyKind,
+    runs: Vec<&'a RunResult>,
+}
+
+impl Group<'_> {
+    fn over(&self, metric: impl Fn(&RunResult) -> f64) -> Spread {
+        Spread::of(self.runs.iter().map(|run| metric(run)))
+    }
+
+    fn low_ratio(&self) -> Option<Spread> {
+        self.runs
+            .iter()
+            .all(|run| run.samples[0].low_region_bytes.is_some())
+            .then(|| {
+                self.over(|run| {
+                    steady(run, |s| s.low_region_bytes.unwrap_or(0) as f64)
+                        / run.memory_bytes as f64
+                })
+            })
+    }
+}
+
+fn campaign(params: &Params, progress: Progress<'_>) -> Result<Vec<RunResult>, ExperimentError> {
+    let workloads = load_all(params)?;
+    let mut cells = Vec::new();
+    for workload in 0..workloads.len() {
+        for &kind in &params.policies {
+            for &seed in &params.seeds {
+                let policy = PolicyConfig::new(kind);
+                cells.push(Cell {
+                    workload,
+                    policy,
+                    seed,
+                });
+            }
+        }
+    }
+    run_cells(params, &workloads, &cells, progress)
+}
+
+fn groups<'a>(params: &Params, results: &'a [RunResult]) -> Vec<Group<'a>> {
+    results
+        .chunks(params.seeds.len())
+        .map(|runs| Group {
+            workload: runs[0].workload.clone(),
+            policy: runs[0].policy,
+            runs: runs.iter().collect(),
+        })
+        .collect()
+}
+
+fn fig11_row(group: &Group<'_>) -> Fig11Row {
+    let source = |run: &RunResult, wanted| {
+        let sources = &run.metrics.total.sources;
+        let found = sources.iter().find(|s| s.source == wanted);
+        found.and_then(|s| s.ratio).unwrap_or(0.0)
+    };
+    let share = |got: u32, wanted: u32| f64::from(got) / f64::from(wanted.max(1));
+    Fig11Row {
+        workload: group.workload.clone(),
+        policy: group.policy,
+        unmovable_2m_ratio: group.over(|run| steady(run, |s| s.unmovable_2m_ratio)),
+        unmovable_2m_ratio_k: group.over(|run| steady(run, |s| s.unmovable_2m_ratio_k)),
+        unmovable_2m_ratio_p: group.over(|run| steady(run, |s| s.unmovable_2m_ratio_p)),
+        unmovable_page_ratio: group.over(|run| steady(run, |s| s.unmovable_page_ratio)),
+        internal_fragmentation_ratio: group
+            .over(|run| steady(run, |s| s.internal_fragmentation_ratio)),
+        low_region_ratio: group.low_ratio(),
+        failed_unmovable: group.over(|run| run.counters.failed_unmovable as f64),
+        networking_ratio: group.over(|run| source(run, ample_pfn::Source::Networking)),
+        slab_ratio: group.over(|run| source(run, ample_pfn::Source::Slab)),
+        hugetlb_2m_success_ratio: group
+            .over(|run| share(run.huge.hugetlb_2m_got, run.huge.hugetlb_2m_wanted)),
+        hugetlb_1g_success_ratio: group
+            .over(|run| share(run.huge.hugetlb_1g_got, run.huge.hugetlb_1g_wanted)),
+        thp_coverage_ratio: group.over(|run| run.huge.thp_coverage_ratio.unwrap_or(0.0)),
+    }
+}
+
+fn fig12_row(group: &Group<'_>) -> Fig12Row {
+    Fig12Row {
+        workload: group.workload.clone(),
+        policy: group.policy,
+        potential_2m_ratio: group.over(|run| steady(run, |s| s.potential_2m_ratio)),
+        potential_32m_ratio: group.over(|run| steady(run, |s| s.potential_32m_ratio)),
+        potential_1g_ratio: group.over(|run| steady(run, |s| s.potential_1g_ratio)),
+        movable_region_ratio: group.low_ratio().map(|low| Spread {
+            mean: 1.0 - low.mean,
+            min: 1.0 - low.max,
+            max: 1.0 - low.min,
+            ..low
+        }),
+    }
+}
+
+/// For each policy and metric, the spread over the means of the workloads.
+fn summarise<R>(
+    experiment: &Experiment,
+    rows: &[R],
+    policy_of: impl Fn(&R) -> PolicyKind,
+    metrics: &[(&str, &dyn Fn(&R) -> f64)],
+) -> Vec<PolicySummary> {
+    let mut summary = Vec::new();
+    for &policy in &experiment.params.policies {
+        for (name, metric) in metrics {
+            let values = rows.iter().filter(|row| policy_of(row) == policy);
+            summary.push(PolicySummary {
+                policy,
+                metric: (*name).to_string(),
+                here: Spread::of(values.map(metric)),
+                paper: experiment
+                    .paper
+                    .iter()
+                    .find(|value| value.policy == policy && value.metric == *name)
+                    .cloned(),
+            });
+        }
+    }
+    summary
+}
+
+fn make_fig11(experiment: &Experiment, groups: &[Group<'_>]) -> Fig11 {
+    let rows: Vec<Fig11Row> = groups.iter().map(fig11_row).collect();
+    let summary = summarise(
+        experiment,
+        &rows,
+        |row| row.policy,
+        &[
+            ("unmovable_2m_ratio", &|row: &Fig11Row| {
+                row.unmovable_2m_ratio.mean
+            }),
+            ("unmovable_page_ratio", &|row: &Fig11Row| {
+                row.unmovable_page_ratio.mean
+            }),
+            ("internal_fragmentation_ratio", &|row: &Fig11Row| {
+                row.internal_fragmentation_ratio.mean
+            }),
+            ("networking_ratio", &|row: &Fig11Row| {
+                row.networking_ratio.mean
+            }),
+            ("slab_ratio", &|row: &Fig11Row| row.slab_ratio.mean),
+        ],
+    );
+    Fig11 {
+        schema: "ample.fig11/1",
+        experiment: experiment.clone(),
+        curves: groups
+            .iter()
+            .map(|group| curve(&group.workload, group.policy, &group.runs))
+            .collect(),
+        rows,
+        summary,
+    }
+}
+
+fn make_fig12(experiment: &Experiment, groups: &[Group<'_>]) -> Fig12 {
+    let rows: Vec<Fig12Row> = groups.iter().map(fig12_row).collect();
+    let summary = summarise(
+        experiment,
+        &rows,
+        |row| row.policy,
+        &[
+            ("potential_2m_ratio", &|row: &Fig12Row| {
+                row.potential_2m_ratio.mean
+            }),
+            ("potential_32m_ratio", &|row: &Fig12Row| {
+                row.potential_32m_ratio.mean
+            }),
+            ("potential_1g_ratio", &|row: &Fig12Row| {
+                row.potential_1g_ratio.mean
+            }),
+        ],
+    );
+    Fig12 {
+        schema: "ample.fig12/1",
+        experiment: experiment.clone(),
+        rows,
+        summary,
+    }
+}
+
+/// Figure 11: unmovable 2 MB blocks per workload and policy.
+///
+/// # Errors
+/// [`ExperimentError`] when a workload or the memory size is wrong.
+pub fn fig11(experiment: &Experiment, progress: Progress<'_>) -> Result<Fig11, ExperimentError> {
+    let results = campaign(&experiment.params, progress)?;
+    Ok(make_fig11(
+        experiment,
+        &groups(&experiment.params, &results),
+    ))
+}
+
+/// Figure 12: potential contiguity per workload and policy.
+///
+/// # Errors
+/// [`ExperimentError`] when a workload or the memory size is wrong.
+pub fn fig12(experiment: &Experiment, progress: Progress<'_>) -> Result<Fig12, ExperimentError> {
+    let results = campaign(&experiment.params, progress)?;
+    Ok(make_fig12(
+        experiment,
+        &groups(&experiment.params, &results),
+    ))
+}
+
+/// Both figures from the same runs, sized by the first experiment, and the runs themselves
+/// (workload by policy by seed) for maps.
+///
+/// # Errors
+/// [`ExperimentError`] when a workload or the memory size is wrong.
+pub fn fig11_and_12(
+    fig11: &Experiment,
+    fig12: &Experiment,
+    progress: Progress<'_>,
+) -> Result<(Fig11, Fig12, Vec<RunResult>), ExperimentError> {
+    let results = campaign(&fig11.params, progress)?;
+    let groups = groups(&fig11.params, &results);
+    let fig12 = Experiment {
+        params: fig11.params.clone(),
+        ..fig12.clone()
+    };
+    let figures = (make_fig11(fig11, &groups), make_fig12(&fig12, &groups));
+    Ok((figures.0, figures.1, results))
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Starting a server from the pages of a real machine.
+
+use crate::alloc::Request;
+use crate::config::{Config, PolicyKind};
+use crate::core::{BLOCK_ORDER, BLOCK_PAGES};
+use crate::frame::{Kind, MigrateType, State, is_movable};
+use crate::server::{Server, ServerError};
+use ample_pfn::{BASE_PAGE_BYTES, CLASS_COUNT, Layout, PageClass};
+
+/// What becomes of a frame of a snapshot.
+enum Fate {
+    Free,
+    Fixed,
+    Used,
+}
+
+fn fate(class: PageClass) -> Fate {
+    match class {
+        PageClass::Hole | PageClass::Reserved | PageClass::HwPoison | PageClass::Offline => {
+            Fate::Fixed
+        }
+        class if class.is_free() => Fate::Free,
+        _ => Fate::Used,
+    }
+}
+
+impl Server {
+    /// A server that holds the pages of a snapshot: `classes[i]` is the use of frame `i` of the
+    /// layout's span. Under `linux` every page lies where the snapshot has it; the other
+    /// policies would have placed pages differently from boot on, so they are given the same
+    /// pages, kernel memory first, and place them themselves. Firmware, holes and reserved
+    /// memory stay where they are under all of them.
+    ///
+    /// # Errors
+    /// [`ServerError`] when the sizes do not fit.
+    pub fn from_pages(
+        config: &Config,
+        layout: &Layout,
+        classes: &[PageClass],
+    ) -> Result<Server, ServerError> {
+        let span = layout.span();
+        if span.pages() != classes.len() as u64 {
+            return Err(ServerError::WrongLength {
+                given: classes.len() as u64,
+                expected: span.pages(),
+            });
+        }
+        let bytes = span.pages() * BASE_PAGE_BYTES;
+        let mut server = Server::bare(config, layout.clone(), bytes)?;
+        let offset = (span.start.0 - server.first_frame()) as u32;
+        let used = |class: &&PageClass| matches!(fate(**class), Fate::Used);
+        let kernel = classes.iter().filter(used).filter(|c| !is_movable(**c));
+        let boot_pages = kernel.count() as u64;
+        let exact = server.policy() == PolicyKind::Linux;
+        server.place_fixed(classes, offset);
+        if exact {
+            server.type_blocks(classes, offset);
+        }
+        server.policy.boot(&mut server.core, boot_pages);
+        server.release_free(classes, offset, exact);
+        let pools: Vec<_> = (0..CLASS_COUNT).map(|_| server.new_pool()).collect();
+        server.set_shrinkable(pools[PageClass::SlabReclaimable as usize]);
+        for movable in [false, true] {
+            for (index, &class) in classes.iter().enumerate() {
+                if is_movable(class) != movable || !matches!(fate(class), Fate::Used) {
+                    continue;
+                }
+                let pfn = if exact {
+                    server.core.set_used(offset + index as u32, 0, class);
+                    Some(offset + index as u32)
+                } else {
+                    server.alloc(&Request::new(class), 0)
+                };
+                match pfn {
+                    Some(pfn) if matches!(class, PageClass::File | PageClass::LruOther) => {
+                        server.core.lru_add(pfn);
+                    }
+                    Some(pfn) => server.core.pool_push(pools[class as usize].0, pfn),
+                    None => {}
+                }
+            }
+        }
+        Ok(server)
+    }
+
+    fn place_fixed(&mut self, classes: &[PageClass], offset: u32) {
+        let core = &mut self.core;
+        for pfn in 0..core.frames.len() {
+            let index = pfn.wrapping_sub(offset) as usize;
+            let class = *classes.get(index).unwrap_or(&PageClass::Hole);
+            if matches!(fate(class), Fate::Fixed) {
+                core.frames.set(pfn, State::fixed(class));
+                core.blocks[(pfn >> BLOCK_ORDER) as usize].fixed += 1;
+            }
+        }
+    }
+
+    /// A block's type is that of most of its pages in use.
+    fn type_blocks(&mut self, classes: &[PageClass], offset: u32) {
+        let mut counts = vec![[0u16; 3]; self.core.blocks.len()];
+        for (index, &class) in classes.iter().enumerate() {
+            if matches!(fate(class), Fate::Used) {
+                let b = (offset + index as u32) >> BLOCK_ORDER;
+                counts[b as usize][MigrateType::of(class) as usize] += 1;
+            }
+        }
+        for (block, [unmovable, movable, reclaimable]) in self.core.blocks.iter_mut().zip(counts) {
+            block.mt = if unmovable > movable.max(reclaimable) {
+                MigrateType::Unmovable
+            } else if reclaimable > movable {
+                MigrateType::Reclaimable
+            } else {
+                MigrateType::Movable
+            };
+        }
+    }
+
+    /// Hands over what is free: where pages keep their places, all that is free in the
+    /// snapshot; else all that is not fixed.
+    fn release_free(&mut self, classes: &[PageClass], offset: u32, exact: bool) {
+        let count = self.core.frames.len();
+        let is_free = |server: &Server, pfn: u32| {
+            if server.core.frames.get(pfn).kind() == Kind::Fixed {
+                return false;
+            }
+            let class = classes.get(pfn.wrapping_sub(offset) as usize);
+            !exact || class.is_some_and(|&class| matches!(fate(class), Fate::Free))
+        };
+        let mut pfn = 0;
+        while pfn < count {
+            let start = pfn;
+            let block_end = (start | (BLOCK_PAGES - 1)) + 1;
+            while pfn < block_end && is_free(self, pfn) {
+                pfn += 1;
+            }
+            self.core.release(start, pfn);
+            if pfn < block_end {
+                pfn += 1;
+            }
+        }
+    }
+}
