@@ -21,5 +21,5 @@ pub use lines::{LineChart, Series};
 pub use memmap::{MapLegend, MemoryMap};
 pub use page::{Page, Section};
 pub use scale::{Scale, Unit};
-pub use svg::STYLE;
+pub use svg::{STYLE, standalone};
 pub use table::{Align, Table};

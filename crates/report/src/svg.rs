@@ -20,6 +20,13 @@ svg.fig .axis{stroke:var(--soft)}svg.fig .whisker{stroke:var(--ink);stroke-width
 svg.fig .ref{stroke:var(--ink);stroke-width:2;stroke-dasharray:2 2}\
 svg.fig .line{fill:none;stroke-width:2}";
 
+/// A figure of this crate as a document of its own, with its colours.
+pub fn standalone(svg: &str) -> String {
+    let style = format!(">\n<style>{STYLE}</style>\n");
+    let document = svg.replacen(">\n", &style, 1);
+    format!("<?xml version='1.0' encoding='UTF-8'?>\n{document}")
+}
+
 /// CSS variable of the n-th series colour.
 pub(crate) fn series_colour(index: usize) -> String {
     format!("var(--s{})", index % 6)

@@ -2,6 +2,8 @@
 //! One module per subcommand. Each takes its parsed arguments and answers with a [`Verdict`].
 
 mod scan;
+mod sim;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,8 @@ impl From<Verdict> for ExitCode {
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     Scan(scan::Args),
+    Sim(sim::Args),
+    Whatif(whatif::Args),
 }
 
 /// Runs one subcommand.
@@ -36,5 +40,7 @@ pub enum Command {
 pub fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
         Command::Scan(args) => scan::run(&args),
+        Command::Sim(args) => sim::run(&args),
+        Command::Whatif(args) => whatif::run(&args),
     }
 }

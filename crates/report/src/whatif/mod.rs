@@ -7,6 +7,7 @@ mod servers;
 mod verdict;
 
 use crate::page::Page;
+use crate::table::Table;
 use ample_mm::{PolicyKind, RunResult};
 use ample_pfn::{BlockTally, Metrics, Order, format_bytes};
 
@@ -55,6 +56,11 @@ impl WhatIf {
     /// What to tell the owner of this machine, in plain language, one sentence each.
     pub fn verdict(&self) -> Vec<String> {
         verdict::sentences(self)
+    }
+
+    /// One row for each future.
+    pub fn futures_table(&self) -> Table {
+        machine::futures_table(&self.futures)
     }
 
     /// The whole page.
