@@ -39,7 +39,7 @@ pub use error::HostError;
 pub use page_owner::{Owners, PAGE_OWNER};
 pub use proc::{System, ZoneCounters, zones};
 pub use procfs::ProcfsReader;
-pub use reader::Reader;
+pub use reader::{MigrateType, PageblockRun, Reader};
 pub use root::Root;
 pub use runs::{PageRuns, RunEncoder, RunError};
 pub use scan::{ReaderChoice, Scan, ScanMeta, ScanOptions, scan_live};

@@ -3,6 +3,7 @@
 
 use crate::HostError;
 use ample_pfn::{Coverage, PageSource, PfnRange};
+use serde::{Deserialize, Serialize};
 
 /// A way to look at every page of a machine.
 ///
@@ -17,6 +18,44 @@ pub trait Reader: PageSource<Error = HostError> {
     /// Reads only these frames from now on, ascending; others stay holes.
     fn restrict(&mut self, ranges: Vec<PfnRange>);
 
+    /// Migratetypes of the pageblocks, ascending, where the reader can see them.
+    ///
+    /// # Errors
+    /// [`HostError::Bpf`] when the reader should see them and does not.
+    fn pageblocks(&mut self) -> Result<Option<Vec<PageblockRun>>, HostError> {
+        Ok(None)
+    }
+
     /// What a user should know about this reading, a sentence each.
     fn notes(&self) -> Vec<String>;
+}
+
+/// Migratetype of a 2 MB pageblock: which allocations the kernel wants there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MigrateType {
+    /// Kernel memory.
+    Unmovable,
+    /// User memory.
+    Movable,
+    /// Caches with a shrinker.
+    Reclaimable,
+    /// Kept for atomic allocations.
+    HighAtomic,
+    /// Contiguous memory allocator.
+    Cma,
+    /// Being isolated.
+    Isolate,
+}
+
+/// Neighbouring pageblocks of one migratetype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PageblockRun {
+    /// First frame of the first block, a multiple of 512.
+    pub start_pfn: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Their migratetype.
+    pub migratetype: MigrateType,
 }

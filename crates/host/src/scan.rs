@@ -3,9 +3,12 @@
 
 use crate::proc::processor_time_ns;
 use crate::{
-    HostError, Owners, PageRuns, ProcfsReader, Reader, Root, RunEncoder, System, ZoneCounters,
+    HostError, Owners, PageRuns, PageblockRun, ProcfsReader, Reader, Root, RunEncoder, System,
+    ZoneCounters,
 };
-use ample_pfn::{Coverage, Layout, PageClass, PageSource, Pfn};
+use ample_pfn::{
+    Coverage, Layout, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK, PageClass, PageSource, Pfn, PfnRange,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -66,6 +69,9 @@ pub struct ScanMeta {
     pub duration_ns: u64,
     /// Processor time that this process spent on it, kernel included.
     pub cpu_ns: u64,
+    /// Migratetypes of the pageblocks with memory, where the reader saw them.
+    #[serde(default)]
+    pub pageblocks: Option<Vec<PageblockRun>>,
     /// Counters of each zone: watermarks, free lists, per-CPU lists.
     pub zones: Vec<ZoneCounters>,
     /// meminfo and vmstat, by the kernel's own names.
@@ -141,6 +147,10 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
         reader.for_each_chunk(&mut |pfn, classes| encoder.push(pfn, classes))?;
         encoder.finish()
     };
+    let pageblocks = reader.pageblocks().unwrap_or_else(|error| {
+        notes.push(format!("no migratetypes of pageblocks: {error}"));
+        None
+    });
     notes.extend(reader.notes());
     let live = options.root.is_live();
     let now = SystemTime::now()
@@ -158,12 +168,47 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
             uptime_seconds: system.uptime_seconds,
             duration_ns: started.0.elapsed().as_nanos() as u64,
             cpu_ns: processor_time_ns().saturating_sub(started.1),
+            pageblocks: pageblocks.map(|runs| initialised(&runs, &pages)),
             zones: system.zones,
             counters: system.counters,
         },
         layout: system.layout,
         pages,
     })
+}
+
+/// The pageblocks without those that lie in memory not initialised yet: these have no type.
+fn initialised(runs: &[PageblockRun], pages: &PageRuns) -> Vec<PageblockRun> {
+    let unset: Vec<PfnRange> = pages
+        .iter()
+        .filter(|(_, class)| *class == PageClass::Uninitialised)
+        .map(|(range, _)| range.inner_blocks(PAGEBLOCK_ORDER))
+        .filter(|range| !range.is_empty())
+        .collect();
+    let mut kept = Vec::new();
+    let mut keep = |run: &PageblockRun, from: u64, to: u64| {
+        if from < to {
+            let blocks = (to - from) / PAGES_PER_PAGEBLOCK;
+            kept.push(PageblockRun {
+                start_pfn: from,
+                blocks,
+                ..*run
+            });
+        }
+    };
+    for run in runs {
+        let (mut next, end) = (
+            run.start_pfn,
+            run.start_pfn + run.blocks * PAGES_PER_PAGEBLOCK,
+        );
+        let first = unset.partition_point(|gap| gap.end.0 <= next);
+        for gap in unset[first..].iter().take_while(|gap| gap.start.0 < end) {
+            keep(run, next, gap.start.0);
+            next = gap.end.0.min(end);
+        }
+        keep(run, next, end);
+    }
+    kept
 }
 
 /// Reads pages and owners side by side.
@@ -212,4 +257,28 @@ fn open_bpf(options: &ScanOptions, system: &System) -> Result<Box<dyn Reader>, H
 #[cfg(not(feature = "bpf"))]
 fn open_bpf(_: &ScanOptions, _: &System) -> Result<Box<dyn Reader>, HostError> {
     Err(HostError::Bpf("not in this build (feature `bpf`)".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MigrateType;
+
+    #[test]
+    fn pageblocks_that_were_never_initialised_have_no_type() {
+        let layout = Layout::single(Pfn(0), 6 * 512);
+        let mut encoder = RunEncoder::new(&layout);
+        encoder.push(Pfn(0), &[PageClass::Anon; 512]);
+        encoder.push(Pfn(512), &[PageClass::Uninitialised; 2 * 512]);
+        encoder.push(Pfn(3 * 512), &[PageClass::Reserved; 3]);
+        encoder.push(Pfn(3 * 512 + 3), &[PageClass::Uninitialised; 2 * 512]);
+        let run = |start: u64, blocks| PageblockRun {
+            start_pfn: start * 512,
+            blocks,
+            migratetype: MigrateType::Unmovable,
+        };
+        let kept = initialised(&[run(0, 2), run(2, 4)], &encoder.finish());
+        // Block 3 holds reserved pages; of block 5 only a part is uninitialised.
+        assert_eq!(kept, [run(0, 1), run(3, 1), run(5, 1)]);
+    }
 }

@@ -4,7 +4,8 @@
 #![cfg(feature = "bpf")]
 
 use ample_host::{
-    BpfReader, ProcfsReader, Reader, ReaderChoice, Root, Scan, ScanOptions, System, scan_live,
+    BpfReader, MigrateType, ProcfsReader, Reader, ReaderChoice, Root, Scan, ScanOptions, System,
+    scan_live,
 };
 use ample_pfn::{MetricsBuilder, PageClass, Pfn, PfnRange, SizeList};
 use std::collections::BTreeMap;
@@ -134,4 +135,50 @@ fn bpf_only_reserved(procfs: &Scan, bpf: &Scan) -> u64 {
         runs.map(|(range, _)| range.pages()).sum()
     };
     reserved(bpf).saturating_sub(reserved(procfs))
+}
+
+/// Blocks of a migratetype as `/proc/pagetypeinfo` counts them, over all zones.
+fn pagetypeinfo(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/pagetypeinfo").ok()?;
+    let mut lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with("Number of blocks type"));
+    let header: Vec<&str> = lines.next()?.split_whitespace().skip(4).collect();
+    let column = header.iter().position(|&title| title == name)?;
+    // Node 0, zone Normal 1 2 3 …
+    let count = |line: &str| line.split_whitespace().nth(4 + column)?.parse::<u64>().ok();
+    lines.map(count).sum()
+}
+
+#[test]
+fn pageblock_types_are_those_that_the_kernel_counts() {
+    let (Ok(scan), Some(movable), Some(reclaimable)) = (
+        scan(ReaderChoice::Bpf),
+        pagetypeinfo("Movable"),
+        pagetypeinfo("Reclaimable"),
+    ) else {
+        eprintln!("skipped: needs root, BTF and /proc/pagetypeinfo");
+        return;
+    };
+    let runs = scan
+        .meta
+        .pageblocks
+        .unwrap_or_else(|| panic!("{:?}", scan.meta.notes));
+    let blocks = |wanted: MigrateType| -> u64 {
+        runs.iter()
+            .filter(|run| run.migratetype == wanted)
+            .map(|run| run.blocks)
+            .sum()
+    };
+    for (name, ours, kernel) in [
+        ("movable", blocks(MigrateType::Movable), movable),
+        ("reclaimable", blocks(MigrateType::Reclaimable), reclaimable),
+    ] {
+        eprintln!("{name}: {ours} by sections, {kernel} by pagetypeinfo");
+        // The kernel claims and gives back blocks between the two readings.
+        assert!(
+            ours.abs_diff(kernel) <= 8 + kernel / 20,
+            "{name}: {ours}, kernel {kernel}"
+        );
+    }
 }

@@ -24,6 +24,7 @@ fn scan(classes: &[PageClass], start: u64, notes: Vec<String>) -> Scan {
             uptime_seconds: None,
             duration_ns: 1,
             cpu_ns: 2,
+            pageblocks: None,
             zones: vec![ZoneCounters {
                 name: "Normal".into(),
                 ..ZoneCounters::default()

@@ -112,6 +112,12 @@ impl Kernel {
         Some(self.shared().peeked >> layout.slab_reclaim_bit & 1 == 1)
     }
 
+    /// Address of the current task's `task_struct`.
+    pub fn task(&mut self) -> Result<u64, HostError> {
+        self.run(|progs| &progs.find_task)?;
+        Ok(self.shared().found)
+    }
+
     /// Address of the `struct page` of frame 0, from a page of our own whose frame number the
     /// kernel tells us. Asked twice with different pages; the answers must agree.
     pub fn memory_map_base(&mut self) -> Result<u64, HostError> {

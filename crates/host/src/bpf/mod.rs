@@ -3,11 +3,12 @@
 
 mod format;
 mod kernel;
+mod pageblocks;
 
 use self::kernel::Kernel;
 use crate::procfs::sections;
 use crate::structpage::{PAGE_WORDS, PageDecoder};
-use crate::{HostError, Reader, Root, System};
+use crate::{HostError, PageblockRun, Reader, Root, System};
 use ample_pfn::{Coverage, Layout, PageClass, PageSource, Pfn, PfnRange};
 
 /// Bytes of one `struct page`.
@@ -135,6 +136,10 @@ impl Reader for BpfReader {
 
     fn restrict(&mut self, ranges: Vec<PfnRange>) {
         self.ram = ranges;
+    }
+
+    fn pageblocks(&mut self) -> Result<Option<Vec<PageblockRun>>, HostError> {
+        pageblocks::read(&mut self.kernel, self.base, &self.ram).map(Some)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -110,6 +110,26 @@ enum _slab_flag_bits {
 	_SLAB_RECLAIM_ACCOUNT = 1,
 };
 
+struct mem_section_usage {
+	unsigned long pageblock_flags[0];
+} CORE;
+
+struct mem_section {
+	struct mem_section_usage *usage;
+} CORE;
+
+enum migratetype {
+	MIGRATE_HIGHATOMIC = 1,
+	MIGRATE_CMA,
+	MIGRATE_ISOLATE,
+};
+
+/* The second name is that of kernels that round the first up to a power of two (6.17). */
+enum pageblock_bits {
+	NR_PAGEBLOCK_BITS = 1,
+	__NR_PAGEBLOCK_BITS,
+};
+
 /* Offsets in bytes, numbers of flag bits, values of page types. */
 struct layout {
 	__u32 page_bytes;
@@ -139,6 +159,13 @@ struct layout {
 	__u32 type_zsmalloc;
 	__u32 type_unaccepted;
 	__u32 type_large_kmalloc;
+	__u32 section_bytes;
+	__u32 section_usage;
+	__u32 usage_flags;
+	__u32 pageblock_bits;
+	__u32 migrate_highatomic;
+	__u32 migrate_cma;
+	__u32 migrate_isolate;
 };
 
 #define BUFFER_BYTES (1 << 20)
@@ -148,7 +175,10 @@ struct layout layout;
 __u64 address;
 __u32 bytes;
 __u32 descriptor;
-/* Answer of find_page: address of the struct page of the file's first page, or 0. */
+/*
+ * Answer of find_page: address of the struct page of the file's first page, or 0; of find_task:
+ * address of the current task.
+ */
 __u64 found;
 /* Answer of peek. */
 __u32 peeked;
@@ -157,6 +187,7 @@ __u64 buffer[BUFFER_BYTES / sizeof(__u64)];
 
 #define PAGE_TYPE(name) (HAS_VALUE(enum pagetype, name) ? VALUE(enum pagetype, name) : ABSENT)
 #define PAGE_FLAG(name) (HAS_VALUE(enum pageflags, name) ? VALUE(enum pageflags, name) : ABSENT)
+#define MIGRATE(name) (HAS_VALUE(enum migratetype, name) ? VALUE(enum migratetype, name) : ABSENT)
 #define FIELD(type, field) (EXISTS(type, field) ? OFFSET(type, field) : ABSENT)
 
 SEC("syscall")
@@ -190,6 +221,16 @@ int describe(void *context)
 	layout.type_zsmalloc = PAGE_TYPE(PGTY_zsmalloc);
 	layout.type_unaccepted = PAGE_TYPE(PGTY_unaccepted);
 	layout.type_large_kmalloc = PAGE_TYPE(PGTY_large_kmalloc);
+	layout.section_bytes = SIZE(struct mem_section);
+	layout.section_usage = FIELD(struct mem_section, usage);
+	layout.usage_flags = FIELD(struct mem_section_usage, pageblock_flags);
+	layout.pageblock_bits = HAS_VALUE(enum pageblock_bits, NR_PAGEBLOCK_BITS) ?
+		VALUE(enum pageblock_bits, NR_PAGEBLOCK_BITS) :
+		HAS_VALUE(enum pageblock_bits, __NR_PAGEBLOCK_BITS) ?
+		VALUE(enum pageblock_bits, __NR_PAGEBLOCK_BITS) : ABSENT;
+	layout.migrate_highatomic = MIGRATE(MIGRATE_HIGHATOMIC);
+	layout.migrate_cma = MIGRATE(MIGRATE_CMA);
+	layout.migrate_isolate = MIGRATE(MIGRATE_ISOLATE);
 	return 0;
 }
 
@@ -226,6 +267,14 @@ int find_page(void *context)
 	if ((__u64)head & 3)
 		return 1;
 	found = (__u64)head;
+	return 0;
+}
+
+/* A task lies in the direct map of physical memory, which bounds where that map can begin. */
+SEC("syscall")
+int find_task(void *context)
+{
+	found = current_task();
 	return 0;
 }
 

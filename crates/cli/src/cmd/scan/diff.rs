@@ -348,6 +348,7 @@ mod tests {
                 uptime_seconds: None,
                 duration_ns: 0,
                 cpu_ns: 0,
+                pageblocks: None,
                 zones: vec![],
                 counters: BTreeMap::new(),
             },
