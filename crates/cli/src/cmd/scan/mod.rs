@@ -7,6 +7,7 @@ mod export;
 mod fail_if;
 mod map;
 mod openmetrics;
+mod pageblocks;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod rows;

@@ -2,6 +2,7 @@
 //! The report for a person: head, map, tables, bars, notes.
 
 use super::map::Map;
+use super::pageblocks::{self, TypeRow};
 use super::style::{Colour, Style};
 use super::view::View;
 use ample_host::Scan;
@@ -221,6 +222,26 @@ fn zones(metrics: &Metrics) -> String {
             pageblock.map_or("-".into(), |(k, _)| percent_interval(k.unmovable_ratio)),
             pageblock.map_or("-".into(), |(k, _)| percent_interval(k.potential_ratio)),
             percent_interval(group.k.internal_fragmentation_ratio),
+        ]);
+    }
+    table.to_text()
+}
+
+fn migratetypes(rows: &[TypeRow]) -> String {
+    let mut table = Table::new(&[
+        ("migratetype", Align::Left),
+        ("blocks", Align::Right),
+        ("free", Align::Right),
+        ("with unmovable pages", Align::Right),
+        ("share", Align::Right),
+    ]);
+    for row in rows {
+        table.row(vec![
+            pageblocks::name(row.migratetype).to_string(),
+            row.blocks.to_string(),
+            row.free_blocks.to_string(),
+            row.unmovable_blocks.to_string(),
+            percent(Some(row.unmovable_blocks as f64 / row.blocks as f64)),
         ]);
     }
     table.to_text()

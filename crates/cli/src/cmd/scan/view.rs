@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The result of a scan as the machine-readable formats show it: schema `ample.scan/1`.
 
+use super::pageblocks::{self, TypeRow};
 use ample_host::{Scan, ZoneCounters};
 use ample_pfn::{
     BASE_PAGE_BYTES, Coverage, Definition, DefinitionMetrics, DefinitionSize, GroupMetrics,
@@ -40,6 +41,8 @@ pub struct View {
     pub nodes: Vec<Group>,
     /// Per zone.
     pub zones: Vec<Group>,
+    /// What lies in the pageblocks of each migratetype; `null` where the reader cannot see these.
+    pub pageblocks: Option<Vec<TypeRow>>,
     /// Watermarks and free lists of each zone, as the kernel counts them.
     pub zone_counters: Vec<ZoneCounters>,
 }
@@ -215,6 +218,10 @@ impl View {
             total: total.into(),
             nodes: nodes.into_iter().map(Group::from).collect(),
             zones: zones.into_iter().map(Group::from).collect(),
+            pageblocks: meta
+                .pageblocks
+                .as_ref()
+                .and_then(|runs| pageblocks::rows(runs, builder)),
             zone_counters: meta.zones.clone(),
         }
     }
@@ -240,6 +247,7 @@ impl View {
             total: Group::from_free_lists(&zones.iter().collect::<Vec<_>>(), sizes),
             nodes: Vec::new(),
             zones: zones.iter().map(by_zone).collect(),
+            pageblocks: None,
             zone_counters: zones,
         }
     }
