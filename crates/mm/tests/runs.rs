@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whole runs: determinism, workload files and their errors, starting from a snapshot.
+
+use ample_mm::experiment::{Params, fig11, whatif};
+use ample_mm::workload::shipped_workloads;
+use ample_mm::{Config, PolicyKind, Server, ServerError, Workload, run};
+use ample_pfn::{Layout, PageClass, Pfn};
+
+fn small(name: &str) -> Params {
+    let experiment = Params::shipped(name).expect("shipped");
+    Params {
+        memory_bytes: 512 << 20,
+        duration_s: 600.0,
+        sample_every_s: 300.0,
+        seeds: vec![1, 2],
+        workloads: vec!["web".into(), "ci".into()],
+        ..experiment.params
+    }
+}
+
+#[test]
+fn shipped_workloads_run_under_every_policy_and_stay_consistent() {
+    for name in shipped_workloads() {
+        let workload = Workload::load(name).expect("a shipped workload");
+        assert_eq!(workload.name, name);
+        for kind in PolicyKind::ALL {
+            let mut config = Config::new(kind);
+            config.memory_bytes = 256 << 20;
+            let result = run(&config, &workload, 400.0, 200.0, &|_| {}).expect("a server");
+            assert_eq!(result.samples.len(), 3, "{name} {}", kind.name());
+            assert_eq!(result.metrics.total.memory_bytes, 256 << 20);
+            if kind.confines() {
+                let last = &result.samples[2];
+                let low = last.low_region_bytes.expect("a border") as f64;
+                assert!(last.unmovable_2m_ratio <= low / f64::from(256 << 20) + 1e-9);
+            }
+        }
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let mut experiment = Params::shipped("fig11").expect("shipped");
+    experiment.params = small("fig11");
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let result = pool
+            .expect("threads")
+            .install(|| fig11(&experiment, &|_| {}));
+        serde_json::to_string(&result.expect("a result")).expect("JSON")
+    };
+    assert_eq!(with(1), with(3));
+}
+
+#[test]
+fn a_seed_gives_the_same_run_and_another_seed_another() {
+    let workload = Workload::load("web").expect("shipped");
+    let with = |seed| {
+        let mut config = Config::new(PolicyKind::Linux);
+        config.memory_bytes = 256 << 20;
+        config.seed = seed;
+        let result = run(&config, &workload, 300.0, 100.0, &|_| {}).expect("a server");
+        serde_json::to_string(&result).expect("JSON")
+    };
+    assert_eq!(with(7), with(7));
+    assert_ne!(with(7), with(8));
+}
+
+#[test]
+fn wrong_workloads_name_file_line_and_field() {
+    let head = "name = \"x\"\ntitle = \"x\"\n[[kernel]]\nname = \"n\"\n";
+    let cases = [
+        (
+            "class = \"anon\"\nlevel_ratio = 0.1\n",
+            "w.toml:5: kernel.class: must be a kernel page",
+        ),
+        (
+            "class = \"slab\"\nlevel_ratio = 1.5\n",
+            "w.toml:6: kernel.level_ratio: must be a share",
+        ),
+        (
+            "class = \"slab\"\nlevel_ratio = -1\n",
+            "w.toml:6: kernel.level_ratio: must be a share",
+        ),
+        (
+            "class = \"slab\"\nlevel_ratio = nan\n",
+            "w.toml:6: kernel.level_ratio: must be a share",
+        ),
+        (
+            "class = \"slab\"\nlevel = 0.1\n",
+            "w.toml:6: unknown field `level`",
+        ),
+        (
+            "class = \"slab\"\n",
+            "w.toml:3: missing field `level_ratio`",
+        ),
+        (
+            "class = \"slab\"\nlevel_ratio = 0.1\norder = 11\n",
+            "w.toml:7: kernel.order: must be",
+        ),
+        ("class = \"slab\nlevel_ratio = 0.1\n", "w.toml:5: "),
+        (
+            "class = \"slab\"\nlevel_ratio = 0.99\n",
+            "w.toml:1: process.memory_ratio: all levels",
+        ),
+    ];
+    for (tail, message) in cases {
+        let text = format!("{head}{tail}");
+        let error = Workload::parse(&text, "w.toml")
+            .expect_err(tail)
+            .to_string();
+        assert!(error.starts_with(message), "{error}\nexpected {message}");
+    }
+    let error = Workload::load("wbe")
+        .expect_err("no such workload")
+        .to_string();
+    assert!(error.contains("shipped are web, cache-a"), "{error}");
+    let error = Workload::load("./no/such.toml")
+        .expect_err("no file")
+        .to_string();
+    assert!(error.starts_with("./no/such.toml: "), "{error}");
+}
+
+#[test]
+fn impossible_machines_are_refused() {
+    let mut config = Config::new(PolicyKind::Linux);
+    config.memory_bytes = 1 << 20;
+    assert!(matches!(
+        Server::new(&config),
+        Err(ServerError::TooSmall { .. })
+    ));
+    config.memory_bytes = 1 << 50;
+    assert!(matches!(
+        Server::new(&config),
+        Err(ServerError::TooLarge { .. })
+    ));
+    let layout = Layout::single(Pfn(0), 32768);
+    let wrong = Server::from_pages(&config, &layout, &[PageClass::Free; 5]);
+    assert!(matches!(
+        wrong,
+        Err(ServerError::WrongLength { given: 5, .. })
+    ));
+}
+
+/// A machine with a hole, firmware, kernel memory all over and page cache.
+fn snapshot() -> (Layout, Vec<PageClass>) {
+    let layout = Layout::single(Pfn(1), 131_071);
+    let classes = (1..131_072u32).map(|pfn| match (pfn / 512, pfn % 512) {
+        (100..110, _) => PageClass::Hole,
+        (0, 0..160) => PageClass::Reserved,
+        (_, 7) => PageClass::Network,
+        (_, 8..100) => PageClass::Anon,
+        (_, 100..=299) => PageClass::File,
+        (0..8, _) => PageClass::Slab,
+        (_, 301) => PageClass::FreePcp,
+        _ => PageClass::Free,
+    });
+    (layout, classes.collect())
+}
+
+#[test]
+fn a_snapshot_keeps_its_pages_under_every_policy() {
+    let (layout, classes) = snapshot();
+    let count = |class| classes.iter().filter(|c| **c == class).count() as u64;
+    for kind in PolicyKind::ALL {
+        let mut server =
+            Server::from_pages(&Config::new(kind), &layout, &classes).expect("a server");
+        server
+            .check()
+            .unwrap_or_else(|why| panic!("{}: {why}", kind.name()));
+        let metrics = server.metrics();
+        for class in [
+            PageClass::Network,
+            PageClass::Anon,
+            PageClass::File,
+            PageClass::Slab,
+        ] {
+            let pages = metrics.total.class_pages.get(class.name()).copied();
+            assert_eq!(
+                pages,
+                Some(count(class)),
+                "{} {}",
+                kind.name(),
+                class.name()
+            );
+        }
+        if kind == PolicyKind::Linux {
+            let o = metrics.total.o.expect("owners are known");
+            // Every block but the hole's ten holds a network page.
+            assert_eq!(o.sizes[0].unmovable_blocks.high, 246);
+        }
+    }
+}
+
+#[test]
+fn whatif_runs_every_policy_from_a_snapshot() {
+    let (layout, classes) = snapshot();
+    let params = Params {
+        workloads: vec!["web".into()],
+        ..small("fig11")
+    };
+    let result = whatif(&layout, &classes, &params, &|_| {}).expect("a result");
+    assert_eq!(result.rows.len(), 5);
+    let ratio = |at: usize| result.rows[at].before.unmovable_2m_ratio;
+    assert!(
+        ratio(0) > 0.9 && ratio(3) < 0.3,
+        "{} {}",
+        ratio(0),
+        ratio(3)
+    );
+}
