@@ -29,6 +29,14 @@ pub fn render(scan: &Scan, builder: &MetricsBuilder, style: &Style) -> String {
         sizes(&metrics.total, style.columns),
     );
     section("Nodes and zones, 2 MB blocks", zones(&metrics));
+    let types = scan
+        .meta
+        .pageblocks
+        .as_ref()
+        .and_then(|runs| pageblocks::rows(runs, builder));
+    if let Some(rows) = types {
+        section("Pageblocks (2 MB) by migratetype", migratetypes(&rows));
+    }
     section(
         "Unmovable pages by source",
         sources(&metrics.total.sources, style),
