@@ -133,7 +133,8 @@ fn every_source_file_names_its_licence() {
 #[test]
 fn lines_and_files_stay_readable() {
     let mut problems = Vec::new();
-    for (file, text) in sources() {
+    // Strings in TOML cannot be broken without changing them.
+    for (file, text) in sources().filter(|(file, _)| extension(file) != "toml") {
         for (index, line) in text.lines().enumerate() {
             // Tabs count as eight columns, as in the kernel.
             let columns: usize = line.chars().map(|c| if c == '\t' { 8 } else { 1 }).sum();

@@ -130,7 +130,8 @@ fn static_split(fixed: &RunResult, contiguitas: &RunResult) -> Option<String> {
     let (fixed, moving) = (stalls(fixed), stalls(contiguitas));
     (fixed > 1.5 * moving + 1.0).then(|| {
         format!(
-            "A fixed split (kernelcore=) would make tasks wait {} for memory, the moving border {}.",
+            "A fixed split (kernelcore=) would make tasks wait {} for memory, the moving \
+             border {}.",
             Unit::Seconds.format(fixed),
             Unit::Seconds.format(moving)
         )

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample whatif` and `ample sim` as a user meets them.
+
+use ample_host::{RunEncoder, Scan, ScanMeta, snapshot};
+use ample_pfn::{Coverage, Layout, PageClass, Pfn};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const FRAMES: u64 = 128 << 8; // 128 MB
+
+/// A small machine: half anonymous memory, a slab page in every fourth 2 MB block.
+fn save_snapshot(path: &Path) {
+    let layout = Layout::single(Pfn(0), FRAMES);
+    let mut pages = vec![PageClass::Free; FRAMES as usize];
+    pages[..FRAMES as usize / 2].fill(PageClass::Anon);
+    pages
+        .iter_mut()
+        .step_by(2048)
+        .for_each(|page| *page = PageClass::Slab);
+    let mut encoder = RunEncoder::new(&layout);
+    encoder.push(Pfn(0), &pages);
+    let meta = ScanMeta {
+        reader: "procfs".into(),
+        coverage: Coverage {
+            ambiguous_free_pages: Some(0),
+            owners: false,
+        },
+        notes: vec![],
+        kernel: "6.12.1".into(),
+        hostname: Some("tiny".into()),
+        unix_time_seconds: None,
+        uptime_seconds: Some(60),
+        duration_ns: 1,
+        cpu_ns: 1,
+        zones: vec![],
+        pageblocks: None,
+        counters: Default::default(),
+    };
+    snapshot::write(
+        &Scan {
+            meta,
+            layout,
+            pages: encoder.finish(),
+        },
+        path,
+    )
+    .unwrap();
+}
+
+fn ample(arguments: &[&str], threads: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ample"))
+        .args(arguments)
+        .env("RAYON_NUM_THREADS", threads)
+        .output()
+        .unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = ample(arguments, "2");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn failure(arguments: &[&str]) -> String {
+    let output = ample(arguments, "2");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn whatif_answers_for_every_policy_from_a_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tiny.snap");
+    save_snapshot(&file);
+    let file = file.to_str().unwrap();
+    let answer = json(&["whatif", "--snapshot", file, "--hours", "0.05", "--json"]);
+    assert_eq!(answer["schema"], "ample.whatif/1");
+    assert_eq!(answer["machine"]["name"], "tiny");
+    assert_eq!(
+        answer["machine"]["metrics"]["k"]["sizes"][0]["unmovable_blocks"]["low"],
+        16
+    );
+    let policies: Vec<&str> = answer["futures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["policy"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        policies,
+        [
+            "linux",
+            "illuminator",
+            "static",
+            "contiguitas",
+            "contiguitas-hw"
+        ]
+    );
+    assert!(
+        answer["verdict"][0]
+            .as_str()
+            .unwrap()
+            .starts_with("Today 25 %")
+    );
+    assert_eq!(
+        answer["servers"].as_array().unwrap().len(),
+        0,
+        "servers come with --report"
+    );
+}
+
+#[test]
+fn the_report_is_one_file_and_the_same_with_any_number_of_threads() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+    let (file, one, four) = (path("tiny.snap"), path("r/1.html"), path("r/4.html"));
+    save_snapshot(Path::new(&file));
+    for (report, threads) in [(&one, "1"), (&four, "4")] {
+        let arguments = [
+            "whatif",
+            "--snapshot",
+            &file,
+            "--hours",
+            "0.02",
+            "--server-hours",
+            "0.02",
+            "--server-memory",
+            "128M",
+            "--report",
+            report,
+        ];
+        let output = ample(&arguments, threads);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+    let page = std::fs::read_to_string(&one).unwrap();
+    assert_eq!(page, std::fs::read_to_string(&four).unwrap());
+    assert!(page.contains("contiguitas-hw") && page.contains("What each mechanism is worth"));
+    assert!(!page.contains("<script") && !page.contains("src="));
+}
+
+#[test]
+fn sim_prints_the_paper_beside() {
+    let small = [
+        "--quick", "--memory", "128M", "--hours", "0.05", "--seeds", "5",
+    ];
+    let run = |id: &str| {
+        let mut arguments = vec!["sim", id, "--json", "--workloads", "web"];
+        arguments.extend(small);
+        json(&arguments)
+    };
+    let fig11 = run("fig11");
+    assert_eq!(fig11["schema"], "ample.fig11/1");
+    assert_eq!(fig11["rows"].as_array().unwrap().len(), 5);
+    assert_eq!(fig11["rows"][0]["unmovable_2m_ratio"]["n"], 5);
+    let claims: Vec<&Value> = fig11["summary"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| &row["paper"]["claim"])
+        .collect();
+    assert!(claims.contains(&&Value::from("ctg.unmovable_contiguitas")));
+    assert_eq!(run("fig12")["schema"], "ample.fig12/1");
+    let ablation = run("ablation");
+    assert!(ablation["rows"].as_array().unwrap().len() >= 8);
+}
+
+#[test]
+fn figures_are_written_as_svg() {
+    let directory = tempfile::tempdir().unwrap();
+    let figure = directory.path().join("fig11.svg");
+    let output = ample(
+        &[
+            "sim",
+            "fig11",
+            "--quick",
+            "--memory",
+            "128M",
+            "--hours",
+            "0.02",
+            "--seeds",
+            "1",
+            "--figure",
+            figure.to_str().unwrap(),
+        ],
+        "2",
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        std::fs::read_to_string(figure)
+            .unwrap()
+            .starts_with("<?xml")
+    );
+}
+
+#[test]
+fn wrong_input_says_what_and_where() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+    let foreign = path("foreign.snap");
+    std::fs::write(&foreign, "not a snapshot").unwrap();
+    assert!(failure(&["whatif", "--snapshot", &foreign]).contains("foreign.snap"));
+    assert!(failure(&["whatif", "--workload", "nope"]).contains("nope"));
+    assert!(failure(&["whatif", "--hours", "0"]).contains("hours"));
+    assert!(failure(&["sim", "nope"]).contains("fig11"));
+    let broken = path("broken.toml");
+    std::fs::write(&broken, "name = \"fig11\"\ntitle = 3\n").unwrap();
+    let error = failure(&["sim", &broken]);
+    assert!(
+        error.contains("broken.toml") && error.contains("line 2"),
+        "{error}"
+    );
+    assert!(failure(&["sim", "fig11", "--hours", "nan"]).contains("duration_s"));
+    assert!(failure(&["sim", "fig11", "--memory", "1M"]).contains("64M"));
+}
