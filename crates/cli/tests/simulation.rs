@@ -127,7 +127,7 @@ fn the_report_is_one_file_and_the_same_with_any_number_of_threads() {
             "--server-hours",
             "0.02",
             "--server-memory",
-            "128M",
+            "256M",
             "--report",
             report,
         ];

@@ -10,7 +10,7 @@ use crate::page::Section;
 use crate::scale::Unit;
 use crate::table::{Align, Table};
 use ample_mm::{PolicyKind, RunResult};
-use ample_pfn::{PageClass, Source};
+use ample_pfn::{PageClass, Source, format_bytes};
 
 /// Contiguitas figure 6, in the order networking, slab, file systems, page tables, other; the
 /// two in the middle are read off as the rest (claim `ctg.sources`).
@@ -44,6 +44,12 @@ fn workloads(runs: &[RunResult]) -> Vec<&str> {
         }
     }
     names
+}
+
+/// `64 GB servers`.
+fn servers_of(runs: &[RunResult]) -> String {
+    let bytes = runs.first().map_or(0, |run| run.memory_bytes);
+    format!("{}B servers", format_bytes(bytes))
 }
 
 fn policies(runs: &[RunResult]) -> Vec<PolicyKind> {
@@ -113,16 +119,19 @@ pub(super) fn unmovable(whatif: &WhatIf) -> Section {
         unit: Unit::Percent,
         max: None,
     };
-    Section::new("fig11", "64 GB servers: unmovable 2 MB blocks")
-        .text(
-            "Simulated. Share of 2 MB blocks with at least one unmovable page at the end of the \
+    Section::new(
+        "fig11",
+        &format!("{}: unmovable 2 MB blocks", servers_of(runs)),
+    )
+    .text(
+        "Simulated. Share of 2 MB blocks with at least one unmovable page at the end of the \
              run (paper: figure 11; 19 to 42 % under Linux, at most 9 % under Contiguitas).",
-        )
-        .figure(
-            &chart.to_svg(),
-            "Bars: mean over seeds; whiskers: smallest and largest. Linux was calibrated, the \
+    )
+    .figure(
+        &chart.to_svg(),
+        "Bars: mean over seeds; whiskers: smallest and largest. Linux was calibrated, the \
              other policies are predictions. Definition O.",
-        )
+    )
 }
 
 /// Figure 12.
@@ -157,21 +166,25 @@ pub(super) fn potential(whatif: &WhatIf) -> Section {
         unit: Unit::Percent,
         max: Some(1.0),
     };
-    Section::new("fig12", "64 GB servers: what compaction could form")
-        .text(
-            "Simulated. Share of all memory in blocks without an unmovable page, mean over all \
+    Section::new(
+        "fig12",
+        &format!("{}: what compaction could form", servers_of(runs)),
+    )
+    .text(
+        "Simulated. Share of all memory in blocks without an unmovable page, mean over all \
              workloads (paper: figure 12; no 1 GB block under Linux, the whole movable region \
              under Contiguitas).",
-        )
-        .figure(
-            &chart.to_svg(),
-            "Whiskers: smallest and largest over workloads and seeds.",
-        )
+    )
+    .figure(
+        &chart.to_svg(),
+        "Whiskers: smallest and largest over workloads and seeds.",
+    )
 }
 
 /// Unmovable share over time, one figure a workload.
 pub(super) fn over_time(whatif: &WhatIf) -> Section {
-    let mut section = Section::new("time", "64 GB servers: over time").text(
+    let title = format!("{}: over time", servers_of(&whatif.servers));
+    let mut section = Section::new("time", &title).text(
         "Simulated, from a fresh boot. In the paper the unmovable share rises within the first \
          hour and then stays.",
     );
@@ -247,7 +260,11 @@ pub(super) fn sources(whatif: &WhatIf) -> Section {
             paper.map_or("–".into(), percent),
         ]);
     }
-    Section::new("sources", "64 GB servers: who asks for unmovable pages")
+    let title = format!(
+        "{}: who asks for unmovable pages",
+        servers_of(&whatif.servers)
+    );
+    Section::new("sources", &title)
         .text("Stock Linux at the end of the runs, share of unmovable pages (paper: figure 6).")
         .html(&table.to_html())
 }

@@ -29,13 +29,13 @@ pub struct Args {
     #[arg(long, default_value = "web")]
     workload: String,
     /// Simulated hours of that load.
-    #[arg(long, default_value_t = 4.0, value_parser = hours)]
+    #[arg(long, default_value_t = 3.0, value_parser = hours)]
     hours: f64,
     /// Memory of the freshly booted servers in the report.
     #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = memory)]
     server_memory: u64,
     /// Simulated hours of the freshly booted servers.
-    #[arg(long, default_value_t = 3.0, value_parser = hours)]
+    #[arg(long, default_value_t = 1.5, value_parser = hours)]
     server_hours: f64,
     /// Runs of each server with different seeds; more give a spread.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
