@@ -33,7 +33,7 @@ pub struct LineChart {
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 280.0;
 const LEFT: f64 = 56.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 28.0;
 
