@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A kernel that behaves as badly as it may: test load for the guest only.
+ *
+ * debugfs ample_hostile/
+ *   fragment  write N: allocate N MiB of order-0 kernel pages, keep two in
+ *             each 2 MiB block they came from, free the rest
+ *   hold      write N: allocate N MiB of order-0 kernel pages and keep them
+ *   release   write anything: free all pages kept
+ *   storm     write N: allocate N MiB with GFP_ATOMIC in softirq context,
+ *             as fast as it goes, then free them; read: how that went
+ *   stats     read: pages kept, failures, times
+ */
+#include <linux/debugfs.h>
+#include <linux/hashtable.h>
+#include <linux/interrupt.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#define PAGES_PER_MIB	(SZ_1M >> PAGE_SHIFT)
+#define BLOCK_ORDER	9
+#define KEEP_PER_BLOCK	2
+
+static LIST_HEAD(kept);
+static unsigned long nr_kept, nr_failed;
+static DEFINE_MUTEX(lock);
+static struct dentry *dir;
+
+static struct {
+	unsigned long want, got, failed;
+	u64 ns;
+	struct list_head pages;
+	struct completion done;
+} storm;
+
+static int read_mib(const char __user *ubuf, size_t len, unsigned long *pages)
+{
+	unsigned long mib;
+	int ret = kstrtoul_from_user(ubuf, len, 0, &mib);
+
+	if (ret)
+		return ret;
+	*pages = mib * PAGES_PER_MIB;
+	return 0;
+}
+
+static unsigned long take(struct list_head *to, unsigned long pages)
+{
+	unsigned long got;
+
+	for (got = 0; got < pages; got++) {
+		struct page *page = alloc_page(GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
+
+		if (!page || fatal_signal_pending(current)) {
+			nr_failed++;
+			break;
+		}
+		list_add_tail(&page->lru, to);
+		cond_resched();
+	}
+	return got;
+}
+
+static ssize_t fragment_write(struct file *f, const char __user *ubuf, size_t len, loff_t *pos)
+{
+	unsigned long pages, max_block = 0;
+	struct page *page, *next;
+	LIST_HEAD(got);
+	u8 *per_block;
+	int ret = read_mib(ubuf, len, &pages);
+
+	if (ret)
+		return ret;
+	mutex_lock(&lock);
+	take(&got, pages);
+	list_for_each_entry(page, &got, lru)
+		max_block = max(max_block, page_to_pfn(page) >> BLOCK_ORDER);
+	per_block = vzalloc(max_block + 1);
+	list_for_each_entry_safe(page, next, &got, lru) {
+		unsigned long block = page_to_pfn(page) >> BLOCK_ORDER;
+
+		list_del(&page->lru);
+		if (per_block && per_block[block] < KEEP_PER_BLOCK) {
+			per_block[block]++;
+			list_add(&page->lru, &kept);
+			nr_kept++;
+		} else {
+			__free_page(page);
+		}
+	}
+	vfree(per_block);
+	mutex_unlock(&lock);
+	return len;
+}
+
+static ssize_t hold_write(struct file *f, const char __user *ubuf, size_t len, loff_t *pos)
+{
+	unsigned long pages;
+	int ret = read_mib(ubuf, len, &pages);
+
+	if (ret)
+		return ret;
+	mutex_lock(&lock);
+	nr_kept += take(&kept, pages);
+	mutex_unlock(&lock);
+	return len;
+}
+
+static void release_all(void)
+{
+	struct page *page, *next;
+
+	mutex_lock(&lock);
+	list_for_each_entry_safe(page, next, &kept, lru) {
+		list_del(&page->lru);
+		__free_page(page);
+		cond_resched();
+	}
+	nr_kept = 0;
+	mutex_unlock(&lock);
+}
+
+static ssize_t release_write(struct file *f, const char __user *ubuf, size_t len, loff_t *pos)
+{
+	release_all();
+	return len;
+}
+
+static void storm_fn(struct tasklet_struct *t)
+{
+	u64 start = ktime_get_ns();
+	unsigned int burst;
+
+	for (burst = 0; burst < 512 && storm.got + storm.failed < storm.want; burst++) {
+		struct page *page = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
+
+		if (page) {
+			list_add(&page->lru, &storm.pages);
+			storm.got++;
+		} else {
+			storm.failed++;
+		}
+	}
+	storm.ns += ktime_get_ns() - start;
+	if (storm.got + storm.failed < storm.want)
+		tasklet_schedule(t);
+	else
+		complete(&storm.done);
+}
+static DECLARE_TASKLET(storm_tasklet, storm_fn);
+
+static ssize_t storm_write(struct file *f, const char __user *ubuf, size_t len, loff_t *pos)
+{
+	struct page *page, *next;
+	unsigned long pages;
+	int ret = read_mib(ubuf, len, &pages);
+
+	if (ret)
+		return ret;
+	mutex_lock(&lock);
+	storm.want = pages;
+	storm.got = 0;
+	storm.failed = 0;
+	storm.ns = 0;
+	INIT_LIST_HEAD(&storm.pages);
+	init_completion(&storm.done);
+	tasklet_schedule(&storm_tasklet);
+	wait_for_completion(&storm.done);
+	list_for_each_entry_safe(page, next, &storm.pages, lru)
+		__free_page(page);
+	mutex_unlock(&lock);
+	return len;
+}
+
+static int stats_show(struct seq_file *m, void *v)
+{
+	seq_printf(m, "{\"kept_pages\": %lu, \"failed\": %lu, \"storm_want_pages\": %lu, \"storm_got_pages\": %lu, \"storm_failed\": %lu, \"storm_ns\": %llu}\n",
+		   nr_kept, nr_failed, storm.want, storm.got, storm.failed, storm.ns);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(stats);
+
+#define WRITE_ONLY(name)							\
+	static const struct file_operations name##_fops = {			\
+		.owner = THIS_MODULE, .open = simple_open, .write = name##_write, \
+	}
+WRITE_ONLY(fragment);
+WRITE_ONLY(hold);
+WRITE_ONLY(release);
+WRITE_ONLY(storm);
+
+static int __init hostile_init(void)
+{
+	dir = debugfs_create_dir("ample_hostile", NULL);
+	debugfs_create_file("fragment", 0200, dir, NULL, &fragment_fops);
+	debugfs_create_file("hold", 0200, dir, NULL, &hold_fops);
+	debugfs_create_file("release", 0200, dir, NULL, &release_fops);
+	debugfs_create_file("storm", 0200, dir, NULL, &storm_fops);
+	debugfs_create_file("stats", 0400, dir, NULL, &stats_fops);
+	return 0;
+}
+
+static void __exit hostile_exit(void)
+{
+	debugfs_remove_recursive(dir);
+	release_all();
+}
+
+module_init(hostile_init);
+module_exit(hostile_exit);
+MODULE_DESCRIPTION("Leaves kernel pages where they hurt most");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Helpers for the plans.
+
+ctg=/sys/kernel/mm/contiguitas
+hostile=/sys/kernel/debug/ample_hostile
+
+# emit NAME JSON-FIELDS: one result object
+emit() { echo "@@ {\"what\": \"$1\", $2}"; }
+
+# result NAME COMMAND...: the command prints one JSON object
+result() {
+	name=$1; shift
+	out=$("$@" 2>/tmp/err) || true
+	echo "@@ {\"what\": \"$name\", \"value\": ${out:-null}}"
+	sed "s/^/@@ note $name: /" /tmp/err
+}
+
+# The first movable pfn, or 0 where there is no border.
+border() { cat $ctg/node0/border_pfn 2>/dev/null || echo 0; }
+
+vmstat() { awk -v k="$1" '$1 == k { print $2 }' /proc/vmstat; }
+
+# counters NAME: what the kernel counted so far
+counters() {
+	emit "$1" "$(awk '/^(contiguitas|thp_fault|oom_kill|compact_(stall|fail|success)|allocstall|pgmigrate|pgscan_direct |pgscan_kswapd |pgfault |pswp|htlb)/ {
+		printf "%s\"%s\": %s", sep, $1, $2; sep = ", " }' /proc/vmstat)"
+}
+
+# Free pages on per-CPU lists look allocated: have the lists drained.
+settle() {
+	echo 1000000 > /proc/sys/vm/percpu_pagelist_high_fraction
+	sleep 3
+	echo 0 > /proc/sys/vm/percpu_pagelist_high_fraction
+}
+
+# contiguity NAME: the metrics now
+contiguity() { settle; result "$1" kpf "$(border)"; }
+
+extfrag_on() {
+	tr=/sys/kernel/tracing
+	echo 1 > $tr/events/kmem/mm_page_alloc_extfrag/enable
+	echo 0 > $tr/tracing_on; echo > $tr/trace; echo 1 > $tr/tracing_on
+}
+
+# extfrag_crossing: events where exactly one of the two types is movable (1)
+extfrag_crossing() {
+	awk '/mm_page_alloc_extfrag/ {
+		match($0, /alloc_migratetype=[0-9]+/); a = substr($0, RSTART + 18, RLENGTH - 18)
+		match($0, /fallback_migratetype=[0-9]+/); f = substr($0, RSTART + 21, RLENGTH - 21)
+		n++; if ((a == 1) != (f == 1)) c++ }
+		END { printf "{\"extfrag_events\": %d, \"crossing_events\": %d}\n", n, c }' \
+		/sys/kernel/tracing/trace
+}
+
+# huge_1g: ask for as many 1 GB pages as memory could hold; give them back
+huge_1g() {
+	f=/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages
+	[ -f $f ] || { echo null; return; }
+	want=$(awk '/MemTotal/ { print int($2 / 1048576) }' /proc/meminfo)
+	echo "$want" > $f
+	got=$(cat $f)
+	echo 0 > $f
+	echo "{\"want\": $want, \"got\": $got}"
+}
+
+# huge_2m: the same with 2 MB pages for half of the free memory
+huge_2m() {
+	f=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+	want=$(awk '/MemAvailable/ { print int($2 / 4096) }' /proc/meminfo)
+	echo "$want" > $f
+	got=$(cat $f)
+	echo 0 > $f
+	echo "{\"want\": $want, \"got\": $got}"
+}
+
+# disk: an empty ext4 on the virtio disk, mounted on /mnt
+disk() { [ -b /dev/vda ] && mount -t ext4 /dev/vda /mnt; }
+
+# fragment SHARE: the hostile fragmenter over SHARE percent of memory
+fragment() {
+	insmod /lib/modules/ample_hostile.ko 2>/dev/null
+	total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
+	step=$((total / 20))
+	round=0
+	while [ $round -lt $(($1 / 5)) ]; do
+		load hog $step 3600 > /dev/null &
+		hogs="$hogs $!"
+		sleep 1
+		echo $step > $hostile/fragment
+		round=$((round + 1))
+	done
+	kill $hogs 2>/dev/null
+	wait 2>/dev/null
+	hogs=
+}

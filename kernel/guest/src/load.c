@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Small loads of the test guest, one binary.
+ *
+ * load hog MIB SECONDS       touch MIB of anonymous memory without THP, sleep
+ * load thp MIB               touch MIB with THP asked for; huge pages obtained
+ * load churn DIR FILES ROUNDS SEED   make, rewrite, remove small files
+ * load cache FILE MIB        write a file and read it back: fills the cache
+ * load fork N MIB            N times: fork a child that touches MIB, wait
+ * load pair ROUNDS           map, touch and unmap one page: fault + free
+ * load send KIB ROUNDS ZC    send KIB over loopback TCP, MSG_ZEROCOPY if ZC=1
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB (1UL << 20)
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(2);
+}
+
+static uint64_t rng_state;
+
+static uint64_t rng(void)
+{
+	rng_state ^= rng_state << 13;
+	rng_state ^= rng_state >> 7;
+	rng_state ^= rng_state << 17;
+	return rng_state;
+}
+
+static char *map_anon(size_t bytes)
+{
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("load: mmap");
+	return p;
+}
+
+static int hog(unsigned long mib, unsigned int seconds)
+{
+	char *p = map_anon(mib * MIB);
+
+	madvise(p, mib * MIB, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < mib * MIB; i += 4096)
+		p[i] = 1;
+	printf("{\"hog_mib\": %lu}\n", mib);
+	fflush(stdout);
+	sleep(seconds);
+	return 0;
+}
+
+static int thp(unsigned long mib)
+{
+	size_t bytes = mib * MIB, huge_kib = 0;
+	char *raw = map_anon(bytes + 2 * MIB), line[256];
+	char *p = (char *)(((uintptr_t)raw + 2 * MIB - 1) & ~(2 * MIB - 1));
+	FILE *f;
+
+	madvise(p, bytes, MADV_HUGEPAGE);
+	for (size_t i = 0; i < bytes; i += 2 * MIB)
+		p[i] = 1;
+	f = fopen("/proc/self/smaps_rollup", "r");
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "AnonHugePages: %zu kB", &huge_kib);
+	printf("{\"thp_wanted\": %lu, \"thp_got\": %zu}\n", mib / 2, huge_kib / 2048);
+	return 0;
+}
+
+static int churn(const char *dir, unsigned int files, unsigned int rounds, uint64_t seed)
+{
+	static char buf[65536], path[4096];
+
+	rng_state = seed * 2654435761u + 1;
+	for (unsigned int r = 0; r < rounds; r++)
+		for (unsigned int i = 0; i < files; i++) {
+			unsigned int which = rng() % (files * 2);
+			size_t len = rng() % 8 ? rng() % 4096 : rng() % sizeof(buf);
+			int fd;
+
+			snprintf(path, sizeof(path), "%s/d%u", dir, which % 97);
+			if (which < 97 * 2)
+				mkdir(path, 0755);
+			snprintf(path, sizeof(path), "%s/d%u/f%u", dir, which % 97, which);
+			if (rng() % 3 == 0) {
+				unlink(path);
+				continue;
+			}
+			fd = open(path, O_CREAT | O_RDWR, 0644);
+			if (fd < 0) {
+				*strrchr(path, '/') = 0;
+				mkdir(path, 0755);
+				continue;
+			}
+			if (write(fd, buf, len) < 0 && errno != ENOSPC)
+				die(path);
+			close(fd);
+		}
+	printf("{\"churn_files\": %u, \"churn_rounds\": %u}\n", files, rounds);
+	return 0;
+}
+
+static int cache(const char *path, unsigned long mib)
+{
+	char *buf = map_anon(MIB);
+	int fd = open(path, O_CREAT | O_RDWR | O_TRUNC, 0644);
+	unsigned long i;
+
+	if (fd < 0)
+		die(path);
+	memset(buf, 0x5a, MIB);
+	for (i = 0; i < mib && write(fd, buf, MIB) == (ssize_t)MIB; i++)
+		;
+	lseek(fd, 0, SEEK_SET);
+	while (read(fd, buf, MIB) > 0)
+		;
+	close(fd);
+	printf("{\"cache_mib\": %lu}\n", i);
+	return 0;
+}
+
+static int forks(unsigned int n, unsigned long mib)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			char *p = map_anon(mib * MIB);
+
+			for (size_t j = 0; j < mib * MIB; j += 4096)
+				p[j] = 1;
+			_exit(0);
+		}
+		if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+			die("load: fork");
+	}
+	return 0;
+}
+
+static int pair(unsigned long rounds)
+{
+	for (unsigned long i = 0; i < rounds; i++) {
+		char *p = map_anon(4096);
+
+		*p = 1;
+		munmap(p, 4096);
+	}
+	return 0;
+}
+
+static void reap_zerocopy(int fd)
+{
+	char control[128];
+	struct msghdr msg = { .msg_control = control, .msg_controllen = sizeof(control) };
+
+	while (recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0)
+		msg.msg_controllen = sizeof(control);
+}
+
+static int send_load(unsigned long kib, unsigned long rounds, int zc)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t alen = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0), s, one = 1;
+	size_t len = kib * 1024;
+	char *buf = map_anon(len);
+
+	if (bind(l, (void *)&a, sizeof(a)) || listen(l, 1) ||
+	    getsockname(l, (void *)&a, &alen) || connect(c, (void *)&a, alen))
+		die("load: loopback");
+	s = accept(l, NULL, NULL);
+	memset(buf, 1, len);
+	if (zc && setsockopt(c, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one)))
+		die("load: SO_ZEROCOPY");
+	if (fork() == 0) {
+		char *sink = malloc(1 << 16);
+
+		while (read(s, sink, 1 << 16) > 0)
+			;
+		_exit(0);
+	}
+	close(s);
+	for (unsigned long i = 0; i < rounds; i++) {
+		for (size_t done = 0; done < len;) {
+			ssize_t n = send(c, buf + done, len - done, zc ? MSG_ZEROCOPY : 0);
+
+			if (n < 0 && errno == ENOBUFS) {
+				reap_zerocopy(c);
+				continue;
+			}
+			if (n < 0)
+				die("load: send");
+			done += n;
+		}
+		if (zc)
+			reap_zerocopy(c);
+	}
+	close(c);
+	wait(NULL);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+#define ARG(i) strtoul(argv[i], NULL, 0)
+	if (!strcmp(what, "hog") && argc == 4)
+		return hog(ARG(2), ARG(3));
+	if (!strcmp(what, "thp") && argc == 3)
+		return thp(ARG(2));
+	if (!strcmp(what, "churn") && argc == 6)
+		return churn(argv[2], ARG(3), ARG(4), ARG(5));
+	if (!strcmp(what, "cache") && argc == 4)
+		return cache(argv[2], ARG(3));
+	if (!strcmp(what, "fork") && argc == 4)
+		return forks(ARG(2), ARG(3));
+	if (!strcmp(what, "pair") && argc == 3)
+		return pair(ARG(2));
+	if (!strcmp(what, "send") && argc == 5)
+		return send_load(ARG(2), ARG(3), ARG(4));
+	fprintf(stderr, "usage: load hog|thp|churn|cache|fork|pair|send ARGS, see the source\n");
+	return 2;
+}

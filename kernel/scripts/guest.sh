@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Run one plan in a QEMU guest (software emulation) with a time limit.
+#
+# usage: guest.sh TREE PLAN OUT [--mem 2G] [--smp 2] [--nodes 1] [--append "..."]
+#                 [--timeout SECONDS] [--disk MIB] [--qemu "..."]
+# TREE  a built kernel tree
+# PLAN  a file of kernel/guest/plans without .sh, or "shell" for a shell
+# OUT   directory: console.log, results.jsonl, disk.img
+# exit: 0 the plan ran to its end and the kernel did not complain; 1 it did
+#       not, or the console shows a warning; 2 usage
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+[ $# -ge 3 ] || { sed -n '4,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+tree=$1 plan=$2 out=$3
+shift 3
+mem=2G smp=2 nodes=1 append='' limit=300 disk=0 extra=''
+while [ $# -gt 0 ]; do
+	case $1 in
+	--mem) mem=$2 ;; --smp) smp=$2 ;; --nodes) nodes=$2 ;; --append) append=$2 ;;
+	--timeout) limit=$2 ;; --disk) disk=$2 ;; --qemu) extra=$2 ;;
+	*) echo "guest.sh: unknown option $1" >&2; exit 2 ;;
+	esac
+	shift 2
+done
+image=$tree/arch/x86/boot/bzImage
+[ -f "$image" ] || { echo "guest.sh: no kernel at $image; run make kernel" >&2; exit 2; }
+mkdir -p "$out"
+"$here/initramfs.sh" "$out/initramfs.gz" "$tree"
+
+args=(-accel "tcg,thread=multi,tb-size=256" -cpu max -smp "$smp" -m "$mem" -display none
+	-no-reboot -nodefaults -kernel "$image" -initrd "$out/initramfs.gz")
+if [ "$nodes" = 2 ]; then
+	half=$((${mem%G} * 1024 / 2))M
+	args+=(-object "memory-backend-ram,id=m0,size=$half" -numa "node,nodeid=0,memdev=m0,cpus=0"
+		-object "memory-backend-ram,id=m1,size=$half" -numa "node,nodeid=1,memdev=m1,cpus=1")
+fi
+if [ "$disk" != 0 ]; then
+	rm -f "$out/disk.img"
+	truncate -s "${disk}M" "$out/disk.img"
+	/sbin/mkfs.ext4 -q -F "$out/disk.img"
+	args+=(-drive "file=$out/disk.img,if=virtio,format=raw,cache=unsafe")
+fi
+cmdline="console=ttyS0 panic=-1 nokaslr ample.plan=$plan $append"
+if [ "$plan" = shell ]; then
+	exec qemu-system-x86_64 "${args[@]}" -serial mon:stdio -append "$cmdline" $extra
+fi
+status=0
+timeout --kill-after=10 "$limit" qemu-system-x86_64 "${args[@]}" -serial "file:$out/console.log" \
+	-append "$cmdline" $extra || status=$?
+tr -d '\r' < "$out/console.log" | sed -n 's/^.*@@ \({.*}\)$/\1/p' > "$out/results.jsonl"
+if ! grep -q "@@ done $plan" "$out/console.log"; then
+	echo "guest.sh: $plan did not finish (status $status, limit ${limit}s); console: $out/console.log" >&2
+	tail -25 "$out/console.log" >&2
+	exit 1
+fi
+if grep -E 'BUG:|WARNING: |Oops|Call Trace|Bad page|inconsistent lock|possible circular' \
+	"$out/console.log" >&2; then
+	echo "guest.sh: the kernel complained during $plan; console: $out/console.log" >&2
+	exit 1
+fi
+rm -f "$out/initramfs.gz"

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Build the initramfs of the test guest.
+# usage: initramfs.sh OUT.cpio.gz [KERNEL_TREE]
+# With a kernel tree, its build of the hostile module goes in as well.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+out=$1 tree=${2:-}
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+mkdir -p "$root"/{bin,sbin,lib/modules,plans,etc,tmp,usr/bin,usr/sbin,var/log/nginx,var/lib/nginx,run}
+cp "$(command -v busybox)" "$root/bin/busybox"
+install -m 755 "$here/guest/init" "$root/init"
+cp "$here/guest/plan.sh" "$root/lib/"
+cp "$here"/guest/plans/*.sh "$root/plans/"
+cp -r "$here/guest/etc/." "$root/etc/"
+for src in "$here"/guest/src/*.c; do
+	gcc -O2 -Wall -Wextra -static -o "$root/bin/$(basename "$src" .c)" "$src" -lpthread
+done
+
+# A program and every library it needs.
+add() {
+	local path lib
+	path=$(command -v "$1") || { echo "initramfs: no $1, its workload will be skipped" >&2; return; }
+	path=$(readlink -f "$path")
+	cp "$path" "$root/usr/bin/$(basename "$1")"
+	ldd "$path" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do
+		mkdir -p "$root$(dirname "$lib")"
+		cp -nL "$lib" "$root$lib"
+	done
+}
+for prog in memcached memcslap nginx ab redis-server redis-benchmark tcc; do
+	PATH=$PATH:/usr/sbin add $prog
+done
+if [ -d /usr/lib/x86_64-linux-gnu/tcc ]; then
+	mkdir -p "$root/usr/lib/x86_64-linux-gnu"
+	cp -r /usr/lib/x86_64-linux-gnu/tcc "$root/usr/lib/x86_64-linux-gnu/"
+fi
+# Names are looked up by daemons that drop privileges.
+mkdir -p "$root/lib/x86_64-linux-gnu"
+cp -nL /lib/x86_64-linux-gnu/libnss_files.so.2 "$root/lib/x86_64-linux-gnu/" 2>/dev/null || true
+
+if [ -n "$tree" ]; then
+	cp "$tree/../module-$(basename "$tree")/ample_hostile.ko" "$root/lib/modules/"
+fi
+(cd "$root" && find . | LC_ALL=C sort | cpio -o -H newc --quiet | gzip -1) > "$out.tmp"
+mv "$out.tmp" "$out"

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Contiguitas: the boot parameter and the first place of the borders. */
+#define pr_fmt(fmt) "contiguitas: " fmt
+
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/memblock.h>
+#include <linux/mm.h>
+#include <asm/sections.h>
+#include "contiguitas.h"
+
+/* A node smaller than this has nothing to gain. */
+#define CTG_MIN_NODE_PAGES	(SZ_128M >> PAGE_SHIFT)
+
+struct ctg_boot_size {
+	u64 value;
+	bool percent;
+	bool given;
+};
+
+DEFINE_STATIC_KEY_FALSE(contiguitas_key);
+unsigned long contiguitas_border[MAX_NUMNODES] __read_mostly;
+unsigned long contiguitas_band[MAX_NUMNODES] __read_mostly;
+struct contiguitas_node *contiguitas_nodes[MAX_NUMNODES] __read_mostly;
+
+static bool requested __initdata;
+static struct ctg_boot_size boot_size[3] __initdata;	/* initial, min, max */
+
+bool __init contiguitas_requested(void)
+{
+	return requested;
+}
+
+/* One size, ended by a comma or the end of the string. */
+static bool __init parse_size(char **s, struct ctg_boot_size *size)
+{
+	char *end;
+
+	size->value = memparse(*s, &end);
+	if (end == *s)
+		return false;
+	size->percent = *end == '%';
+	if (size->percent)
+		end++;
+	if (!size->value || (size->percent && size->value > 100))
+		return false;
+	size->given = true;
+	if (*end == ',')
+		end++;
+	else if (*end)
+		return false;
+	*s = end;
+	return true;
+}
+
+static int __init contiguitas_param(char *arg)
+{
+	char *s = arg;
+	int i;
+
+	requested = false;
+	if (!arg || !strcmp(arg, "off"))
+		return 0;
+	if (strcmp(arg, "on")) {
+		for (i = 0; i < ARRAY_SIZE(boot_size) && *s; i++)
+			if (!parse_size(&s, &boot_size[i]))
+				break;
+		if (*s || !i) {
+			memset(boot_size, 0, sizeof(boot_size));
+			pr_err("contiguitas=%s not understood, feature stays off; use on, off or <initial>[,<min>[,<max>]] in bytes (K, M, G) or %%\n",
+			       arg);
+			return 0;
+		}
+	}
+	requested = true;
+	return 0;
+}
+early_param("contiguitas", contiguitas_param);
+
+static unsigned long __init size_in_pages(const struct ctg_boot_size *size,
+					  unsigned long node_pages, unsigned long dflt)
+{
+	u64 pages;
+
+	if (!size->given)
+		return dflt;
+	if (size->percent)
+		pages = (u64)node_pages * size->value / 100;
+	else
+		pages = size->value >> PAGE_SHIFT;
+	return ctg_round_up(pages, CTG_CHUNK);
+}
+
+/* What memblock has handed out in the node by now, the kernel image included. */
+static unsigned long __init boot_used_pages(int nid, unsigned long base, unsigned long end)
+{
+	phys_addr_t from, to;
+	unsigned long used = 0, image_end = PFN_UP(__pa_symbol(_end));
+	u64 i;
+
+	for_each_reserved_mem_range(i, &from, &to) {
+		unsigned long lo = max(PFN_DOWN(from), base);
+		unsigned long hi = min(PFN_UP(to), end);
+
+		if (lo < hi)
+			used += hi - lo;
+	}
+	if (image_end > base && image_end <= end)
+		used = max(used, image_end - base);
+	return used;
+}
+
+static bool __init node_overlaps(int nid, unsigned long start, unsigned long end)
+{
+	int other;
+
+	for_each_node_state(other, N_MEMORY) {
+		pg_data_t *pgdat = NODE_DATA(other);
+
+		if (other != nid && pgdat->node_start_pfn < end && start < pgdat_end_pfn(pgdat))
+			return true;
+	}
+	return false;
+}
+
+static const char * __init init_node(int nid)
+{
+	pg_data_t *pgdat = NODE_DATA(nid);
+	struct zone *movable = &pgdat->node_zones[ZONE_MOVABLE];
+	struct contiguitas_node *n;
+	unsigned long base, end, pages, used, initial;
+	int side;
+
+	base = ALIGN_DOWN(pgdat->node_start_pfn, CTG_CHUNK);
+	end = pgdat_end_pfn(pgdat);
+	if (movable->present_pages)
+		end = movable->zone_start_pfn;
+	end = ALIGN_DOWN(end, CTG_CHUNK);
+	if (pgdat->node_present_pages < CTG_MIN_NODE_PAGES || end <= base)
+		return "is too small";
+	if (node_overlaps(nid, pgdat->node_start_pfn, pgdat_end_pfn(pgdat)))
+		return "is interleaved with another node";
+
+	pages = end - base;
+	used = boot_used_pages(nid, base, end);
+	initial = size_in_pages(&boot_size[0], pages,
+				ctg_initial_pages(pgdat->node_present_pages, used, CTG_CHUNK));
+	initial = max(initial, (unsigned long)ctg_round_up(used + used / 8, CTG_CHUNK));
+	if (initial + CTG_CHUNK > pages)
+		return "cannot hold the requested unmovable region";
+
+	n = memblock_alloc_node(sizeof(*n), SMP_CACHE_BYTES, nid);
+	if (!n)
+		return "has no memory for the bookkeeping";
+	n->nid = nid;
+	n->base_pfn = base;
+	n->end_pfn = end;
+	n->min_pages = min(size_in_pages(&boot_size[1], pages,
+					 ctg_round_up(max(initial / 2, used), CTG_CHUNK)), initial);
+	n->max_pages = clamp(size_in_pages(&boot_size[2], pages, pages), initial,
+			     pages - CTG_CHUNK);
+	mutex_init(&n->resize_lock);
+	init_waitqueue_head(&n->wait);
+	init_waitqueue_head(&n->done);
+	for (side = 0; side < NR_CONTIGUITAS_SIDES; side++)
+		ctg_stall_init(&n->stall[side]);
+	contiguitas_nodes[nid] = n;
+	ctg_set_border(nid, base, base + initial);
+	pr_info("node %d: border at %#llx, unmovable %lu MiB (min %lu, max %lu) of %lu MiB\n",
+		nid, PFN_PHYS(base + initial), initial >> (20 - PAGE_SHIFT),
+		n->min_pages >> (20 - PAGE_SHIFT), n->max_pages >> (20 - PAGE_SHIFT),
+		(unsigned long)pgdat->node_present_pages >> (20 - PAGE_SHIFT));
+	return NULL;
+}
+
+/* Called when zones are known and before any pageblock is typed. */
+void __init contiguitas_init_borders(void)
+{
+	const char *reason;
+	int nid;
+
+	if (!requested)
+		return;
+	for_each_node_state(nid, N_MEMORY) {
+		reason = init_node(nid);
+		if (reason) {
+			pr_warn("off: node %d %s\n", nid, reason);
+			memset(contiguitas_nodes, 0, sizeof(contiguitas_nodes));
+			return;
+		}
+	}
+	static_branch_enable(&contiguitas_key);
+}
+
+unsigned long contiguitas_contig_start(struct zone *zone, unsigned long pfn)
+{
+	if (!contiguitas_enabled())
+		return pfn;
+	return max(pfn, READ_ONCE(contiguitas_border[zone_to_nid(zone)]));
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Contiguitas: /sys/kernel/mm/contiguitas and the debugfs trigger. */
+#define pr_fmt(fmt) "contiguitas: " fmt
+
+#include <linux/debugfs.h>
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/sched/loadavg.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <linux/uaccess.h>
+#include "contiguitas.h"
+
+static ssize_t store_u32(const char *name, const char *buf, size_t len, u32 lo, u32 hi, u32 *to)
+{
+	u32 value;
+
+	if (kstrtou32(buf, 0, &value) || value < lo || value > hi) {
+		pr_warn_ratelimited("%s takes a number from %u to %u, kept at %u\n",
+				    name, lo, hi, *to);
+		return -EINVAL;
+	}
+	WRITE_ONCE(*to, value);
+	return len;
+}
+
+#define CTG_TUNABLE(_name, _field, _lo, _hi)						\
+static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)	\
+{											\
+	return sysfs_emit(buf, "%u\n", READ_ONCE(ctg_tunables._field));			\
+}											\
+static ssize_t _name##_store(struct kobject *kobj, struct kobj_attribute *attr,		\
+			     const char *buf, size_t len)				\
+{											\
+	return store_u32(#_name, buf, len, _lo, _hi, &ctg_tunables._field);		\
+}											\
+static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
+
+CTG_TUNABLE(threshold_unmovable_bp, policy.threshold_unmov_bp, 1, CTG_BP_MAX);
+CTG_TUNABLE(threshold_movable_bp, policy.threshold_mov_bp, 1, CTG_BP_MAX);
+CTG_TUNABLE(expand_unmovable_milli, policy.c_ue_milli, 0, 1000000);
+CTG_TUNABLE(expand_movable_milli, policy.c_me_milli, 0, 1000000);
+CTG_TUNABLE(shrink_unmovable_milli, policy.c_us_milli, 0, 1000000);
+CTG_TUNABLE(shrink_movable_milli, policy.c_ms_milli, 0, 1000000);
+CTG_TUNABLE(backoff_base_ms, backoff_base_ms, 1, 60000);
+CTG_TUNABLE(backoff_cap_ms, backoff_cap_ms, 1, 3600000);
+
+static struct attribute *tunable_attrs[] = {
+	&threshold_unmovable_bp_attr.attr,
+	&threshold_movable_bp_attr.attr,
+	&expand_unmovable_milli_attr.attr,
+	&expand_movable_milli_attr.attr,
+	&shrink_unmovable_milli_attr.attr,
+	&shrink_movable_milli_attr.attr,
+	&backoff_base_ms_attr.attr,
+	&backoff_cap_ms_attr.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(tunable);
+
+struct node_dir {
+	struct kobject kobj;
+	struct contiguitas_node *n;
+};
+
+static struct contiguitas_node *to_node(struct kobject *kobj)
+{
+	return container_of(kobj, struct node_dir, kobj)->n;
+}
+
+#define CTG_STATE_BYTES(_name, _pages)							\
+static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)	\
+{											\
+	struct ctg_state s;								\
+											\
+	ctg_read_state(to_node(kobj), &s);						\
+	return sysfs_emit(buf, "%llu\n", (_pages) << PAGE_SHIFT);			\
+}											\
+static struct kobj_attribute _name##_attr = __ATTR_RO(_name)
+
+CTG_STATE_BYTES(unmovable_bytes, s.unmov_pages);
+CTG_STATE_BYTES(unmovable_free_bytes, s.unmov_free_pages);
+CTG_STATE_BYTES(movable_free_bytes, s.mov_free_pages);
+CTG_STATE_BYTES(unmovable_low_wmark_bytes, s.unmov_low_wmark_pages);
+CTG_STATE_BYTES(movable_low_wmark_bytes, s.mov_low_wmark_pages);
+
+static ssize_t border_pfn_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", READ_ONCE(contiguitas_border[to_node(kobj)->nid]));
+}
+static struct kobj_attribute border_pfn_attr = __ATTR_RO(border_pfn);
+
+static ssize_t store_bound(struct contiguitas_node *n, const char *name, const char *buf,
+			   size_t len, unsigned long lo, unsigned long hi, unsigned long *to)
+{
+	u64 pages = 0;
+	char *end;
+
+	pages = memparse(buf, &end) >> PAGE_SHIFT;
+	if (end == buf || (*end && *end != '\n') || pages < lo || pages > hi) {
+		pr_warn_ratelimited("node %d: %s takes a size from %lu to %lu bytes, kept at %lu\n",
+				    n->nid, name, lo << PAGE_SHIFT, hi << PAGE_SHIFT,
+				    *to << PAGE_SHIFT);
+		return -EINVAL;
+	}
+	WRITE_ONCE(*to, ALIGN_DOWN(pages, CTG_CHUNK));
+	return len;
+}
+
+static ssize_t min_bytes_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", to_node(kobj)->min_pages << PAGE_SHIFT);
+}
+
+static ssize_t min_bytes_store(struct kobject *kobj, struct kobj_attribute *attr,
+			       const char *buf, size_t len)
+{
+	struct contiguitas_node *n = to_node(kobj);
+
+	return store_bound(n, "min_bytes", buf, len, CTG_CHUNK, n->max_pages, &n->min_pages);
+}
+static struct kobj_attribute min_bytes_attr = __ATTR_RW(min_bytes);
+
+static ssize_t max_bytes_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", to_node(kobj)->max_pages << PAGE_SHIFT);
+}
+
+static ssize_t max_bytes_store(struct kobject *kobj, struct kobj_attribute *attr,
+			       const char *buf, size_t len)
+{
+	struct contiguitas_node *n = to_node(kobj);
+
+	return store_bound(n, "max_bytes", buf, len, n->min_pages,
+			   n->end_pfn - n->base_pfn - CTG_CHUNK, &n->max_pages);
+}
+static struct kobj_attribute max_bytes_attr = __ATTR_RW(max_bytes);
+
+/* The "some" line of a file in /proc/pressure, in that format. */
+static ssize_t show_pressure(struct ctg_stall *st, char *buf)
+{
+	unsigned long avg[3];
+	u64 total_ns;
+
+	ctg_stall_read(st, avg, &total_ns);
+	return sysfs_emit(buf, "some avg10=%lu.%02lu avg60=%lu.%02lu avg300=%lu.%02lu total=%llu\n",
+			  LOAD_INT(avg[0]), LOAD_FRAC(avg[0]), LOAD_INT(avg[1]),
+			  LOAD_FRAC(avg[1]), LOAD_INT(avg[2]), LOAD_FRAC(avg[2]),
+			  div_u64(total_ns, NSEC_PER_USEC));
+}
+
+static ssize_t pressure_unmovable_show(struct kobject *kobj, struct kobj_attribute *attr,
+				       char *buf)
+{
+	return show_pressure(&to_node(kobj)->stall[CONTIGUITAS_UNMOVABLE], buf);
+}
+static struct kobj_attribute pressure_unmovable_attr = __ATTR_RO(pressure_unmovable);
+
+static ssize_t pressure_movable_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return show_pressure(&to_node(kobj)->stall[CONTIGUITAS_MOVABLE], buf);
+}
+static struct kobj_attribute pressure_movable_attr = __ATTR_RO(pressure_movable);
+
+static struct attribute *node_attrs[] = {
+	&border_pfn_attr.attr,
+	&unmovable_bytes_attr.attr,
+	&unmovable_free_bytes_attr.attr,
+	&movable_free_bytes_attr.attr,
+	&unmovable_low_wmark_bytes_attr.attr,
+	&movable_low_wmark_bytes_attr.attr,
+	&min_bytes_attr.attr,
+	&max_bytes_attr.attr,
+	&pressure_unmovable_attr.attr,
+	&pressure_movable_attr.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(node);
+
+static void node_dir_release(struct kobject *kobj)
+{
+	kfree(container_of(kobj, struct node_dir, kobj));
+}
+
+static const struct kobj_type node_ktype = {
+	.release = node_dir_release,
+	.sysfs_ops = &kobj_sysfs_ops,
+	.default_groups = node_groups,
+};
+
+/*
+ * debugfs contiguitas/resize: "<node> <size of the unmovable region>" moves
+ * the border there, bounds or not, and fails with what stopped it.
+ */
+static ssize_t resize_write(struct file *file, const char __user *ubuf, size_t len, loff_t *ppos)
+{
+	struct contiguitas_node *n;
+	unsigned long pages;
+	char buf[64], *s = buf, *end;
+	unsigned int nid;
+	int ret;
+
+	if (len >= sizeof(buf))
+		return -EINVAL;
+	if (copy_from_user(buf, ubuf, len))
+		return -EFAULT;
+	buf[len] = '\0';
+	nid = simple_strtoul(s, &end, 10);
+	if (end == s || *end != ' ' || nid >= MAX_NUMNODES || !contiguitas_nodes[nid])
+		return -EINVAL;
+	n = contiguitas_nodes[nid];
+	s = end + 1;
+	pages = ALIGN_DOWN(memparse(s, &end) >> PAGE_SHIFT, CTG_CHUNK);
+	if (end == s || (*end && *end != '\n') || pages < CTG_CHUNK ||
+	    pages > n->end_pfn - n->base_pfn - CTG_CHUNK)
+		return -EINVAL;
+	ret = ctg_resize(n, pages);
+	return ret ?: len;
+}
+
+static const struct file_operations resize_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = resize_write,
+};
+
+static int __init contiguitas_control_init(void)
+{
+	struct kobject *root;
+	struct node_dir *dir;
+	int nid, ret;
+
+	if (!contiguitas_enabled())
+		return 0;
+	root = kobject_create_and_add("contiguitas", mm_kobj);
+	if (!root)
+		return -ENOMEM;
+	ret = sysfs_create_groups(root, tunable_groups);
+	if (ret)
+		goto err;
+	for_each_node_state(nid, N_MEMORY) {
+		if (!contiguitas_nodes[nid])
+			continue;
+		dir = kzalloc(sizeof(*dir), GFP_KERNEL);
+		if (!dir)
+			return -ENOMEM;
+		dir->n = contiguitas_nodes[nid];
+		ret = kobject_init_and_add(&dir->kobj, &node_ktype, root, "node%d", nid);
+		if (ret) {
+			kobject_put(&dir->kobj);
+			return ret;
+		}
+	}
+	debugfs_create_file("resize", 0200, debugfs_create_dir("contiguitas", NULL), NULL,
+			    &resize_fops);
+	return 0;
+err:
+	kobject_put(root);
+	return ret;
+}
+late_initcall(contiguitas_control_init);
