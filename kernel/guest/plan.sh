@@ -28,9 +28,9 @@ counters() {
 
 # Free pages on per-CPU lists look allocated: have the lists drained.
 settle() {
-	echo 1000000 > /proc/sys/vm/percpu_pagelist_high_fraction
-	sleep 3
-	echo 0 > /proc/sys/vm/percpu_pagelist_high_fraction
+	insmod /lib/modules/ample_hostile.ko 2>/dev/null
+	sync
+	echo 0x1000000 > $hostile/drain
 }
 
 # contiguity NAME: the metrics now

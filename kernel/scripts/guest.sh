@@ -3,10 +3,10 @@
 # Run one plan in a QEMU guest (software emulation) with a time limit.
 #
 # usage: guest.sh TREE PLAN OUT [--mem 2G] [--smp 2] [--nodes 1] [--append "..."]
-#                 [--timeout SECONDS] [--disk MIB] [--qemu "..."]
+#                 [--timeout SECONDS] [--disk MIB] [--raw MIB] [--qemu "..."]
 # TREE  a built kernel tree
 # PLAN  a file of kernel/guest/plans without .sh, or "shell" for a shell
-# OUT   directory: console.log, results.jsonl, disk.img
+# OUT   directory: console.log, results.jsonl, disk.img (ext4), raw.img (bytes)
 # exit: 0 the plan ran to its end and the kernel did not complain; 1 it did
 #       not, or the console shows a warning; 2 usage
 set -euo pipefail
@@ -14,11 +14,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 3 ] || { sed -n '4,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 tree=$1 plan=$2 out=$3
 shift 3
-mem=2G smp=2 nodes=1 append='' limit=300 disk=0 extra=''
+mem=2G smp=2 nodes=1 append='' limit=300 disk=0 raw=0 extra=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--mem) mem=$2 ;; --smp) smp=$2 ;; --nodes) nodes=$2 ;; --append) append=$2 ;;
-	--timeout) limit=$2 ;; --disk) disk=$2 ;; --qemu) extra=$2 ;;
+	--timeout) limit=$2 ;; --disk) disk=$2 ;; --raw) raw=$2 ;; --qemu) extra=$2 ;;
 	*) echo "guest.sh: unknown option $1" >&2; exit 2 ;;
 	esac
 	shift 2
@@ -40,6 +40,12 @@ if [ "$disk" != 0 ]; then
 	truncate -s "${disk}M" "$out/disk.img"
 	/sbin/mkfs.ext4 -q -F "$out/disk.img"
 	args+=(-drive "file=$out/disk.img,if=virtio,format=raw,cache=unsafe")
+fi
+if [ "$raw" != 0 ]; then
+	rm -f "$out/raw.img"
+	truncate -s "${raw}M" "$out/raw.img"
+	args+=(-device "virtio-blk-pci,drive=raw,serial=raw"
+		-drive "file=$out/raw.img,if=none,id=raw,format=raw,cache=unsafe")
 fi
 cmdline="console=ttyS0 panic=-1 nokaslr ample.plan=$plan $append"
 if [ "$plan" = shell ]; then

@@ -9,12 +9,14 @@
  *   release   write anything: free all pages kept
  *   storm     write N: allocate N MiB with GFP_ATOMIC in softirq context,
  *             as fast as it goes, then free them; read: how that went
+ *   drain     write N: empty the per-CPU free lists of all zones below pfn N
  *   stats     read: pages kept, failures, times
  */
 #include <linux/debugfs.h>
 #include <linux/hashtable.h>
 #include <linux/interrupt.h>
 #include <linux/list.h>
+#include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/signal.h>
@@ -177,6 +179,31 @@ static ssize_t storm_write(struct file *f, const char __user *ubuf, size_t len, 
 	return len;
 }
 
+/*
+ * Nothing exported drains the per-CPU lists, but alloc_contig_range() does it
+ * for the zone it works in: let it take a free block and give it back.
+ */
+static ssize_t drain_write(struct file *f, const char __user *ubuf, size_t len, loff_t *pos)
+{
+	struct zone *drained = NULL;
+	unsigned long pfn, block = 1UL << BLOCK_ORDER;
+	int ret = kstrtoul_from_user(ubuf, len, 0, &pfn);
+
+	if (ret)
+		return ret;
+	for (pfn = ALIGN_DOWN(pfn, block); pfn >= block; pfn -= block) {
+		struct page *page = pfn_to_online_page(pfn - block);
+
+		if (!page || page_zone(page) == drained || !PageBuddy(page))
+			continue;
+		if (alloc_contig_range(pfn - block, pfn, MIGRATE_MOVABLE, GFP_KERNEL))
+			continue;
+		free_contig_range(pfn - block, block);
+		drained = page_zone(page);
+	}
+	return len;
+}
+
 static int stats_show(struct seq_file *m, void *v)
 {
 	seq_printf(m, "{\"kept_pages\": %lu, \"failed\": %lu, \"storm_want_pages\": %lu, \"storm_got_pages\": %lu, \"storm_failed\": %lu, \"storm_ns\": %llu}\n",
@@ -193,6 +220,7 @@ WRITE_ONLY(fragment);
 WRITE_ONLY(hold);
 WRITE_ONLY(release);
 WRITE_ONLY(storm);
+WRITE_ONLY(drain);
 
 static int __init hostile_init(void)
 {
@@ -201,6 +229,7 @@ static int __init hostile_init(void)
 	debugfs_create_file("hold", 0200, dir, NULL, &hold_fops);
 	debugfs_create_file("release", 0200, dir, NULL, &release_fops);
 	debugfs_create_file("storm", 0200, dir, NULL, &storm_fops);
+	debugfs_create_file("drain", 0200, dir, NULL, &drain_fops);
 	debugfs_create_file("stats", 0400, dir, NULL, &stats_fops);
 	return 0;
 }
