@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Properties and closed forms of contiguitas_policy.h.
+ * usage: policy_test [SEED]; a failure prints the state that made it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/contiguitas_policy.h>
+
+static uint64_t rng_state;
+
+static uint64_t rng(void)
+{
+	rng_state ^= rng_state << 13;
+	rng_state ^= rng_state >> 7;
+	rng_state ^= rng_state << 17;
+	return rng_state;
+}
+
+static uint64_t below(uint64_t n)
+{
+	return n ? rng() % n : 0;
+}
+
+static struct ctg_params params;
+static struct ctg_state state;
+
+#define CHECK(cond)								\
+	do {									\
+		if (!(cond))							\
+			fail(#cond, __LINE__);					\
+	} while (0)
+
+static void fail(const char *what, int line)
+{
+	fprintf(stderr, "policy_test.c:%d: %s does not hold for\n", line, what);
+	fprintf(stderr, "  thresholds %u %u bp, c_ue %u c_me %u c_us %u c_ms %u milli\n",
+		params.threshold_unmov_bp, params.threshold_mov_bp, params.c_ue_milli,
+		params.c_me_milli, params.c_us_milli, params.c_ms_milli);
+	fprintf(stderr, "  node %" PRIu64 " unmov %" PRIu64 " free %" PRIu64 " mov free %" PRIu64
+		" low %" PRIu64 " %" PRIu64 " min %" PRIu64 " max %" PRIu64 " block %" PRIu64
+		" pressure %u %u\n", state.node_pages, state.unmov_pages, state.unmov_free_pages,
+		state.mov_free_pages, state.unmov_low_wmark_pages, state.mov_low_wmark_pages,
+		state.min_pages, state.max_pages, state.block_pages, state.pressure_unmov_bp,
+		state.pressure_mov_bp);
+	exit(1);
+}
+
+/* A state that a kernel could be in: sizes in whole blocks, bounds in order. */
+static void draw(void)
+{
+	uint64_t blocks = 2 + below(1 << 12), lo, hi;
+
+	params = (struct ctg_params) {
+		.threshold_unmov_bp = 1 + below(CTG_BP_MAX),
+		.threshold_mov_bp = 1 + below(CTG_BP_MAX),
+		.c_ue_milli = below(2000), .c_me_milli = below(2000),
+		.c_us_milli = below(2000), .c_ms_milli = below(2000),
+	};
+	memset(&state, 0, sizeof(state));
+	state.block_pages = 1ULL << (9 + below(3));
+	state.node_pages = blocks * state.block_pages;
+	lo = 1 + below(blocks - 1);
+	hi = lo + below(blocks - lo);
+	state.min_pages = lo * state.block_pages;
+	state.max_pages = hi * state.block_pages;
+	state.unmov_pages = (lo + below(hi - lo + 1)) * state.block_pages;
+	state.unmov_free_pages = below(state.unmov_pages + 1);
+	state.mov_free_pages = below(state.node_pages - state.unmov_pages + 1);
+	state.unmov_low_wmark_pages = below(state.node_pages / 16);
+	state.mov_low_wmark_pages = below(state.node_pages / 16);
+	state.pressure_unmov_bp = below(3) ? below(CTG_BP_MAX + 1) : 0;
+	state.pressure_mov_bp = below(3) ? below(CTG_BP_MAX + 1) : 0;
+}
+
+static uint64_t step_pages(void)
+{
+	return ctg_max(ctg_round_down(state.node_pages / CTG_STEP_DIV, state.block_pages),
+		       state.block_pages);
+}
+
+static void check_target(void)
+{
+	uint64_t t = ctg_target_pages(&params, &state), now = state.unmov_pages;
+	uint64_t used = now - state.unmov_free_pages;
+	int starved = state.unmov_free_pages < state.unmov_low_wmark_pages;
+	int mov_starved = state.mov_free_pages < state.mov_low_wmark_pages;
+	int wants = ctg_wants_expand(&params, state.pressure_unmov_bp, state.pressure_mov_bp);
+
+	CHECK(t % state.block_pages == 0);
+	CHECK(t >= state.min_pages && t <= state.max_pages);
+	CHECK(t <= now || t - now <= step_pages());
+	CHECK(t >= now || now - t <= step_pages());
+	CHECK(!starved || t >= now);
+	CHECK(!starved || t > now || now == state.max_pages);
+	CHECK(t <= now || starved || (wants && !mov_starved));
+	/* a shrink leaves what is used and twice the low watermark */
+	CHECK(t >= now || t >= used + 2 * state.unmov_low_wmark_pages);
+	/* so it does not provoke the next expansion */
+	if (t < now) {
+		struct ctg_state after = state;
+
+		after.unmov_pages = t;
+		after.unmov_free_pages -= now - t;
+		after.mov_free_pages += now - t;
+		CHECK(after.unmov_free_pages >= after.unmov_low_wmark_pages);
+	}
+	/* more unmovable pressure never turns growth into less growth */
+	if (t > now && state.pressure_unmov_bp < CTG_BP_MAX) {
+		struct ctg_state more = state;
+
+		more.pressure_unmov_bp++;
+		CHECK(ctg_target_pages(&params, &more) >= t);
+	}
+}
+
+/* The same in wider arithmetic: F of Algorithm 1, rounded term by term. */
+static uint64_t factor_ref(uint64_t num_a, uint64_t den_a, uint64_t c_a,
+			   uint64_t num_b, uint64_t den_b, uint64_t c_b)
+{
+	unsigned __int128 f;
+
+	num_a = num_a > 10000 ? 10000 : num_a;
+	num_b = num_b > 10000 ? 10000 : num_b;
+	f = (unsigned __int128)num_a * c_a / (den_a ? den_a : 1) +
+	    (unsigned __int128)num_b * c_b / (den_b ? den_b : 1);
+	return f > 1000 ? 1000 : (uint64_t)f;
+}
+
+static void check_factors(void)
+{
+	uint32_t u = below(20000), m = below(20000);
+
+	CHECK(ctg_expand_factor_milli(&params, u, m) ==
+	      factor_ref(u, params.threshold_unmov_bp, params.c_ue_milli,
+			 params.threshold_mov_bp, m, params.c_me_milli));
+	CHECK(ctg_shrink_factor_milli(&params, u, m) ==
+	      factor_ref(m, params.threshold_mov_bp, params.c_ms_milli,
+			 params.threshold_unmov_bp, u, params.c_us_milli));
+}
+
+static void check_scale(void)
+{
+	uint64_t pages = rng() >> below(64);
+	uint32_t f = below(1001);
+
+	CHECK(ctg_scale_milli(pages, f) == (uint64_t)((unsigned __int128)pages * f / 1000));
+}
+
+static void check_backoff(void)
+{
+	uint32_t base = 1 + below(1000), cap = base + below(100000), k = below(64);
+
+	CHECK(ctg_backoff_ms(0, base, cap) == 0);
+	CHECK(ctg_backoff_ms(1, base, cap) == base);
+	CHECK(ctg_backoff_ms(k + 1, base, cap) >= ctg_backoff_ms(k, base, cap));
+	CHECK(ctg_backoff_ms(k, base, cap) <= cap);
+	if (k > 1 && k < 10 && ((uint64_t)base << (k - 1)) <= cap)
+		CHECK(ctg_backoff_ms(k, base, cap) == base << (k - 1));
+}
+
+static void check_sides(void)
+{
+	uint64_t a = below(1 << 20), n = 1 + below(1 << 12), b = below(1 << 20);
+	enum ctg_side side = ctg_side_of(a, a + n, b);
+
+	CHECK((side == CTG_BELOW) == (a + n <= b));
+	CHECK((side == CTG_ABOVE) == (a >= b));
+	CHECK((side == CTG_ACROSS) == (a < b && b < a + n));
+}
+
+/* Worked by hand. */
+static void check_closed_forms(void)
+{
+	const uint64_t gib = 1 << 18;
+
+	params = (struct ctg_params) { 100, 100, 100, 1, 1, 100 };
+	state = (struct ctg_state) {
+		.node_pages = 64 * gib, .unmov_pages = 4 * gib, .unmov_free_pages = gib,
+		.mov_free_pages = 30 * gib, .min_pages = gib, .max_pages = 32 * gib,
+		.block_pages = 1024, .pressure_unmov_bp = 200, .pressure_mov_bp = 0,
+	};
+	/* F = 200/100 * 0.1 + 100/1 * 0.001 = 0.3: 4 GB grow by 1.2 GB */
+	CHECK(ctg_expand_factor_milli(&params, 200, 0) == 300);
+	CHECK(ctg_target_pages(&params, &state) ==
+	      4 * gib + ctg_round_up(4 * gib * 3 / 10, 1024));
+	/* F = 150/100 * 0.1 + 100/50 * 0.001 = 0.152: shrinks, rounded down */
+	state.pressure_unmov_bp = 50;
+	state.pressure_mov_bp = 150;
+	CHECK(ctg_shrink_factor_milli(&params, 50, 150) == 152);
+	CHECK(ctg_target_pages(&params, &state) ==
+	      4 * gib - ctg_round_down(4 * gib * 152 / 1000, 1024));
+	/* nothing free: stays, whatever the movable side asks for */
+	state.unmov_free_pages = 0;
+	CHECK(ctg_target_pages(&params, &state) == 4 * gib);
+	/* the paper's 4 GB of 64 GB */
+	CHECK(ctg_initial_pages(64 * gib, 0, 1024) == 4 * gib);
+	CHECK(ctg_initial_pages(64 * gib, 8 * gib, 1024) == 9 * gib);
+	CHECK(ctg_round_up(~0ULL, 1024) == (~0ULL & ~1023ULL));
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
+
+	rng_state = seed * 0x9e3779b97f4a7c15ULL | 1;
+	check_closed_forms();
+	for (int i = 0; i < 1000000; i++) {
+		draw();
+		check_target();
+		check_factors();
+		check_scale();
+		check_backoff();
+		check_sides();
+	}
+	printf("policy_test: closed forms and 1,000,000 random states hold, seed %" PRIu64 "\n",
+	       seed);
+	return 0;
+}
