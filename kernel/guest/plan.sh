@@ -93,3 +93,25 @@ fragment() {
 	wait 2>/dev/null
 	hogs=
 }
+
+# expect TEXT COMMAND...: a test of the plan; a failure makes the run fail
+expect() {
+	text=$1; shift
+	if "$@"; then echo "@@ ok $text"; else echo "@@ FAIL $text: $*"; fi
+}
+
+# confined: no unmovable page above the border, by page_owner
+confined() {
+	owner "$(border)" < /sys/kernel/debug/page_owner > /tmp/owner 2>/tmp/err
+	status=$?
+	echo "@@ {\"what\": \"owner\", \"value\": $(cat /tmp/owner)}"
+	sed 's/^/@@ note owner: /' /tmp/err
+	return $status
+}
+
+# uncrossed: no extfrag event across the border since extfrag_on
+uncrossed() {
+	extfrag_crossing > /tmp/extfrag
+	echo "@@ {\"what\": \"extfrag\", \"value\": $(cat /tmp/extfrag)}"
+	grep -q '"crossing_events": 0}' /tmp/extfrag
+}

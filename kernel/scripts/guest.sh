@@ -65,4 +65,8 @@ if grep -E 'BUG:|WARNING: |Oops|Call Trace|Bad page|inconsistent lock|possible c
 	echo "guest.sh: the kernel complained during $plan; console: $out/console.log" >&2
 	exit 1
 fi
+if grep '@@ FAIL' "$out/console.log" >&2; then
+	echo "guest.sh: an expectation of $plan failed; console: $out/console.log" >&2
+	exit 1
+fi
 rm -f "$out/initramfs.gz"

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The invariants under load. Boot with contiguitas= and page_owner=on.
+disk
+mkdir -p /mnt/t
+extfrag_on
+dmesg | grep contiguitas: | sed 's/^/@@ note /'
+expect "the feature is on" [ -d $ctg ]
+expect "confined after boot" confined
+load churn /mnt/t 1500 3 ${seed:-1} &
+load fork 20 16
+wait
+expect "confined after churn and forks" confined
+fragment 40
+expect "confined after the fragmenter" confined
+load cache /mnt/big 300
+echo 256 > $hostile/storm
+result storm cat $hostile/stats
+expect "no atomic allocation failed" grep -q '"storm_failed": 0' $hostile/stats
+expect "confined after the atomic storm" confined
+expect "no fallback crossed the border" uncrossed
+result thp load thp 128
+contiguity end
+result huge_1g huge_1g
+echo 1 > $hostile/release
+for f in threshold_unmovable_bp node0/min_bytes; do
+	old=$(cat $ctg/$f)
+	for bad in '' x -1 0 99999999999999999999 1e9; do
+		expect "$f refuses '$bad'" sh -c "! echo '$bad' > $ctg/$f 2>/dev/null"
+	done
+	expect "$f is kept" [ "$(cat $ctg/$f)" = "$old" ]
+done
+counters counters
