@@ -47,7 +47,7 @@ if [ "$raw" != 0 ]; then
 	args+=(-device "virtio-blk-pci,drive=raw,serial=raw"
 		-drive "file=$out/raw.img,if=none,id=raw,format=raw,cache=unsafe")
 fi
-cmdline="console=ttyS0 panic=-1 nokaslr ample.plan=$plan $append"
+cmdline="console=ttyS0 panic=-1 clocksource=hpet ample.plan=$plan $append"
 if [ "$plan" = shell ]; then
 	exec qemu-system-x86_64 "${args[@]}" -serial mon:stdio -append "$cmdline" $extra
 fi

@@ -8,6 +8,7 @@
  * load cache FILE MIB        write a file and read it back: fills the cache
  * load fork N MIB            N times: fork a child that touches MIB, wait
  * load pair ROUNDS           map, touch and unmap one page: fault + free
+ * load stall                 fault and free pages until SIGTERM; the longest wait
  * load send KIB ROUNDS ZC    send KIB over loopback TCP, MSG_ZEROCOPY if ZC=1
  */
 #define _GNU_SOURCE
@@ -17,7 +18,7 @@
 #include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB (1UL << 20)
@@ -166,6 +168,39 @@ static int pair(unsigned long rounds)
 	return 0;
 }
 
+static volatile sig_atomic_t stop;
+
+static void on_term(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+static int stall(void)
+{
+	struct timespec a, b;
+	long long worst = 0, ns;
+	unsigned long rounds = 0;
+
+	signal(SIGTERM, on_term);
+	for (; !stop; rounds++) {
+		char *p;
+
+		clock_gettime(CLOCK_MONOTONIC, &a);
+		p = map_anon(16 * 4096);
+		for (int i = 0; i < 16; i++)
+			p[i * 4096] = 1;
+		munmap(p, 16 * 4096);
+		clock_gettime(CLOCK_MONOTONIC, &b);
+		ns = (b.tv_sec - a.tv_sec) * 1000000000LL + b.tv_nsec - a.tv_nsec;
+		worst = ns > worst ? ns : worst;
+		if (rounds % 64 == 0)
+			usleep(1000);
+	}
+	printf("{\"rounds\": %lu, \"longest_ns\": %lld}\n", rounds, worst);
+	return 0;
+}
+
 static void reap_zerocopy(int fd)
 {
 	char control[128];
@@ -234,8 +269,10 @@ int main(int argc, char **argv)
 		return forks(ARG(2), ARG(3));
 	if (!strcmp(what, "pair") && argc == 3)
 		return pair(ARG(2));
+	if (!strcmp(what, "stall") && argc == 2)
+		return stall();
 	if (!strcmp(what, "send") && argc == 5)
 		return send_load(ARG(2), ARG(3), ARG(4));
-	fprintf(stderr, "usage: load hog|thp|churn|cache|fork|pair|send ARGS, see the source\n");
+	fprintf(stderr, "usage: load hog|thp|churn|cache|fork|pair|stall|send ARGS, see the source\n");
 	return 2;
 }

@@ -40,6 +40,9 @@
 /* Between two rounds nobody waits for. */
 #define CTG_PAUSE_MS	100
 
+/* While the region is larger than at boot, see this often whether it need be. */
+#define CTG_REVIEW_MS	5000
+
 /* An unmovable request waits this long for the border, then reclaims. */
 #define CTG_RELIEVE_MS	200
 
@@ -176,6 +179,24 @@ bool __contiguitas_refill(struct zone *zone, bool desperate)
 }
 
 /*
+ * Free what alloc_contig_range() gave, chunk by chunk and not page by page:
+ * single pages would stay on the per-CPU lists, to be handed out first, when
+ * what lies at the border is to be handed out last.
+ */
+static void free_chunks(unsigned long pfn, unsigned long nr)
+{
+	unsigned long i, end = pfn + nr;
+
+	for (; pfn < end; pfn += CTG_CHUNK) {
+		struct page *page = pfn_to_page(pfn);
+
+		for (i = 1; i < CTG_CHUNK; i++)
+			WARN_ON_ONCE(!put_page_testzero(page + i));
+		__free_pages(page, MAX_PAGE_ORDER);
+	}
+}
+
+/*
  * [@pfn, @pfn + @nr) above the border, emptied by alloc_contig_range() and
  * thus ours: make it part of the unmovable region and free it there. A claim
  * may have come past in the meantime, which changes nothing.
@@ -191,7 +212,7 @@ static void adopt_range(struct contiguitas_node *n, unsigned long pfn, unsigned 
 	if (READ_ONCE(contiguitas_border[n->nid]) < pfn + nr)
 		ctg_set_border(n->nid, n->base_pfn, pfn + nr);
 	spin_unlock_irqrestore(&zone->lock, flags);
-	free_contig_range(pfn, nr);
+	free_chunks(pfn, nr);
 }
 
 /* Memory at the border that does not budge: take it with what is in it. */
@@ -236,7 +257,7 @@ static bool step_over_gap(struct contiguitas_node *n, unsigned long pfn)
 	return true;
 }
 
-static int expand_some(struct contiguitas_node *n, unsigned long nr)
+static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 {
 	unsigned long pfn = READ_ONCE(contiguitas_border[n->nid]), got = CTG_CHUNK;
 	struct zone *zone;
@@ -258,7 +279,7 @@ static int expand_some(struct contiguitas_node *n, unsigned long nr)
 					 GFP_KERNEL | __GFP_NOWARN);
 	}
 	if (ret)
-		return swallow(n, zone, pfn);
+		return must ? swallow(n, zone, pfn) : ret;
 	adopt_range(n, pfn, got);
 	return 0;
 }
@@ -349,7 +370,7 @@ retry:
 		ret = -EAGAIN;
 	}
 	spin_unlock_irqrestore(&zone->lock, flags);
-	free_contig_range(pfn, border - pfn);
+	free_chunks(pfn, border - pfn);
 	return ret;
 move:
 	spin_lock_irqsave(&zone->lock, flags);
@@ -363,12 +384,14 @@ move:
  * ctg_resize - move the border until the unmovable region has a given size
  * @n: the node
  * @target_pages: that size, a multiple of CTG_CHUNK
+ * @must: unmovable requests wait or are about to: take blocks that cannot be
+ *	emptied as they are. Otherwise they would only spread unmovable pages.
  *
  * Sleeps. Stops at the first chunk that cannot be moved.
  *
  * Return: 0, or why it stopped.
  */
-int ctg_resize(struct contiguitas_node *n, unsigned long target_pages)
+int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must)
 {
 	bool expand = target_pages > ctg_size(n);
 	int ret = 0;
@@ -378,7 +401,7 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages)
 		unsigned long from = ctg_size(n);
 
 		if (expand)
-			ret = expand_some(n, min(target_pages - from, CTG_BATCH));
+			ret = expand_some(n, min(target_pages - from, CTG_BATCH), must);
 		else
 			ret = shrink_some(n, min(from - target_pages, CTG_BATCH));
 		trace_contiguitas_resize(n->nid, n->base_pfn + from,
@@ -437,7 +460,7 @@ static unsigned long backoff_until(unsigned int failures)
 
 static void resizer_round(struct contiguitas_node *n)
 {
-	bool urgent = xchg(&n->urgent, false);
+	bool urgent = xchg(&n->urgent, false), must;
 	unsigned long now, target;
 	struct ctg_state s;
 	int ret;
@@ -448,14 +471,18 @@ static void resizer_round(struct contiguitas_node *n)
 	/* Somebody waits, so free pages there may be are of no use to him. */
 	if (urgent)
 		target = max(target, min(now + CTG_CHUNK, n->end_pfn - n->base_pfn));
+	must = urgent || s.unmov_free_pages < s.unmov_low_wmark_pages;
 	trace_contiguitas_decide(n->nid, now, target, s.pressure_unmov_bp, s.pressure_mov_bp);
 
-	if (target > now && !time_before(jiffies, n->expand_after)) {
-		ret = ctg_resize(n, target);
+	/* Back-off after an attempt that spared blocks does not bind one that must. */
+	if (target > now && ((must && !n->expand_hard) ||
+			     !time_before(jiffies, n->expand_after))) {
+		ret = ctg_resize(n, target, must);
+		WRITE_ONCE(n->expand_hard, must);
 		n->expand_failures = ret ? n->expand_failures + 1 : 0;
 		WRITE_ONCE(n->expand_after, backoff_until(n->expand_failures));
 	} else if (target < now && !time_before(jiffies, n->shrink_after)) {
-		ret = ctg_resize(n, target);
+		ret = ctg_resize(n, target, false);
 		n->shrink_failures = ret ? n->shrink_failures + 1 : 0;
 		n->shrink_after = backoff_until(n->shrink_failures);
 	}
@@ -469,8 +496,11 @@ static int resizer(void *arg)
 
 	set_freezable();
 	while (!kthread_should_stop()) {
-		wait_event_freezable(n->wait, READ_ONCE(n->wake) || READ_ONCE(n->urgent) ||
-				     kthread_should_stop());
+		wait_event_freezable_timeout(n->wait, READ_ONCE(n->wake) ||
+					     READ_ONCE(n->urgent) || kthread_should_stop(),
+					     ctg_size(n) > n->initial_pages ?
+					     msecs_to_jiffies(CTG_REVIEW_MS) :
+					     MAX_SCHEDULE_TIMEOUT);
 		WRITE_ONCE(n->wake, false);
 		resizer_round(n);
 		wait_event_freezable_timeout(n->wait, READ_ONCE(n->urgent) ||
@@ -510,7 +540,7 @@ bool contiguitas_relieve(const struct alloc_context *ac)
 	n = contiguitas_nodes[nid];
 	/* What the resizer itself needs, reclaim must find. */
 	if (!n || !n->task || current == n->task ||
-	    time_before(jiffies, READ_ONCE(n->expand_after)))
+	    (READ_ONCE(n->expand_hard) && time_before(jiffies, READ_ONCE(n->expand_after))))
 		return false;
 
 	count_vm_event(CTG_RELIEVE);

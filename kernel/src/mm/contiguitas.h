@@ -30,6 +30,7 @@ struct contiguitas_node {
 	int nid;
 	unsigned long base_pfn;		/* the unmovable region starts here */
 	unsigned long end_pfn;		/* the border stays below this */
+	unsigned long initial_pages;
 	unsigned long min_pages;
 	unsigned long max_pages;
 
@@ -40,6 +41,7 @@ struct contiguitas_node {
 	bool wake;
 	bool urgent;			/* somebody is in done */
 	atomic_t passes;
+	bool expand_hard;		/* the last expansion had to succeed */
 	unsigned int expand_failures;
 	unsigned int shrink_failures;
 	unsigned long expand_after;	/* jiffies: back-off ends */
@@ -68,7 +70,7 @@ static inline void ctg_set_border(int nid, unsigned long base_pfn, unsigned long
 	WRITE_ONCE(contiguitas_band[nid], max((pfn - base_pfn) / 8, CTG_CHUNK));
 }
 
-int ctg_resize(struct contiguitas_node *n, unsigned long target_pages);
+int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must);
 void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s);
 
 void ctg_stall_init(struct ctg_stall *st);

@@ -155,6 +155,7 @@ static const char * __init init_node(int nid)
 	n->nid = nid;
 	n->base_pfn = base;
 	n->end_pfn = end;
+	n->initial_pages = initial;
 	n->min_pages = min(size_in_pages(&boot_size[1], pages,
 					 ctg_round_up(max(initial / 2, used), CTG_CHUNK)), initial);
 	n->max_pages = clamp(size_in_pages(&boot_size[2], pages, pages), initial,

@@ -215,7 +215,7 @@ static ssize_t resize_write(struct file *file, const char __user *ubuf, size_t l
 	if (end == s || (*end && *end != '\n') || pages < CTG_CHUNK ||
 	    pages > n->end_pfn - n->base_pfn - CTG_CHUNK)
 		return -EINVAL;
-	ret = ctg_resize(n, pages);
+	ret = ctg_resize(n, pages, false);
 	return ret ?: len;
 }
 
