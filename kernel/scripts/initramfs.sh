@@ -34,8 +34,12 @@ for prog in memcached memcslap nginx ab redis-server redis-benchmark tcc; do
 	PATH=$PATH:/usr/sbin add $prog
 done
 if [ -d /usr/lib/x86_64-linux-gnu/tcc ]; then
-	mkdir -p "$root/usr/lib/x86_64-linux-gnu"
+	mkdir -p "$root/usr/lib/x86_64-linux-gnu" "$root/usr/src"
 	cp -r /usr/lib/x86_64-linux-gnu/tcc "$root/usr/lib/x86_64-linux-gnu/"
+	# what the build workload compiles, and the headers it includes
+	cp "$here/guest/src/load.c" "$root/usr/src/"
+	gcc -M "$here/guest/src/load.c" | tr ' \\' '\n\n' | grep '^/usr/include' |
+		cpio -pdm --quiet -L "$root" 2>/dev/null || true
 fi
 # Names are looked up by daemons that drop privileges.
 mkdir -p "$root/lib/x86_64-linux-gnu"

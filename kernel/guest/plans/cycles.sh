@@ -7,9 +7,16 @@ trigger=/sys/kernel/debug/contiguitas/resize
 extfrag_on
 free_before=$(awk '/MemFree/ { print $2 }' /proc/meminfo)
 total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
-load hog $((total * 60 / 100)) 3600 > /dev/null &
+# the first hog takes the far end; the second one what is left, up to the
+# border; without the first there is room to move the second into
+load hog $((total * 55 / 100)) 3600 > /tmp/first &
+first=$!
+while ! [ -s /tmp/first ]; do sleep 1; done
+load hog $((total * 37 / 100)) 3600 > /tmp/second &
 hog=$!
-load cache /mnt/big $((total * 30 / 100))
+while ! [ -s /tmp/second ]; do sleep 1; done
+kill $first
+load cache /mnt/big $((total * 20 / 100))
 load stall > /tmp/stall &
 stall=$!
 (while :; do load churn /mnt/t 200 1 ${seed:-1} > /dev/null; load fork 2 16; done) &
@@ -20,7 +27,7 @@ n=0 grown=0 shrunk=0
 start=$(cut -d' ' -f1 /proc/uptime)
 while [ $grown -lt ${cycles:-100} -o $shrunk -lt ${cycles:-100} ] && [ $n -lt $((${cycles:-100} * 3)) ]; do
 	now=$(cat $ctg/node0/unmovable_bytes)
-	echo "0 $((now + (n % 8 + 1) * ${step_mib:-48} * 1048576))" > $trigger 2>/dev/null && grown=$((grown + 1))
+	echo "0 $((now + (n % 8 + 1) * ${step_mib:-4} * 1048576))" > $trigger 2>/dev/null && grown=$((grown + 1))
 	echo "0 $now" > $trigger 2>/dev/null && shrunk=$((shrunk + 1))
 	n=$((n + 1))
 done

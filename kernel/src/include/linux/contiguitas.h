@@ -121,6 +121,9 @@ bool contiguitas_requested(void);
 void contiguitas_init_borders(void);
 unsigned long contiguitas_contig_start(struct zone *zone, unsigned long pfn);
 
+/* In mm/page_alloc.c, next to the lists it moves pages between. */
+int contiguitas_retype(struct zone *zone, unsigned long pfn, int old_mt, int new_mt);
+
 /* Border claims: O(1) for a free block; @desperate also takes partly free ones. */
 bool contiguitas_claim(struct zone *zone, int migratetype, bool desperate);
 bool __contiguitas_refill(struct zone *zone, bool desperate);

@@ -1,0 +1,137 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Get, patch, configure and build the kernels of the tests. Idempotent: what
+# is up to date is left alone.
+#
+# usage: build.sh source            the source tree of Linux 6.12, unpacked
+#        build.sh check             do the patches apply to it?
+#        build.sh stock|ample|debug build that kernel
+#        build.sh export DIR        the series as mails with a cover letter
+# KERNEL_SRC=DIR  use this tree instead of Debian's package linux-source-6.12
+# BUILD=DIR       where to work (default: build/kernel of the repository)
+# JOBS=N          parallel jobs (default 2)
+set -euo pipefail
+kernel=$(cd "$(dirname "$0")/.." && pwd)
+build=${BUILD:-$kernel/../build/kernel}
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+jobs=${JOBS:-2}
+tested="6.12.117 (Debian 6.12.117-1~deb12u1)"
+export CCACHE_DIR=${CCACHE_DIR:-$build/../ccache} CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=3G
+export KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_USER=ample KBUILD_BUILD_HOST=ample
+
+die() { echo "build.sh: $*" >&2; exit 2; }
+
+# Unpack the package once; another tree is used where it lies.
+source_tree() {
+	local tar=/usr/src/linux-source-6.12.tar.xz
+	if [ -n "${KERNEL_SRC:-}" ]; then
+		[ -f "$KERNEL_SRC/mm/page_alloc.c" ] || die "KERNEL_SRC=$KERNEL_SRC holds no kernel source"
+		echo "$KERNEL_SRC"
+		return
+	fi
+	if [ ! -f "$tar" ]; then
+		echo "build.sh: installing linux-source-6.12" >&2
+		apt-get install -y --no-install-recommends linux-source-6.12 >&2 ||
+			die "no $tar; install linux-source-6.12 or set KERNEL_SRC"
+	fi
+	if [ ! -f "$build/source/.unpacked" ]; then
+		rm -rf "$build/source"
+		mkdir -p "$build/source"
+		tar -C "$build/source" --strip-components=1 -xJf "$tar" \
+			--exclude='*/drivers/gpu/drm/amd/include/*'
+		touch "$build/source/.unpacked"
+	fi
+	echo "$build/source"
+}
+
+# Each patch in order, without fuzz: a hook that no longer fits is an error.
+apply_series() {
+	local tree=$1 patch release
+	release=$(awk '/^(VERSION|PATCHLEVEL|SUBLEVEL) =/ { printf "%s%s", sep, $3; sep = "." }' \
+		"$tree/Makefile")
+	for patch in "$kernel"/patches/*.patch; do
+		patch -s -p1 -F0 -N --no-backup-if-mismatch -d "$tree" < "$patch" ||
+			die "$(basename "$patch") does not fit Linux $release; tested on $tested"
+	done
+	rsync -rc "$kernel/src/" "$tree/"
+}
+
+# check: on copies of just the files that the patches touch
+check() {
+	local src tmp
+	src=$(source_tree)
+	tmp=$(mktemp -d)
+	sed -n 's,^+++ b/,,p' "$kernel"/patches/*.patch | sort -u |
+		(cd "$src" && cpio -pdm --quiet "$tmp")
+	cp "$src/Makefile" "$tmp/"
+	apply_series "$tmp"
+	rm -rf "$tmp"
+	echo "build.sh: all $(ls "$kernel"/patches/*.patch | wc -l) patches apply"
+}
+
+# A tree of our own: hard links to the source, real copies of what is patched.
+prepare() {
+	local name=$1 src tree=$build/$1 stamp
+	src=$(source_tree)
+	stamp=$(cat "$kernel"/patches/*.patch | sha256sum | cut -c1-16)
+	[ "$name" = stock ] && stamp=stock
+	if [ "$(cat "$tree/.series" 2>/dev/null)" != "$stamp" ]; then
+		echo "build.sh: preparing $tree" >&2
+		mkdir -p "$tree"
+		rsync -rlpc --exclude=.series --exclude='*.o' "$src/" "$tree.new/"
+		[ "$name" = stock ] || apply_series "$tree.new"
+		# by content, so that an unchanged file is not compiled again
+		rsync -rlpc "$tree.new/" "$tree/"
+		rm -rf "$tree.new"
+		echo "$stamp" > "$tree/.series"
+	fi
+	[ "$name" = stock ] || rsync -rc "$kernel/src/" "$tree/"
+}
+
+compile() {
+	local name=$1 tree=$build/$1 parts=("$kernel/config/base.config") config cc=gcc
+	[ "$name" = stock ] || parts+=("$kernel/config/ample.config")
+	[ "$name" = debug ] && parts+=("$kernel/config/debug.config")
+	command -v ccache > /dev/null && cc="ccache gcc"
+	config=$(cat "${parts[@]}")
+	if [ "$(cat "$tree/.fragments" 2>/dev/null)" != "$config" ]; then
+		echo "$config" > "$tree/.fragments"
+		make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
+	fi
+	nice -n 10 make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" bzImage modules
+	mkdir -p "$build/module-$name"
+	rsync -rc "$kernel/guest/module/" "$build/module-$name/"
+	make -s -C "$tree" M="$build/module-$name" CC="$cc" modules
+	echo "build.sh: $tree/arch/x86/boot/bzImage"
+}
+
+# The new files become the first patch, so that the mails stand alone.
+export_series() {
+	local out=$1 src tmp
+	src=$(source_tree)
+	tmp=$(mktemp -d)
+	mkdir -p "$out"
+	sed -n 's,^+++ b/,,p' "$kernel"/patches/*.patch | sort -u |
+		(cd "$src" && cpio -pdm --quiet "$tmp")
+	cd "$tmp"
+	git init -q && git config user.name "Ample maintainers"
+	git config user.email maintainers@users.noreply.ample.example
+	git add -Af . && git commit -qm base
+	cp -r "$kernel/src/." . && git add -Af .
+	git commit -qm "mm: add the files of Contiguitas" -m "The border, the resizer, its policy, pressure and control files. Not yet built: the
+hooks follow, the last of them adds the Kconfig entry."
+	git am -q "$kernel"/patches/*.patch
+	git format-patch -q --cover-letter -o "$out" HEAD~$(($(git rev-list --count HEAD) - 1))
+	cp "$kernel/patches/cover-letter.txt" "$out/0000-cover-letter.patch"
+	rm -rf "$tmp"
+	ls "$out"
+}
+
+case ${1:-} in
+source) source_tree ;;
+check) check ;;
+stock | ample | debug) prepare "$1"; compile "$1" ;;
+export) export_series "$(mkdir -p "${2:?DIR}" && cd "$2" && pwd)" ;;
+*) sed -n '5,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
