@@ -76,17 +76,32 @@ huge_2m() {
 # disk: an empty ext4 on the virtio disk, mounted on /mnt
 disk() { [ -b /dev/vda ] && mount -t ext4 /dev/vda /mnt; }
 
-# fragment SHARE: the hostile fragmenter over SHARE percent of memory
+# hog PERCENT: start a hog of that share of memory, return when it holds it
+hog() {
+	rm -f /tmp/hog
+	load hog $((total * $1 / 100)) 3600 > /tmp/hog &
+	hogs="$hogs $!"
+	while ! [ -s /tmp/hog ] && kill -0 $! 2>/dev/null; do sleep 0.2; done
+}
+
+# fragment ROUNDS: the hostile fragmenter. User memory and page cache (of a file
+# on /mnt) fill whatever was free, a part of it goes, the kernel takes 5 % of memory and leaves two pages in
+# each block it got: stock Linux must break into new blocks every round.
 fragment() {
 	insmod /lib/modules/ample_hostile.ko 2>/dev/null
 	total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
-	step=$((total / 20))
-	round=0
-	while [ $round -lt $(($1 / 5)) ]; do
-		load hog $step 3600 > /dev/null &
-		hogs="$hogs $!"
-		sleep 1
-		echo $step > $hostile/fragment
+	rounds=$1 round=0
+	hog 30
+	hog 30
+	hog 18
+	load cache /mnt/fill $((total * 30 / 100)) > /dev/null
+	while [ $round -lt $rounds ]; do
+		set -- $hogs
+		kill $1; wait $1 2>/dev/null
+		shift; hogs="$*"
+		echo $((total / 20)) > $hostile/fragment
+		hog 30
+		cat /mnt/fill > /dev/null
 		round=$((round + 1))
 	done
 	kill $hogs 2>/dev/null

@@ -67,7 +67,7 @@ contiguity before
 start=$(cut -d' ' -f1 /proc/uptime)
 case $workload in
 fragmenter)
-	fragment 50
+	fragment 8
 	load cache /mnt/big $((total * 60 / 100)) ;;
 churn)
 	churn

@@ -228,6 +228,7 @@ static int send_load(unsigned long kib, unsigned long rounds, int zc)
 	if (fork() == 0) {
 		char *sink = malloc(1 << 16);
 
+		close(c);
 		while (read(s, sink, 1 << 16) > 0)
 			;
 		_exit(0);
