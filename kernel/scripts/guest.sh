@@ -28,7 +28,9 @@ image=$tree/arch/x86/boot/bzImage
 mkdir -p "$out"
 "$here/initramfs.sh" "$out/initramfs.gz" "$tree"
 
-args=(-accel "tcg,thread=multi,tb-size=256" -cpu max -smp "$smp" -m "$mem" -display none
+accel=(-accel "tcg,thread=multi,tb-size=256") clock=clocksource=hpet
+case $extra in *-icount*) accel=() clock=clocksource=tsc ;; esac
+args=("${accel[@]}" -cpu max -smp "$smp" -m "$mem" -display none
 	-no-reboot -nodefaults -kernel "$image" -initrd "$out/initramfs.gz")
 if [ "$nodes" = 2 ]; then
 	half=$((${mem%G} * 1024 / 2))M
@@ -47,7 +49,7 @@ if [ "$raw" != 0 ]; then
 	args+=(-device "virtio-blk-pci,drive=raw,serial=raw"
 		-drive "file=$out/raw.img,if=none,id=raw,format=raw,cache=unsafe")
 fi
-cmdline="console=ttyS0 panic=-1 clocksource=hpet ample.plan=$plan $append"
+cmdline="console=ttyS0 panic=-1 $clock ample.plan=$plan $append"
 if [ "$plan" = shell ]; then
 	exec qemu-system-x86_64 "${args[@]}" -serial mon:stdio -append "$cmdline" $extra
 fi

@@ -10,6 +10,8 @@
  *   storm     write N: allocate N MiB with GFP_ATOMIC in softirq context,
  *             as fast as it goes, then free them; read: how that went
  *   drain     write N: empty the per-CPU free lists of all zones below pfn N
+ *   pairs     write N: N times allocate and free one page, then the same in
+ *             batches of 512, which go through the free lists; time both
  *   stats     read: pages kept, failures, times
  */
 #include <linux/debugfs.h>
@@ -204,10 +206,42 @@ static ssize_t drain_write(struct file *f, const char __user *ubuf, size_t len, 
 	return len;
 }
 
+static u64 pair_ns, batch_ns;
+static unsigned long nr_pairs;
+
+static ssize_t pairs_write(struct file *f, const char __user *ubuf, size_t len, loff_t *pos)
+{
+	static struct page *batch[512];
+	unsigned long i, j;
+	u64 start;
+	int ret = kstrtoul_from_user(ubuf, len, 0, &nr_pairs);
+
+	if (ret)
+		return ret;
+	start = ktime_get_ns();
+	for (i = 0; i < nr_pairs; i++) {
+		struct page *page = alloc_page(GFP_KERNEL);
+
+		if (page)
+			__free_page(page);
+	}
+	pair_ns = ktime_get_ns() - start;
+	start = ktime_get_ns();
+	for (i = 0; i < nr_pairs / 512; i++) {
+		for (j = 0; j < 512; j++)
+			batch[j] = alloc_page(GFP_KERNEL);
+		for (j = 0; j < 512; j++)
+			if (batch[j])
+				__free_page(batch[j]);
+	}
+	batch_ns = ktime_get_ns() - start;
+	return len;
+}
+
 static int stats_show(struct seq_file *m, void *v)
 {
-	seq_printf(m, "{\"kept_pages\": %lu, \"failed\": %lu, \"storm_want_pages\": %lu, \"storm_got_pages\": %lu, \"storm_failed\": %lu, \"storm_ns\": %llu}\n",
-		   nr_kept, nr_failed, storm.want, storm.got, storm.failed, storm.ns);
+	seq_printf(m, "{\"pairs\": %lu, \"pair_ns\": %llu, \"batch_ns\": %llu, \"kept_pages\": %lu, \"failed\": %lu, \"storm_want_pages\": %lu, \"storm_got_pages\": %lu, \"storm_failed\": %lu, \"storm_ns\": %llu}\n",
+		   nr_pairs, pair_ns, batch_ns, nr_kept, nr_failed, storm.want, storm.got, storm.failed, storm.ns);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
@@ -221,6 +255,7 @@ WRITE_ONLY(hold);
 WRITE_ONLY(release);
 WRITE_ONLY(storm);
 WRITE_ONLY(drain);
+WRITE_ONLY(pairs);
 
 static int __init hostile_init(void)
 {
@@ -230,6 +265,7 @@ static int __init hostile_init(void)
 	debugfs_create_file("release", 0200, dir, NULL, &release_fops);
 	debugfs_create_file("storm", 0200, dir, NULL, &storm_fops);
 	debugfs_create_file("drain", 0200, dir, NULL, &drain_fops);
+	debugfs_create_file("pairs", 0200, dir, NULL, &pairs_fops);
 	debugfs_create_file("stats", 0400, dir, NULL, &stats_fops);
 	return 0;
 }

@@ -157,14 +157,26 @@ static int forks(unsigned int n, unsigned long mib)
 	return 0;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
 static int pair(unsigned long rounds)
 {
+	uint64_t start = now_ns();
+
 	for (unsigned long i = 0; i < rounds; i++) {
 		char *p = map_anon(4096);
 
 		*p = 1;
 		munmap(p, 4096);
 	}
+	printf("{\"rounds\": %lu, \"ns\": %llu}\n", rounds,
+	       (unsigned long long)(now_ns() - start));
 	return 0;
 }
 
@@ -216,6 +228,7 @@ static int send_load(unsigned long kib, unsigned long rounds, int zc)
 	socklen_t alen = sizeof(a);
 	int l = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0), s, one = 1;
 	size_t len = kib * 1024;
+	uint64_t start;
 	char *buf = map_anon(len);
 
 	if (bind(l, (void *)&a, sizeof(a)) || listen(l, 1) ||
@@ -234,6 +247,7 @@ static int send_load(unsigned long kib, unsigned long rounds, int zc)
 		_exit(0);
 	}
 	close(s);
+	start = now_ns();
 	for (unsigned long i = 0; i < rounds; i++) {
 		for (size_t done = 0; done < len;) {
 			ssize_t n = send(c, buf + done, len - done, zc ? MSG_ZEROCOPY : 0);
@@ -251,6 +265,8 @@ static int send_load(unsigned long kib, unsigned long rounds, int zc)
 	}
 	close(c);
 	wait(NULL);
+	printf("{\"rounds\": %lu, \"ns\": %llu}\n", rounds,
+	       (unsigned long long)(now_ns() - start));
 	return 0;
 }
 
