@@ -17,7 +17,7 @@
 
 /* Time lost on one side: some task waits for memory there. Kept as PSI does. */
 struct ctg_stall {
-	spinlock_t lock;
+	spinlock_t lock;	/* all of this; taken for a few instructions */
 	unsigned int nr_tasks;
 	u64 since_ns;		/* when nr_tasks left 0 */
 	u64 total_ns;
@@ -34,7 +34,7 @@ struct contiguitas_node {
 	unsigned long min_pages;
 	unsigned long max_pages;
 
-	struct mutex resize_lock;
+	struct mutex resize_lock;	/* one resize at a time */
 	struct task_struct *task;
 	wait_queue_head_t wait;		/* the resizer sleeps here */
 	wait_queue_head_t done;		/* those who need its work sleep here */

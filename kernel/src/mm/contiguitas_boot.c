@@ -145,7 +145,7 @@ static const char * __init init_node(int nid)
 	used = boot_used_pages(nid, base, end);
 	initial = size_in_pages(&boot_size[0], pages,
 				ctg_initial_pages(pgdat->node_present_pages, used, CTG_CHUNK));
-	initial = max(initial, (unsigned long)ctg_round_up(used + used / 8, CTG_CHUNK));
+	initial = max_t(unsigned long, initial, ctg_round_up(used + used / 8, CTG_CHUNK));
 	if (initial + CTG_CHUNK > pages)
 		return "cannot hold the requested unmovable region";
 

@@ -12,52 +12,49 @@
 #include <linux/uaccess.h>
 #include "contiguitas.h"
 
-static ssize_t store_u32(const char *name, const char *buf, size_t len, u32 lo, u32 hi, u32 *to)
+struct ctg_attr {
+	struct kobj_attribute attr;
+	u32 *value;
+	u32 lo, hi;
+};
+
+static ssize_t tunable_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
+	struct ctg_attr *a = container_of(attr, struct ctg_attr, attr);
+
+	return sysfs_emit(buf, "%u\n", READ_ONCE(*a->value));
+}
+
+static ssize_t tunable_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t len)
+{
+	struct ctg_attr *a = container_of(attr, struct ctg_attr, attr);
 	u32 value;
 
-	if (kstrtou32(buf, 0, &value) || value < lo || value > hi) {
+	if (kstrtou32(buf, 0, &value) || value < a->lo || value > a->hi) {
 		pr_warn_ratelimited("%s takes a number from %u to %u, kept at %u\n",
-				    name, lo, hi, *to);
+				    attr->attr.name, a->lo, a->hi, *a->value);
 		return -EINVAL;
 	}
-	WRITE_ONCE(*to, value);
+	WRITE_ONCE(*a->value, value);
 	return len;
 }
 
-#define CTG_TUNABLE(_name, _field, _lo, _hi)						\
-static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)	\
-{											\
-	return sysfs_emit(buf, "%u\n", READ_ONCE(ctg_tunables._field));			\
-}											\
-static ssize_t _name##_store(struct kobject *kobj, struct kobj_attribute *attr,		\
-			     const char *buf, size_t len)				\
-{											\
-	return store_u32(#_name, buf, len, _lo, _hi, &ctg_tunables._field);		\
-}											\
-static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
+#define CTG_TUNABLE(_name, _field, _lo, _hi) {						\
+	.attr = __ATTR(_name, 0644, tunable_show, tunable_store),			\
+	.value = &ctg_tunables._field, .lo = _lo, .hi = _hi,				\
+}
 
-CTG_TUNABLE(threshold_unmovable_bp, policy.threshold_unmov_bp, 1, CTG_BP_MAX);
-CTG_TUNABLE(threshold_movable_bp, policy.threshold_mov_bp, 1, CTG_BP_MAX);
-CTG_TUNABLE(expand_unmovable_milli, policy.c_ue_milli, 0, 1000000);
-CTG_TUNABLE(expand_movable_milli, policy.c_me_milli, 0, 1000000);
-CTG_TUNABLE(shrink_unmovable_milli, policy.c_us_milli, 0, 1000000);
-CTG_TUNABLE(shrink_movable_milli, policy.c_ms_milli, 0, 1000000);
-CTG_TUNABLE(backoff_base_ms, backoff_base_ms, 1, 60000);
-CTG_TUNABLE(backoff_cap_ms, backoff_cap_ms, 1, 3600000);
-
-static struct attribute *tunable_attrs[] = {
-	&threshold_unmovable_bp_attr.attr,
-	&threshold_movable_bp_attr.attr,
-	&expand_unmovable_milli_attr.attr,
-	&expand_movable_milli_attr.attr,
-	&shrink_unmovable_milli_attr.attr,
-	&shrink_movable_milli_attr.attr,
-	&backoff_base_ms_attr.attr,
-	&backoff_cap_ms_attr.attr,
-	NULL
+static struct ctg_attr tunables[] = {
+	CTG_TUNABLE(threshold_unmovable_bp, policy.threshold_unmov_bp, 1, CTG_BP_MAX),
+	CTG_TUNABLE(threshold_movable_bp, policy.threshold_mov_bp, 1, CTG_BP_MAX),
+	CTG_TUNABLE(expand_unmovable_milli, policy.c_ue_milli, 0, 1000000),
+	CTG_TUNABLE(expand_movable_milli, policy.c_me_milli, 0, 1000000),
+	CTG_TUNABLE(shrink_unmovable_milli, policy.c_us_milli, 0, 1000000),
+	CTG_TUNABLE(shrink_movable_milli, policy.c_ms_milli, 0, 1000000),
+	CTG_TUNABLE(backoff_base_ms, backoff_base_ms, 1, 60000),
+	CTG_TUNABLE(backoff_cap_ms, backoff_cap_ms, 1, 3600000),
 };
-ATTRIBUTE_GROUPS(tunable);
 
 struct node_dir {
 	struct kobject kobj;
@@ -89,6 +86,7 @@ static ssize_t border_pfn_show(struct kobject *kobj, struct kobj_attribute *attr
 {
 	return sysfs_emit(buf, "%lu\n", READ_ONCE(contiguitas_border[to_node(kobj)->nid]));
 }
+
 static struct kobj_attribute border_pfn_attr = __ATTR_RO(border_pfn);
 
 static ssize_t store_bound(struct contiguitas_node *n, const char *name, const char *buf,
@@ -120,6 +118,7 @@ static ssize_t min_bytes_store(struct kobject *kobj, struct kobj_attribute *attr
 
 	return store_bound(n, "min_bytes", buf, len, CTG_CHUNK, n->max_pages, &n->min_pages);
 }
+
 static struct kobj_attribute min_bytes_attr = __ATTR_RW(min_bytes);
 
 static ssize_t max_bytes_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
@@ -135,6 +134,7 @@ static ssize_t max_bytes_store(struct kobject *kobj, struct kobj_attribute *attr
 	return store_bound(n, "max_bytes", buf, len, n->min_pages,
 			   n->end_pfn - n->base_pfn - CTG_CHUNK, &n->max_pages);
 }
+
 static struct kobj_attribute max_bytes_attr = __ATTR_RW(max_bytes);
 
 /* The "some" line of a file in /proc/pressure, in that format. */
@@ -155,12 +155,14 @@ static ssize_t pressure_unmovable_show(struct kobject *kobj, struct kobj_attribu
 {
 	return show_pressure(&to_node(kobj)->stall[CONTIGUITAS_UNMOVABLE], buf);
 }
+
 static struct kobj_attribute pressure_unmovable_attr = __ATTR_RO(pressure_unmovable);
 
 static ssize_t pressure_movable_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	return show_pressure(&to_node(kobj)->stall[CONTIGUITAS_MOVABLE], buf);
 }
+
 static struct kobj_attribute pressure_movable_attr = __ATTR_RO(pressure_movable);
 
 static struct attribute *node_attrs[] = {
@@ -197,22 +199,21 @@ static ssize_t resize_write(struct file *file, const char __user *ubuf, size_t l
 {
 	struct contiguitas_node *n;
 	unsigned long pages;
-	char buf[64], *s = buf, *end;
+	char buf[64], *end;
 	unsigned int nid;
-	int ret;
+	int ret, at = 0;
 
 	if (len >= sizeof(buf))
 		return -EINVAL;
 	if (copy_from_user(buf, ubuf, len))
 		return -EFAULT;
 	buf[len] = '\0';
-	nid = simple_strtoul(s, &end, 10);
-	if (end == s || *end != ' ' || nid >= MAX_NUMNODES || !contiguitas_nodes[nid])
+	if (sscanf(buf, "%u %n", &nid, &at) != 1 || !at || nid >= MAX_NUMNODES ||
+	    !contiguitas_nodes[nid])
 		return -EINVAL;
 	n = contiguitas_nodes[nid];
-	s = end + 1;
-	pages = ALIGN_DOWN(memparse(s, &end) >> PAGE_SHIFT, CTG_CHUNK);
-	if (end == s || (*end && *end != '\n') || pages < CTG_CHUNK ||
+	pages = ALIGN_DOWN(memparse(buf + at, &end) >> PAGE_SHIFT, CTG_CHUNK);
+	if (end == buf + at || (*end && *end != '\n') || pages < CTG_CHUNK ||
 	    pages > n->end_pfn - n->base_pfn - CTG_CHUNK)
 		return -EINVAL;
 	ret = ctg_resize(n, pages, false);
@@ -229,16 +230,18 @@ static int __init contiguitas_control_init(void)
 {
 	struct kobject *root;
 	struct node_dir *dir;
-	int nid, ret;
+	int nid, i, ret;
 
 	if (!contiguitas_enabled())
 		return 0;
 	root = kobject_create_and_add("contiguitas", mm_kobj);
 	if (!root)
 		return -ENOMEM;
-	ret = sysfs_create_groups(root, tunable_groups);
-	if (ret)
-		goto err;
+	for (i = 0; i < ARRAY_SIZE(tunables); i++) {
+		ret = sysfs_create_file(root, &tunables[i].attr.attr);
+		if (ret)
+			return ret;
+	}
 	for_each_node_state(nid, N_MEMORY) {
 		if (!contiguitas_nodes[nid])
 			continue;
@@ -255,8 +258,5 @@ static int __init contiguitas_control_init(void)
 	debugfs_create_file("resize", 0200, debugfs_create_dir("contiguitas", NULL), NULL,
 			    &resize_fops);
 	return 0;
-err:
-	kobject_put(root);
-	return ret;
 }
 late_initcall(contiguitas_control_init);
