@@ -85,7 +85,7 @@ hog() {
 }
 
 # fragment ROUNDS: the hostile fragmenter. User memory and page cache (of a file
-# on /mnt) fill whatever was free, a part of it goes, the kernel takes 5 % of memory and leaves two pages in
+# on /mnt) fill whatever was free, a part of it goes, the kernel takes a tenth of memory and leaves two pages in
 # each block it got: stock Linux must break into new blocks every round.
 fragment() {
 	insmod /lib/modules/ample_hostile.ko 2>/dev/null
@@ -99,10 +99,11 @@ fragment() {
 		set -- $hogs
 		kill $1; wait $1 2>/dev/null
 		shift; hogs="$*"
-		echo $((total / 20)) > $hostile/fragment
+		echo $((total / 10)) > $hostile/fragment
 		hog 30
 		cat /mnt/fill > /dev/null
 		round=$((round + 1))
+		echo "@@ note round $round at $(cut -d' ' -f1 /proc/uptime) s"
 	done
 	kill $hogs 2>/dev/null
 	wait 2>/dev/null

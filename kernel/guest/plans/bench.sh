@@ -67,7 +67,7 @@ contiguity before
 start=$(cut -d' ' -f1 /proc/uptime)
 case $workload in
 fragmenter)
-	fragment 8
+	fragment 4
 	load cache /mnt/big $((total * 60 / 100)) ;;
 churn)
 	churn

@@ -106,11 +106,16 @@ static inline unsigned long contiguitas_mark(unsigned long mark, bool unmovable)
 	return unmovable ? mark >> 2 : mark - (mark >> 2);
 }
 
+static inline long contiguitas_free_low(struct zone *zone)
+{
+	return READ_ONCE(zone->nr_free_unmovable);
+}
+
 /* Free pages of @zone that the other region owns, or that are set aside. */
 static inline long contiguitas_unusable(struct zone *zone, long free_pages, bool unmovable,
 					bool reserves)
 {
-	long low = READ_ONCE(zone->nr_free_unmovable);
+	long low = contiguitas_free_low(zone);
 
 	if (!unmovable)
 		return low;
@@ -161,6 +166,7 @@ static inline bool contiguitas_above(int nid, unsigned long pfn) { return false;
 static inline bool contiguitas_may_fall_back(int from, int to) { return true; }
 static inline bool contiguitas_near_border(int nid, unsigned long pfn) { return false; }
 static inline bool contiguitas_requested(void) { return false; }
+static inline long contiguitas_free_low(struct zone *zone) { return 0; }
 static inline void contiguitas_init_borders(void) { }
 static inline void contiguitas_wake(int nid) { }
 
