@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# SPDX-License-Identifier: MIT OR Apache-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 """Run the bench matrix in guests and tabulate it.
 
 usage: bench.py [--build DIR] [--out DIR] [--workloads A,B] [--mem 2G,6G]

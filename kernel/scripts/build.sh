@@ -1,5 +1,5 @@
 #!/bin/bash
-# SPDX-License-Identifier: MIT OR Apache-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # Get, patch, configure and build the kernels of the tests. Idempotent: what
 # is up to date is left alone.
 #

@@ -1,5 +1,5 @@
 #!/bin/bash
-# SPDX-License-Identifier: MIT OR Apache-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # Run one plan in a QEMU guest (software emulation) with a time limit.
 #
 # usage: guest.sh TREE PLAN OUT [--mem 2G] [--smp 2] [--nodes 1] [--append "..."]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# SPDX-License-Identifier: MIT OR Apache-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 """Count instructions of hot paths on the stock and the ample kernel.
 
 usage: hotpath.py [BUILD_DIR [OUT_DIR]]

@@ -1,5 +1,5 @@
 #!/bin/bash
-# SPDX-License-Identifier: MIT OR Apache-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # Build the initramfs of the test guest.
 # usage: initramfs.sh OUT.cpio.gz [KERNEL_TREE]
 # With a kernel tree, its build of the hostile module goes in as well.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# SPDX-License-Identifier: MIT OR Apache-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # Record the page events of the mixed load on a kernel, as test data.
 # usage: record.sh TREE OUT_PREFIX SEED
 # Makes OUT_PREFIX.trace.zst (text of ftrace, without the hashed page pointer)
