@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functional runs: translation hardware without time. Every count is exact; nothing is timed.
+
+use ample_trace::{Access, Consumer, Kind, Program, Recorder};
+use ample_translate::engine::BadAccess;
+use ample_translate::{Engine, Intent, NoMemory};
+use anyhow::Result;
+
+/// Translates blocks of accesses and remembers the first that could not be.
+pub struct FunctionalRun<'a> {
+    engine: &'a mut Engine,
+    /// The access that stopped the run, with its number.
+    pub failed: Option<(u64, BadAccess)>,
+    accesses: u64,
+}
+
+impl<'a> FunctionalRun<'a> {
+    /// A consumer that runs on `engine`.
+    pub fn new(engine: &'a mut Engine) -> Self {
+        FunctionalRun {
+            engine,
+            failed: None,
+            accesses: 0,
+        }
+    }
+}
+
+/// What a kind of access intends.
+#[inline(always)]
+pub fn intent_of(kind: Kind) -> Intent {
+    match kind {
+        Kind::Load => Intent::Read,
+        Kind::Store => Intent::Write,
+        Kind::Fetch => Intent::Fetch,
+    }
+}
+
+impl Consumer for FunctionalRun<'_> {
+    fn consume(&mut self, block: &[Access]) -> bool {
+        let mut port = NoMemory;
+        for access in block {
+            let intent = intent_of(access.kind);
+            if let Err(bad) = self.engine.translate(access.va, intent, 0, &mut port) {
+                self.failed = Some((self.accesses, bad));
+                return false;
+            }
+            self.accesses += 1;
+        }
+        true
+    }
+}
+
+/// Runs `program` for `budget` accesses; returns how many were made.
+///
+/// # Errors
+/// If an access cannot be translated: which one, where and why.
+pub fn run_functional(engine: &mut Engine, program: &mut dyn Program, budget: u64) -> Result<u64> {
+    let name = program.name().to_owned();
+    let mut run = FunctionalRun::new(engine);
+    let mut recorder = Recorder::new(&mut run, budget);
+    program.run(&mut recorder);
+    recorder.flush();
+    let emitted = recorder.emitted();
+    match run.failed {
+        Some((number, bad)) => anyhow::bail!("{name}, access {number}: {bad}"),
+        None => Ok(emitted),
+    }
+}

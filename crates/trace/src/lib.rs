@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Streams of memory accesses: where they come from and how they are kept.
+//!
+//! A *program* pushes [`Access`] records into a [`Recorder`], which hands them on in blocks to a
+//! [`Consumer`] (a model of a machine, or a trace writer). Programs really run their algorithm on
+//! host data; only the addresses are those of a simulated process, laid out in [`Region`]s.
+
+pub mod access;
+pub mod programs;
+pub mod region;
+pub mod rng;
+
+pub use access::{Access, Consumer, Kind, Recorder};
+pub use programs::{Program, Scale};
+pub use region::{Backing, Layout, Region};

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One core's translation at work: address spaces, hardware and scheme put together, with page
+//! faults answered and invalidations applied.
+
+use crate::config::MmuConfig;
+use crate::error::{ConfigError, MapError};
+use crate::frames::FrameSource;
+use crate::mmu::{Fault, Mmu, Port};
+use crate::nested::Host;
+use crate::pagetable::{PageSize, bits};
+use crate::scheme::{Refill, Scheme, allows};
+use crate::schemes::paging;
+use crate::space::{Space, USER_RW};
+use serde::{Deserialize, Serialize};
+
+/// What an access does, as far as translation cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Data read.
+    Read,
+    /// Data write.
+    Write,
+    /// Instruction fetch.
+    Fetch,
+}
+
+/// A range of virtual memory that faults bring in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vma {
+    /// First address.
+    pub base: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Rights of its pages.
+    pub flags: u64,
+    /// Largest page a fault may bring in where a whole one fits and a block is free.
+    pub largest: PageSize,
+}
+
+/// Costs of operating-system work in cycles, by default those of a bare-metal server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OsCosts {
+    /// A minor fault on a 4 KB page, zeroing included.
+    pub fault_4k_cycles: u32,
+    /// A fault that brings in a 2 MB page.
+    pub fault_2m_cycles: u32,
+    /// A copy-on-write fault.
+    pub cow_cycles: u32,
+    /// A context switch.
+    pub switch_cycles: u32,
+}
+
+impl Default for OsCosts {
+    fn default() -> Self {
+        OsCosts {
+            fault_4k_cycles: 1_200,
+            fault_2m_cycles: 120_000,
+            cow_cycles: 2_500,
+            switch_cycles: 2_000,
+        }
+    }
+}
+
+/// A finished translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translated {
+    /// Physical (on a virtual machine host-physical) address.
+    pub pa: u64,
+    /// When it was known, in the port's unit.
+    pub done: u64,
+}
+
+/// An access that no fault handler can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("access {intent:?} to {va:#x} faults: {fault:?}")]
+pub struct BadAccess {
+    /// Address.
+    pub va: u64,
+    /// What was tried.
+    pub intent: Intent,
+    /// Why it failed.
+    pub fault: Fault,
+}
+
+/// The engine.
+pub struct Engine {
+    /// The hardware.
+    pub mmu: Mmu,
+    scheme: Box<dyn Scheme>,
+    has_bypass: bool,
+    is_plain: bool,
+    /// Address spaces; accesses go to `spaces[current]`.
+    pub spaces: Vec<Space>,
+    current: usize,
+    /// The host of a virtual machine.
+    pub host: Option<Host>,
+    /// Physical memory (the guest's, on a virtual machine).
+    pub frames: Box<dyn FrameSource>,
+    /// Ranges that fault in on demand, per address space.
+    pub vmas: Vec<Vec<Vma>>,
+    /// Costs of faults and switches.
+    pub costs: OsCosts,
+    /// Operating-system cycles so far: faults, switches, invalidations.
+    pub os_cycles: u64,
+    units_per_cycle: u64,
+}
+
+impl Engine {
+    /// An engine with one empty address space.
+    ///
+    /// # Errors
+    /// If the hardware cannot be built or there is no frame for a page table.
+    pub fn new(
+        config: &MmuConfig,
+        scheme: Box<dyn Scheme>,
+        mut frames: Box<dyn FrameSource>,
+        units_per_cycle: u64,
+    ) -> Result<Self, ConfigError> {
+        let mmu = Mmu::new(config, units_per_cycle)?;
+        let space = Space::new(1, config.levels, frames.as_mut())
+            .map_err(|e| ConfigError::Invalid(e.to_string()))?;
+        Ok(Engine {
+            mmu,
+            has_bypass: scheme.has_bypass(),
+            is_plain: scheme.is_plain(),
+            scheme,
+            spaces: vec![space],
+            current: 0,
+            host: None,
+            frames,
+            vmas: vec![Vec::new()],
+            costs: OsCosts::default(),
+            os_cycles: 0,
+            units_per_cycle,
+        })
+    }
+
+    /// The scheme's name.
+    pub fn scheme_name(&self) -> &'static str {
+        self.scheme.name()
+    }
+
+    /// Adds an address space; returns its number.
+    ///
+    /// # Errors
+    /// If there is no frame for its page table.
+    pub fn add_space(&mut self) -> Result<usize, MapError> {
+        let asid = self.spaces.len() as u16 + 1;
+        let levels = self.mmu.config().levels;
+        self.spaces
+            .push(Space::new(asid, levels, self.frames.as_mut())?);
+        self.vmas.push(Vec::new());
+        Ok(self.spaces.len() - 1)
+    }
+
+    /// The current address space.
+    pub fn space(&mut self) -> &mut Space {
+        &mut self.spaces[self.current]
+    }
+
+    /// The current address space together with physical memory, for mapping calls.
+    pub fn space_and_frames(&mut self) -> (&mut Space, &mut dyn FrameSource) {
+        (&mut self.spaces[self.current], self.frames.as_mut())
+    }
+
+    /// Makes another address space current: flushes without PCID, keeps tagged entries with it.
+    pub fn switch_to(&mut self, space: usize) {
+        assert!(
+            space < self.spaces.len(),
+            "there are {} address spaces",
+            self.spaces.len()
+        );
+        self.sync();
+        self.current = space;
+        self.os_cycles += u64::from(self.costs.switch_cycles);
+        if self.mmu.config().pcid {
+            self.mmu.switched();
+        } else {
+            self.mmu.flush(None);
+            self.os_cycles += u64::from(self.mmu.config().flush_cycles);
+            for space in &self.spaces {
+                self.scheme
+                    .invalidate(&crate::space::Inval::Space, space.asid);
+            }
+        }
+    }
+
+    /// Applies the invalidations that changes of address spaces have left; returns their cycles.
+    pub fn sync(&mut self) -> u64 {
+        let mut cycles = 0;
+        for at in 0..self.spaces.len() {
+            if self.spaces[at].pending.is_empty() {
+                continue;
+            }
+            let asid = self.spaces[at].asid;
+            for inval in std::mem::take(&mut self.spaces[at].pending) {
+                self.mmu.invalidate(&inval, asid);
+                self.scheme.invalidate(&inval, asid);
+                cycles += u64::from(self.mmu.config().invlpg_cycles);
+            }
+        }
+        let host_changed = self.host.as_mut().is_some_and(|host| {
+            let changed = !host.space.pending.is_empty();
+            host.space.pending.clear();
+            if changed {
+                host.flush();
+            }
+            changed
+        });
+        if host_changed {
+            // The guest's combined translations may all depend on it (INVEPT).
+            self.mmu.flush(None);
+            for space in &self.spaces {
+                self.scheme
+                    .invalidate(&crate::space::Inval::Space, space.asid);
+            }
+            cycles += u64::from(self.mmu.config().flush_cycles);
+        }
+        self.os_cycles += cycles;
+        cycles
+    }
+
+    /// Translates one access that starts at time `now`.
+    ///
+    /// # Errors
+    /// If the access faults and no range of memory answers for the address.
+    #[inline(always)]
+    pub fn translate<P: Port>(
+        &mut self,
+        va: u64,
+        intent: Intent,
+        now: u64,
+        port: &mut P,
+    ) -> Result<Translated, BadAccess> {
+        if intent == Intent::Fetch {
+            return self.translate_fetch(va, now, port);
+        }
+        let space = &self.spaces[self.current];
+        self.mmu.stats.accesses += 1;
+        if self.has_bypass
+            && let Some(pa) = self.scheme.bypass(space, self.host.as_ref(), va)
+        {
+            self.mmu.stats.bypassed += 1;
+            return Ok(Translated { pa, done: now });
+        }
+        if let Some((pa, entry)) = self.mmu.l1_data(va, space.asid) {
+            let needs = bits::WRITE | bits::DIRTY;
+            if intent == Intent::Read || entry & needs == needs {
+                return Ok(Translated { pa, done: now });
+            }
+            return self.write_assist(va, entry, now, port);
+        }
+        self.miss(va, intent, now, port)
+    }
+
+    /// A fetch: the I-TLB and no bypass, since a segment is for data only.
+    fn translate_fetch<P: Port>(
+        &mut self,
+        va: u64,
+        now: u64,
+        port: &mut P,
+    ) -> Result<Translated, BadAccess> {
+        self.mmu.stats.fetches += 1;
+        let asid = self.spaces[self.current].asid;
+        match self.mmu.l1_fetch(va, asid) {
+            Some((pa, entry)) if entry & bits::NO_EXECUTE == 0 => Ok(Translated { pa, done: now }),
+            Some(_) => Err(BadAccess {
+                va,
+                intent: Intent::Fetch,
+                fault: Fault::Protection,
+            }),
+            None => self.miss(va, Intent::Fetch, now, port),
+        }
+    }
+
+    /// A write that hit an entry which is not dirty or not writable.
+    #[cold]
+    fn write_assist<P: Port>(
+        &mut self,
+        va: u64,
+        entry: u64,
+        now: u64,
+        port: &mut P,
+    ) -> Result<Translated, BadAccess> {
+        let mut now = now;
+        if entry & bits::WRITE == 0 {
+            now = self.fault(va, Intent::Write, Fault::Protection, now)?;
+        } else {
+            // The hardware writes the dirty bit and reloads the entry.
+            self.mmu.stats.dirty_assists += 1;
+            self.spaces[self.current].mark_dirty(va);
+            let asid = self.spaces[self.current].asid;
+            let drop = crate::space::Inval::Holes { va };
+            self.mmu.invalidate(&drop, asid);
+            for size in [PageSize::M2, PageSize::G1] {
+                self.mmu.drop_page(va, size, asid);
+            }
+            self.scheme.invalidate(&drop, asid);
+        }
+        self.miss(va, Intent::Write, now, port)
+    }
+
+    /// An L1 TLB miss: the scheme's business, with faults in between.
+    #[inline(never)]
+    fn miss<P: Port>(
+        &mut self,
+        va: u64,
+        intent: Intent,
+        mut now: u64,
+        port: &mut P,
+    ) -> Result<Translated, BadAccess> {
+        let fetch = intent == Intent::Fetch;
+        if fetch {
+            self.mmu.stats.l1i_misses += 1;
+        } else {
+            self.mmu.stats.l1d_misses += 1;
+        }
+        for _ in 0..4 {
+            let space = &mut self.spaces[self.current];
+            let asid = space.asid;
+            let (mmu, host) = (&mut self.mmu, self.host.as_mut());
+            let answer = if self.is_plain && host.is_none() {
+                paging::refill(&mut Refill {
+                    mmu,
+                    space,
+                    host,
+                    port,
+                    va,
+                    asid,
+                    fetch,
+                    now,
+                })
+            } else {
+                let port: &mut dyn Port = port;
+                let mut miss = Refill {
+                    mmu,
+                    space,
+                    host,
+                    port,
+                    va,
+                    asid,
+                    fetch,
+                    now,
+                };
+                self.scheme.refill(&mut miss)
+            };
+            let fault = match answer {
+                Ok(fill) if allows(fill.entry, intent == Intent::Write, fetch) => {
+                    let mut fill = fill;
+                    if intent == Intent::Write && fill.entry & bits::DIRTY == 0 {
+                        self.mmu.stats.dirty_assists += 1;
+                        self.spaces[self.current].mark_dirty(va);
+                        fill.entry |= bits::DIRTY;
+                    }
+                    let pa = self.mmu.l1_install(va, asid, fetch, &fill);
+                    return Ok(Translated {
+                        pa,
+                        done: fill.done,
+                    });
+                }
+                Ok(_) => Fault::Protection,
+                Err(fault) => fault,
+            };
+            now = self.fault(va, intent, fault, now)?;
+        }
+        Err(BadAccess {
+            va,
+            intent,
+            fault: Fault::Protection,
+        })
+    }
+
+    /// Answers a page fault, if some range or copy-on-write mapping can; returns the new time.
+    #[cold]
+    fn fault(&mut self, va: u64, intent: Intent, fault: Fault, now: u64) -> Result<u64, BadAccess> {
+        self.mmu.stats.faults += 1;
+        let bad = BadAccess { va, intent, fault };
+        let cycles = match fault {
+            Fault::Protection if intent == Intent::Write => self.break_cow(va).ok_or(bad)?,
+            Fault::Protection => return Err(bad),
+            Fault::NotPresent => self.demand(va).ok_or(bad)?,
+        };
+        let cycles = u64::from(cycles) + self.sync();
+        self.os_cycles += cycles;
+        Ok(now + cycles * self.units_per_cycle)
+    }
+
+    /// Gives a written copy-on-write page a frame of its own; in a 2 MB page it splits first,
+    /// unless the page is perforated, where it punches a hole instead.
+    fn break_cow(&mut self, va: u64) -> Option<u32> {
+        let frames = self.frames.as_mut();
+        let space = &mut self.spaces[self.current];
+        let mapping = space.lookup(va)?;
+        if mapping.flags & bits::COW == 0 {
+            return None;
+        }
+        let page = va & !0xfff;
+        let leaf = space.table.find(va)?;
+        let flags = mapping.flags & (bits::RIGHTS | bits::ACCESSED) & !bits::COW | bits::WRITE;
+        let frame = frames.alloc(0)?;
+        if leaf.entry & bits::PERFORATED != 0 {
+            space.punch(page, Some((frame, flags))).ok()?;
+            return Some(self.costs.cow_cycles);
+        }
+        if leaf.size == PageSize::M2 {
+            space.split(va, frames).ok()?;
+        } else if leaf.size == PageSize::G1 {
+            return None;
+        }
+        space.unmap(page, false, frames).ok()?;
+        space.map(page, PageSize::K4, frame, flags, frames).ok()?;
+        Some(self.costs.cow_cycles)
+    }
+
+    /// Brings in the page around `va` if it lies in a range that faults in on demand.
+    fn demand(&mut self, va: u64) -> Option<u32> {
+        let vma = *self.vmas[self.current]
+            .iter()
+            .find(|v| (v.base..v.end).contains(&va))?;
+        let frames = self.frames.as_mut();
+        let space = &mut self.spaces[self.current];
+        if let Some(leaf) = space.table.find(va)
+            && leaf.entry & bits::PERFORATED != 0
+        {
+            // A lazily allocated hole (Perforated Pages, section VI).
+            let frame = frames.alloc(0)?;
+            space.punch(va & !0xfff, Some((frame, vma.flags))).ok()?;
+            return Some(self.costs.fault_4k_cycles);
+        }
+        if vma.largest >= PageSize::M2 {
+            let base = va & !(PageSize::M2.bytes() - 1);
+            if base >= vma.base
+                && base + PageSize::M2.bytes() <= vma.end
+                && let Some(pfn) = frames.alloc(9)
+            {
+                if space
+                    .map(base, PageSize::M2, pfn, vma.flags, frames)
+                    .is_ok()
+                {
+                    return Some(self.costs.fault_2m_cycles);
+                }
+                frames.free(pfn, 9);
+            }
+        }
+        let pfn = frames.alloc(0)?;
+        space
+            .map(va & !0xfff, PageSize::K4, pfn, vma.flags, frames)
+            .ok()?;
+        Some(self.costs.fault_4k_cycles)
+    }
+
+    /// Maps `base..base + bytes` at once with pages of `size`, the rest that does not fill one
+    /// with smaller ones: the state a long-running program has reached.
+    ///
+    /// # Errors
+    /// If memory runs out or something is in the way.
+    pub fn premap(&mut self, base: u64, bytes: u64, size: PageSize) -> Result<(), MapError> {
+        self.premap_as(base, bytes, size, USER_RW)
+    }
+
+    /// As [`premap`](Self::premap) with the given rights.
+    ///
+    /// # Errors
+    /// As [`premap`](Self::premap).
+    pub fn premap_as(
+        &mut self,
+        base: u64,
+        bytes: u64,
+        size: PageSize,
+        flags: u64,
+    ) -> Result<(), MapError> {
+        let (space, frames) = self.space_and_frames();
+        let end = base + bytes;
+        let mut va = base;
+        while va < end {
+            let mut step = size;
+            while step > PageSize::K4
+                && (!va.is_multiple_of(step.bytes()) || va + step.bytes() > end)
+            {
+                step = PageSize::ALL[step as usize - 1];
+            }
+            let pfn = frames
+                .alloc(step.order())
+                .ok_or_else(|| frames.exhausted(step.order()))?;
+            space.map(va, step, pfn, flags, frames)?;
+            va += step.bytes();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Virtual memory hardware, modelled entry for entry: page tables, TLBs of any geometry,
+//! page-walk caches, nested walks, direct segments, perforated pages, coalesced and range TLBs.
+//!
+//! [`Engine`] translates one access at a time. Functional runs use [`NoMemory`] as the way to
+//! memory; a timed core brings its own [`Port`]. A new scheme implements [`Scheme`].
+
+pub mod assoc;
+pub mod config;
+pub mod engine;
+pub mod error;
+pub mod frames;
+pub mod mmu;
+pub mod nested;
+pub mod pagetable;
+pub mod presets;
+pub mod scheme;
+pub mod schemes;
+pub mod space;
+pub mod stats;
+mod wide;
+
+pub use assoc::{Geometry, Replacement};
+pub use config::{MmuConfig, PwcKind, TlbArray};
+pub use engine::{BadAccess, Engine, Intent, OsCosts, Translated, Vma};
+pub use error::{ConfigError, MapError};
+pub use frames::{ClassFrames, FrameSource, FrameUse, HoledBlock, IdealFrames};
+pub use mmu::{Fault, Fill, Mmu, NoMemory, Port};
+pub use nested::Host;
+pub use pagetable::{PageSize, PageTable, bits};
+pub use scheme::{Refill, Scheme};
+pub use space::{HoleMap, Inval, Mapping, Segment, Space, USER_RW};
+pub use stats::{HitLevel, Stats};

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Perforated pages (ISCA 2020): 2 MB pages with 4 KB holes. The second-level TLB holds perforated
+//! entries with an 8-bit filter and, on demand, 64-bit groups of the hole bitmap; the first level
+//! only ever sees plain pages. Where a page is perforated is found by the look-up, never known.
+
+use super::paging::install;
+use crate::config::index_of;
+use crate::mmu::{Fault, Fill, fragment, kind, tlb_entry};
+use crate::pagetable::{PageSize, PageTable, ROOT, bits};
+use crate::scheme::{Refill, Scheme};
+
+struct Perforated;
+
+/// Makes the scheme.
+pub fn perforated() -> Box<dyn Scheme> {
+    Box::new(Perforated)
+}
+
+const FILTER: u64 = 0xff << bits::FILTER_SHIFT;
+
+impl Scheme for Perforated {
+    fn name(&self) -> &'static str {
+        "perforated"
+    }
+
+    fn refill(&mut self, miss: &mut Refill<'_>) -> Result<Fill, Fault> {
+        if let Some(fill) = miss.probe_l2() {
+            return Ok(fill);
+        }
+        let block = index_of(miss.va, 21);
+        let cached = miss
+            .mmu
+            .l2_array(PageSize::M2)
+            .and_then(|l2| l2.get(kind::PERFORATED, block, miss.asid));
+        let entry = match cached {
+            Some(entry) => {
+                miss.mmu.stats.l2_hits += 1;
+                entry
+            }
+            None => {
+                let walked = miss.walk()?;
+                if walked.entry & bits::PERFORATED == 0 {
+                    return Ok(install(miss, &walked));
+                }
+                let entry = tlb_entry(walked.entry, 2) | walked.entry & FILTER;
+                if let Some(l2) = miss.mmu.l2_array(PageSize::M2) {
+                    l2.put(kind::PERFORATED, block, miss.asid, entry);
+                }
+                entry
+            }
+        };
+        resolve(miss, entry)
+    }
+}
+
+/// Finds the 4 KB page of a perforated entry that `miss.va` lies in.
+fn resolve(miss: &mut Refill<'_>, entry: u64) -> Result<Fill, Fault> {
+    let index = miss.va >> 12 & 511;
+    let plain = fragment(entry, miss.va, PageSize::M2, PageSize::K4);
+    if entry >> bits::FILTER_SHIFT >> (index / 64) & 1 == 0 {
+        miss.mmu.stats.filter_passes += 1;
+        return Ok(Fill {
+            size: PageSize::K4,
+            entry: plain,
+            done: miss.now,
+        });
+    }
+    let group = bitmap_group(miss, entry, index)?;
+    if group >> (index % 64) & 1 == 0 {
+        return Ok(Fill {
+            size: PageSize::K4,
+            entry: plain,
+            done: miss.now,
+        });
+    }
+    miss.mmu.stats.hole_walks += 1;
+    let entry = match miss.host.as_deref_mut() {
+        None => shadow_entry(miss)?,
+        Some(host) => {
+            let start = miss.port.walk_start(miss.now);
+            let (entry, done) = host.hole(miss.mmu, miss.space, miss.va, start, miss.port)?;
+            miss.mmu.stats.walk_cycles += done - start;
+            miss.port.walk_end(start, done);
+            miss.now = done;
+            entry
+        }
+    };
+    let entry = tlb_entry(entry, 1);
+    miss.mmu.l2_install(miss.va, miss.asid, PageSize::K4, entry);
+    Ok(Fill {
+        size: PageSize::K4,
+        entry,
+        done: miss.now,
+    })
+}
+
+/// The 64 bits of the hole bitmap around `miss.va`: from the second-level TLB (one more look-up)
+/// or from memory.
+fn bitmap_group(miss: &mut Refill<'_>, entry: u64, index: u64) -> Result<u64, Fault> {
+    let key = index_of(miss.va, 18);
+    miss.mmu.stats.bitmap_lookups += 1;
+    miss.now += miss.mmu.l2_time;
+    let asid = miss.asid;
+    let cached = miss
+        .mmu
+        .l2_array(PageSize::M2)
+        .and_then(|l2| l2.get(kind::BITMAP, key, asid));
+    if let Some(group) = cached {
+        return Ok(group);
+    }
+    miss.mmu.stats.bitmap_loads += 1;
+    let (group, done) = match miss.host.as_deref_mut() {
+        None => {
+            let frame = (entry & bits::FRAME) >> 21;
+            let (done, hit) = miss.port.read(miss.space.bitmap_pa(frame, index), miss.now);
+            miss.mmu.stats.refs_by_hit[hit as usize] += 1;
+            (miss.space.hole_map(frame)[index as usize / 64], done)
+        }
+        Some(host) => host.bitmap_group(miss.mmu, miss.space, miss.va, miss.now, miss.port)?,
+    };
+    miss.now = done;
+    if let Some(l2) = miss.mmu.l2_array(PageSize::M2) {
+        l2.put(kind::BITMAP, key, asid, group);
+    }
+    Ok(group)
+}
+
+/// Walks to the shadow L1 entry of a hole. The shadow lies beside the level-2 node, so that what
+/// the page-walk cache knows of that node is enough: one reference in the common case.
+fn shadow_entry(miss: &mut Refill<'_>) -> Result<u64, Fault> {
+    let va = miss.va;
+    let start = miss.port.walk_start(miss.now);
+    let mut time = start + miss.mmu.pwc_time;
+    let table = &miss.space.table;
+    let (mut level, mut node) = match miss.mmu.pwc.deepest(va, miss.asid, 3) {
+        Some((level, child)) => (level - 1, child),
+        None => (table.levels(), ROOT),
+    };
+    while level > 2 {
+        let (answered, hit) = miss.port.read(table.entry_pa(node, va, level), time);
+        time = answered;
+        miss.mmu.stats.refs_by_level[level as usize] += 1;
+        miss.mmu.stats.refs_by_hit[hit as usize] += 1;
+        let child = PageTable::child(table.entry(node, va, level));
+        miss.mmu.pwc.insert(va, miss.asid, level, child);
+        node = child;
+        level -= 1;
+    }
+    let place = u64::from(node) << 9 | PageTable::slot(va, 2);
+    let shadow = table.shadow(place).ok_or(Fault::NotPresent)?;
+    let (done, hit) = miss.port.read(table.entry_pa(shadow, va, 1), time);
+    miss.mmu.stats.refs_by_level[1] += 1;
+    miss.mmu.stats.refs_by_hit[hit as usize] += 1;
+    let entry = table.entry(shadow, va, 1);
+    miss.mmu.stats.walk_cycles += done - start;
+    miss.port.walk_end(start, done);
+    miss.now = done;
+    if entry & bits::PRESENT == 0 {
+        return Err(Fault::NotPresent);
+    }
+    Ok(entry)
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the translation hardware counts.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Where a reference found its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum HitLevel {
+    /// Not looked up: a functional run without caches.
+    Unknown = 1,
+    /// First-level cache.
+    L1 = 2,
+    /// Second-level cache.
+    L2 = 3,
+    /// Last-level cache.
+    Llc = 4,
+    /// Memory.
+    Dram = 5,
+}
+
+impl HitLevel {
+    /// Short name used in walk trajectories.
+    pub fn name(code: u64) -> &'static str {
+        ["-", "?", "l1", "l2", "llc", "mem"][code.min(5) as usize]
+    }
+}
+
+const TRAJECTORIES: usize = 1 << 15;
+
+/// Counters of one core's translation hardware. All are events but the cycles.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Data accesses translated.
+    pub accesses: u64,
+    /// Instruction fetches translated.
+    pub fetches: u64,
+    /// Translated by a direct segment (or another bypass), no TLB asked.
+    pub bypassed: u64,
+    /// Data accesses that missed the L1 D-TLB.
+    pub l1d_misses: u64,
+    /// Fetches that missed the L1 I-TLB.
+    pub l1i_misses: u64,
+    /// L1 misses that hit the second level, by any kind of entry.
+    pub l2_hits: u64,
+    /// Page walks for data.
+    pub walks_data: u64,
+    /// Page walks for fetches.
+    pub walks_fetch: u64,
+    /// Data walks whose address lies in the range watched (a primary region).
+    pub walks_watched: u64,
+    /// References to guest (or only) page-table entries, by level.
+    pub refs_by_level: [u64; 6],
+    /// References to host page-table entries in nested walks, by level.
+    pub host_refs_by_level: [u64; 6],
+    /// References by where they hit ([`HitLevel`] as index).
+    pub refs_by_hit: [u64; 6],
+    /// Walks that started below the root thanks to the page-walk cache, by the level of the entry
+    /// that hit; index 0: no hit.
+    pub pwc_hits: [u64; 6],
+    /// Hits of the walker's nested TLB.
+    pub nested_tlb_hits: u64,
+    /// Most references any one walk took.
+    pub longest_walk_refs: u64,
+    /// Perforated pages: L2 hits outside any hole's group (filter bit clear).
+    pub filter_passes: u64,
+    /// Perforated pages: look-ups for a bitmap entry.
+    pub bitmap_lookups: u64,
+    /// Perforated pages: bitmap groups loaded from memory.
+    pub bitmap_loads: u64,
+    /// Perforated pages: shadow entries read.
+    pub hole_walks: u64,
+    /// Ranges or coalesced entries that saved a walk.
+    pub scheme_hits: u64,
+    /// Dirty bits set by the hardware.
+    pub dirty_assists: u64,
+    /// Page faults taken.
+    pub faults: u64,
+    /// Invalidations applied.
+    pub invalidations: u64,
+    /// Sum over walks of their duration, cycles (timed runs).
+    pub walk_cycles: u64,
+    trajectories: Vec<u64>,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Stats {
+            accesses: 0,
+            fetches: 0,
+            bypassed: 0,
+            l1d_misses: 0,
+            l1i_misses: 0,
+            l2_hits: 0,
+            walks_data: 0,
+            walks_fetch: 0,
+            walks_watched: 0,
+            refs_by_level: [0; 6],
+            host_refs_by_level: [0; 6],
+            refs_by_hit: [0; 6],
+            pwc_hits: [0; 6],
+            nested_tlb_hits: 0,
+            longest_walk_refs: 0,
+            filter_passes: 0,
+            bitmap_lookups: 0,
+            bitmap_loads: 0,
+            hole_walks: 0,
+            scheme_hits: 0,
+            dirty_assists: 0,
+            faults: 0,
+            invalidations: 0,
+            walk_cycles: 0,
+            trajectories: vec![0; TRAJECTORIES],
+        }
+    }
+}
+
+impl Stats {
+    /// Walks in all.
+    pub fn walks(&self) -> u64 {
+        self.walks_data + self.walks_fetch
+    }
+
+    /// References of all walks, guest and host.
+    pub fn walk_refs(&self) -> u64 {
+        self.refs_by_level.iter().sum::<u64>() + self.host_refs_by_level.iter().sum::<u64>()
+    }
+
+    /// Data walks per access.
+    pub fn walk_ratio(&self) -> f64 {
+        self.walks_data as f64 / self.accesses.max(1) as f64
+    }
+
+    /// Counts one native walk: three bits a reference, the last in the lowest bits.
+    #[inline(always)]
+    pub(crate) fn trajectory(&mut self, code: u64) {
+        self.trajectories[code as usize & (TRAJECTORIES - 1)] += 1;
+    }
+
+    /// The walk-trajectory histogram: for each sequence of places where a walk's references hit
+    /// (root side first), the number of walks that took it.
+    pub fn trajectory_histogram(&self) -> BTreeMap<String, u64> {
+        let mut histogram = BTreeMap::new();
+        for (code, &count) in self
+            .trajectories
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| **c > 0)
+        {
+            let places = (0..5)
+                .rev()
+                .map(|i| (code as u64) >> (3 * i) & 7)
+                .filter(|&c| c != 0);
+            let name = places.map(HitLevel::name).collect::<Vec<_>>().join(" ");
+            histogram.insert(
+                if name.is_empty() {
+                    "none".to_owned()
+                } else {
+                    name
+                },
+                count,
+            );
+        }
+        histogram
+    }
+}
