@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One cache: tags, exact LRU of up to 16 ways, dirty bits, and when each line's data arrive.
+
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Size and shape of a cache with 64-byte lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheConfig {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Lines in one set, at most 16.
+    pub ways: u32,
+    /// Cycles from the request to the data on a hit.
+    pub latency_cycles: u32,
+}
+
+impl CacheConfig {
+    /// A cache of `kb` kilobytes.
+    pub const fn new(kb: u64, ways: u32, latency_cycles: u32) -> Self {
+        CacheConfig {
+            bytes: kb << 10,
+            ways,
+            latency_cycles,
+        }
+    }
+}
+
+const EMPTY: u32 = u32::MAX;
+const NIBBLES: u64 = 0x1111_1111_1111_1111;
+
+/// A cache at work. Lines are numbered by physical address / 64.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    sets: u64,
+    set_mask: Option<u64>,
+    ways: usize,
+    stride: usize,
+    tags: Vec<u32>,
+    order: Vec<u64>,
+    dirty: Vec<u16>,
+    ready: Vec<u64>,
+    /// Look-ups that hit.
+    pub hits: u64,
+    /// Look-ups that missed.
+    pub misses: u64,
+}
+
+/// A line pushed out by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Line number.
+    pub line: u64,
+    /// Whether it must be written back.
+    pub dirty: bool,
+}
+
+impl Cache {
+    /// An empty cache.
+    ///
+    /// # Errors
+    /// If the sizes do not make whole sets of 1 to 16 lines.
+    pub fn new(config: &CacheConfig, what: &str) -> Result<Self> {
+        let ways = config.ways as usize;
+        ensure!(
+            (1..=16).contains(&ways),
+            "{what}: {ways} ways; the model takes 1 to 16"
+        );
+        let lines = config.bytes / 64;
+        ensure!(
+            lines > 0 && config.bytes.is_multiple_of(64 * ways as u64),
+            "{what}: {} bytes are not whole sets of {ways} lines of 64 bytes",
+            config.bytes
+        );
+        let sets = lines / ways as u64;
+        let stride = ways.next_multiple_of(4);
+        let cells = sets as usize * stride;
+        Ok(Cache {
+            sets,
+            set_mask: sets.is_power_of_two().then(|| sets - 1),
+            ways,
+            stride,
+            tags: vec![EMPTY; cells],
+            order: vec![0xfedc_ba98_7654_3210; sets as usize],
+            dirty: vec![0; sets as usize],
+            ready: vec![0; cells],
+            hits: 0,
+            misses: 0,
+        })
+    }
+
+    #[inline(always)]
+    fn place(&self, line: u64) -> (usize, u32) {
+        match self.set_mask {
+            Some(mask) => ((line & mask) as usize, (line >> mask.count_ones()) as u32),
+            None => ((line % self.sets) as usize, (line / self.sets) as u32),
+        }
+    }
+
+    #[inline(always)]
+    fn way(&self, set: usize, tag: u32) -> Option<usize> {
+        let row = &self.tags[set * self.stride..(set + 1) * self.stride];
+        let mut mask = 0u32;
+        for (quad, four) in row.chunks_exact(4).enumerate() {
+            for (i, &entry) in four.iter().enumerate() {
+                mask |= u32::from(entry == tag) << (quad * 4 + i);
+            }
+        }
+        (mask != 0).then(|| mask.trailing_zeros() as usize)
+    }
+
+    /// Looks a line up, as the most recent use; returns when its data are there.
+    #[inline(always)]
+    pub fn lookup(&mut self, line: u64, write: bool) -> Option<u64> {
+        let (set, tag) = self.place(line);
+        let Some(way) = self.way(set, tag) else {
+            self.misses += 1;
+            return None;
+        };
+        self.hits += 1;
+        let order = self.order[set];
+        if order & 15 != way as u64 {
+            let differs = order ^ (NIBBLES * way as u64);
+            let zero = differs.wrapping_sub(NIBBLES) & !differs & (NIBBLES << 3);
+            let shift = zero.trailing_zeros() - 3;
+            let below = (1u64 << shift) - 1;
+            self.order[set] = (order & !(below << 4 | 15)) | ((order & below) << 4) | way as u64;
+        }
+        self.dirty[set] |= u16::from(write) << way;
+        Some(self.ready[set * self.stride + way])
+    }
+
+    /// True if the line is held; no use is counted.
+    #[inline]
+    pub fn holds(&self, line: u64) -> bool {
+        let (set, tag) = self.place(line);
+        self.way(set, tag).is_some()
+    }
+
+    /// Puts in a line that is not held, its data there at `ready`; returns the line that left.
+    #[inline(always)]
+    pub fn install(&mut self, line: u64, dirty: bool, ready: u64) -> Option<Victim> {
+        let (set, tag) = self.place(line);
+        let shift = 4 * (self.ways - 1);
+        let order = self.order[set];
+        let way = (order >> shift & 15) as usize;
+        let below = (1u64 << shift) - 1;
+        self.order[set] = (order & !(below << 4 | 15)) | ((order & below) << 4) | way as u64;
+        let at = set * self.stride + way;
+        let old = self.tags[at];
+        let was_dirty = self.dirty[set] >> way & 1 != 0;
+        self.tags[at] = tag;
+        self.ready[at] = ready;
+        self.dirty[set] = self.dirty[set] & !(1 << way) | u16::from(dirty) << way;
+        (old != EMPTY).then(|| {
+            let line = match self.set_mask {
+                Some(mask) => u64::from(old) << mask.count_ones() | set as u64,
+                None => u64::from(old) * self.sets + set as u64,
+            };
+            Victim {
+                line,
+                dirty: was_dirty,
+            }
+        })
+    }
+
+    /// Takes in a dirty line from the level above: marks it dirty if held, installs it if not.
+    pub fn write_back(&mut self, line: u64) -> Option<Victim> {
+        let (set, tag) = self.place(line);
+        match self.way(set, tag) {
+            Some(way) => {
+                self.dirty[set] |= 1 << way;
+                None
+            }
+            None => self.install(line, true, 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lru_and_write_backs_in_a_set_of_three() {
+        // 3 sets of 3 ways: neither a power of two.
+        let config = CacheConfig {
+            bytes: 9 * 64,
+            ways: 3,
+            latency_cycles: 1,
+        };
+        let mut cache = Cache::new(&config, "test").unwrap();
+        for line in [0, 3, 6] {
+            assert!(cache.lookup(line, false).is_none());
+            assert_eq!(cache.install(line, line == 3, 10), None);
+        }
+        assert_eq!(cache.lookup(0, false), Some(10));
+        assert_eq!(
+            cache.install(9, false, 0),
+            Some(Victim {
+                line: 3,
+                dirty: true
+            })
+        );
+        assert_eq!(
+            cache.install(12, false, 0),
+            Some(Victim {
+                line: 6,
+                dirty: false
+            })
+        );
+        assert!(cache.holds(0) && !cache.holds(3));
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused() {
+        for (bytes, ways) in [(0, 4), (1000, 4), (64 * 17, 17), (64, 0)] {
+            let config = CacheConfig {
+                bytes,
+                ways,
+                latency_cycles: 1,
+            };
+            assert!(Cache::new(&config, "L1").is_err(), "{bytes} {ways}");
+        }
+    }
+}

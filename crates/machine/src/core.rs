@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A calibrated out-of-order core with O(1) work an instruction.
+//!
+//! Each instruction gets a dispatch time (width, reorder buffer, store buffer), a start (when the
+//! load its address depends on is done), a completion (translation, then cache) and an in-order
+//! commit time. Nothing is simulated cycle by cycle: an instruction's times follow from those of
+//! earlier ones, so that speed does not depend on how long memory takes.
+//!
+//! Time unit: a `width`-th of a cycle, so that an instruction takes one unit of dispatch.
+
+use crate::functional::intent_of;
+use crate::memory::MemorySystem;
+use ample_trace::{Access, Consumer, Kind};
+use ample_translate::engine::BadAccess;
+use ample_translate::{Engine, HitLevel, Port};
+use serde::{Deserialize, Serialize};
+
+/// The core without its caches and TLBs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoreConfig {
+    /// Clock, GHz.
+    pub ghz: f64,
+    /// Instructions dispatched and committed a cycle.
+    pub width: u32,
+    /// Reorder buffer, instructions.
+    pub rob: u32,
+    /// Stores between commit and the first-level cache.
+    pub store_buffer: u32,
+}
+
+/// The walkers and the memory behind them, as the translation hardware sees them.
+struct CorePort<'a, M: MemorySystem> {
+    memory: &'a mut M,
+    walkers: &'a mut [u64],
+    current: usize,
+    active: &'a mut WalkActive,
+}
+
+/// Cycles with at least one walk under way, as the `WALK_ACTIVE` counters count.
+#[derive(Clone, Copy, Debug, Default)]
+struct WalkActive {
+    until: u64,
+    units: u64,
+}
+
+impl<M: MemorySystem> Port for CorePort<'_, M> {
+    #[inline]
+    fn walk_start(&mut self, now: u64) -> u64 {
+        let mut first = 0;
+        for at in 1..self.walkers.len() {
+            if self.walkers[at] < self.walkers[first] {
+                first = at;
+            }
+        }
+        self.current = first;
+        now.max(self.walkers[first])
+    }
+
+    #[inline]
+    fn read(&mut self, pa: u64, now: u64) -> (u64, HitLevel) {
+        self.memory.walk(pa, now)
+    }
+
+    #[inline]
+    fn walk_end(&mut self, start: u64, end: u64) {
+        self.walkers[self.current] = end;
+        if end > self.active.until {
+            self.active.units += end - start.max(self.active.until);
+            self.active.until = end;
+        }
+    }
+}
+
+/// Accesses whose completion is remembered, for dependences.
+const HISTORY: usize = 1024;
+/// Pages whose walk may still be under way.
+const PENDING: usize = 32;
+
+/// One core at work.
+pub struct TimedCore<M: MemorySystem> {
+    /// Translation.
+    pub engine: Engine,
+    /// Caches and memory.
+    pub memory: M,
+    units: u64,
+    rob: u64,
+    walkers: Vec<u64>,
+    active: WalkActive,
+    /// Memory instructions in flight: number and commit time.
+    window: Vec<(u64, u64)>,
+    oldest: usize,
+    newest: usize,
+    completed: Vec<u64>,
+    accesses: u64,
+    instructions: u64,
+    front: u64,
+    commit: u64,
+    stores: Vec<u64>,
+    store_at: usize,
+    last_drain: u64,
+    pending: [(u64, u64); PENDING],
+    pending_until: u64,
+    stall_units: u64,
+    fetch_stall_units: u64,
+    /// The access that stopped the run, with its number.
+    pub failed: Option<(u64, BadAccess)>,
+    start: Mark,
+}
+
+/// Counters at the start of the measured part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    instructions: u64,
+    units: u64,
+    active: u64,
+    stall: u64,
+    fetch_stall: u64,
+}
+
+/// What a timed run reports; cycles are of the core.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TimedReport {
+    /// Instructions committed.
+    pub instructions: u64,
+    /// Cycles taken.
+    pub cycles: f64,
+    /// Instructions a cycle.
+    pub ipc: f64,
+    /// Cycles with a page walk under way, as hardware counters count.
+    pub walk_active_cycles: f64,
+    /// Sum of all walks' durations, cycles.
+    pub walk_duration_cycles: f64,
+    /// Commit cycles lost to translation: an estimate, at most the walk latency of each access.
+    pub translation_stall_cycles: f64,
+    /// Front-end cycles lost to instruction translation.
+    pub fetch_translation_stall_cycles: f64,
+}
+
+impl TimedReport {
+    /// Walk-active cycles in percent of all.
+    pub fn walk_percent(&self) -> f64 {
+        100.0 * self.walk_active_cycles / self.cycles
+    }
+}
+
+impl<M: MemorySystem> TimedCore<M> {
+    /// A core; `engine` must have been made with `config.width` units a cycle.
+    pub fn new(config: &CoreConfig, engine: Engine, memory: M) -> Self {
+        let walkers = engine.mmu.config().walkers as usize;
+        let window = (config.rob as usize + 2).next_power_of_two();
+        TimedCore {
+            engine,
+            memory,
+            units: u64::from(config.width),
+            rob: u64::from(config.rob),
+            walkers: vec![0; walkers],
+            active: WalkActive::default(),
+            window: vec![(0, 0); window],
+            oldest: 0,
+            newest: 0,
+            completed: vec![0; HISTORY],
+            accesses: 0,
+            instructions: 0,
+            front: 0,
+            commit: 0,
+            stores: vec![0; config.store_buffer as usize],
+            store_at: 0,
+            last_drain: 0,
+            pending: [(u64::MAX, 0); PENDING],
+            pending_until: 0,
+            stall_units: 0,
+            fetch_stall_units: 0,
+            failed: None,
+            start: Mark::default(),
+        }
+    }
+
+    /// Starts the measured part: what went before was warm-up.
+    pub fn start_measuring(&mut self) {
+        self.engine.mmu.stats = Default::default();
+        self.start = Mark {
+            instructions: self.instructions,
+            units: self.commit,
+            active: self.active.units,
+            stall: self.stall_units,
+            fetch_stall: self.fetch_stall_units,
+        };
+    }
+
+    /// What has been measured so far.
+    pub fn report(&self) -> TimedReport {
+        let cycles = |units: u64| units as f64 / self.units as f64;
+        let total = cycles((self.commit - self.start.units).max(1));
+        let instructions = self.instructions - self.start.instructions;
+        TimedReport {
+            instructions,
+            cycles: total,
+            ipc: instructions as f64 / total,
+            walk_active_cycles: cycles(self.active.units - self.start.active).min(total),
+            walk_duration_cycles: cycles(self.engine.mmu.stats.walk_cycles),
+            translation_stall_cycles: cycles(self.stall_units - self.start.stall),
+            fetch_translation_stall_cycles: cycles(self.fetch_stall_units - self.start.fetch_stall),
+        }
+    }
+
+    /// Lets the core stand still for `cycles` (a fault, a shootdown, a context switch).
+    pub fn stall(&mut self, cycles: u64) {
+        self.front = self.front.max(self.commit) + cycles * self.units;
+        self.commit = self.front;
+    }
+
+    #[inline(always)]
+    fn translate(&mut self, access: &Access, now: u64) -> Result<(u64, u64), BadAccess> {
+        let before = self.engine.mmu.stats.l1d_misses;
+        let mut port = CorePort {
+            memory: &mut self.memory,
+            walkers: &mut self.walkers,
+            current: 0,
+            active: &mut self.active,
+        };
+        let intent = intent_of(access.kind);
+        let answer = self.engine.translate(access.va, intent, now, &mut port)?;
+        let mut done = answer.done;
+        if self.engine.mmu.stats.l1d_misses != before {
+            let page = access.va >> 12;
+            self.pending[page as usize % PENDING] = (page, done);
+            self.pending_until = self.pending_until.max(done);
+        } else if now < self.pending_until {
+            // A hit on an entry that is still on its way waits for it.
+            let page = access.va >> 12;
+            let (walking, ready) = self.pending[page as usize % PENDING];
+            if walking == page {
+                done = done.max(ready);
+            }
+        }
+        Ok((answer.pa, done))
+    }
+
+    /// Commit time of instruction number `number`, which lies a whole window back.
+    #[inline(always)]
+    fn committed(&mut self, number: u64) -> u64 {
+        let mask = self.window.len() - 1;
+        while self.oldest + 1 < self.newest && self.window[(self.oldest + 1) & mask].0 <= number {
+            self.oldest += 1;
+        }
+        let (at, commit) = self.window[self.oldest & mask];
+        if at > number {
+            0
+        } else {
+            commit + (number - at)
+        }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, access: &Access) -> Result<(), BadAccess> {
+        let slots = u64::from(access.gap) + 1;
+        self.instructions += slots;
+        self.front += slots;
+        if self.instructions > self.rob {
+            let room = self.committed(self.instructions - self.rob);
+            self.front = self.front.max(room);
+        }
+        let is_store = access.kind == Kind::Store;
+        if is_store {
+            self.front = self.front.max(self.stores[self.store_at]);
+        }
+        let mut start = self.front;
+        let dep = usize::from(access.dep);
+        if dep > 0 && dep < HISTORY {
+            let at = (self.accesses as usize).wrapping_sub(dep) % HISTORY;
+            start = start.max(self.completed[at]);
+        }
+        let (pa, translated) = self.translate(access, start)?;
+        let (data, _) = self.memory.data(pa, is_store, translated);
+        // A store commits once its address is known; its line may come later.
+        let complete = if is_store {
+            translated + self.units
+        } else {
+            data
+        };
+        let in_order = self.commit + slots;
+        if complete > in_order {
+            self.stall_units += (complete - in_order).min(translated - start);
+        }
+        self.commit = in_order.max(complete);
+        if is_store {
+            self.last_drain = self.last_drain.max(self.commit).max(data);
+            self.stores[self.store_at] = self.last_drain;
+            self.store_at += 1;
+            if self.store_at == self.stores.len() {
+                self.store_at = 0;
+            }
+        }
+        self.completed[self.accesses as usize % HISTORY] = complete;
+        self.accesses += 1;
+        let mask = self.window.len() - 1;
+        self.window[self.newest & mask] = (self.instructions, self.commit);
+        self.newest += 1;
+        if self.newest - self.oldest > mask {
+            self.oldest = self.newest - mask;
+        }
+        Ok(())
+    }
+
+    /// An instruction fetch holds the front end until its line is there.
+    fn fetch(&mut self, access: &Access) -> Result<(), BadAccess> {
+        let now = self.front;
+        let mut port = CorePort {
+            memory: &mut self.memory,
+            walkers: &mut self.walkers,
+            current: 0,
+            active: &mut self.active,
+        };
+        let answer = self
+            .engine
+            .translate(access.va, intent_of(access.kind), now, &mut port)?;
+        self.fetch_stall_units += answer.done - now;
+        let (ready, _) = self.memory.fetch(answer.pa, answer.done);
+        self.front = self.front.max(ready);
+        Ok(())
+    }
+}
+
+impl<M: MemorySystem> Consumer for TimedCore<M> {
+    fn consume(&mut self, block: &[Access]) -> bool {
+        for access in block {
+            let result = match access.kind {
+                Kind::Fetch => self.fetch(access),
+                Kind::Load | Kind::Store => self.step(access),
+            };
+            if let Err(bad) = result {
+                self.failed = Some((self.accesses, bad));
+                return false;
+            }
+        }
+        true
+    }
+}
