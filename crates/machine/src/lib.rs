@@ -5,8 +5,10 @@ pub mod cache;
 pub mod config;
 pub mod core;
 pub mod dram;
+pub mod experiments;
 pub mod functional;
 pub mod memory;
+pub mod setup;
 
 pub use config::MachineConfig;
 pub use core::{CoreConfig, TimedCore, TimedReport};

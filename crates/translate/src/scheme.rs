@@ -62,6 +62,9 @@ impl<P: Port + ?Sized> Refill<'_, P> {
     #[inline(always)]
     pub fn end_walk(&mut self, start: u64, end: u64) {
         self.mmu.stats.walk_cycles += end - start;
+        if self.fetch {
+            self.mmu.stats.walk_cycles_fetch += end - start;
+        }
         self.port.walk_end(start, end);
         self.now = end;
     }

@@ -80,8 +80,10 @@ pub struct Stats {
     pub faults: u64,
     /// Invalidations applied.
     pub invalidations: u64,
-    /// Sum over walks of their duration, cycles (timed runs).
+    /// Sum over walks of their duration, in the port's time units (timed runs).
     pub walk_cycles: u64,
+    /// The part of `walk_cycles` that was for fetches.
+    pub walk_cycles_fetch: u64,
     trajectories: Vec<u64>,
 }
 
@@ -112,6 +114,7 @@ impl Default for Stats {
             faults: 0,
             invalidations: 0,
             walk_cycles: 0,
+            walk_cycles_fetch: 0,
             trajectories: vec![0; TRAJECTORIES],
         }
     }

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What contiguity is worth: cycles an instruction of a program over a grid of page-size mixes,
+//! and a function from any mix to the speed-up over 4 KB pages (Contiguitas, figure 10's shape).
+
+use super::program;
+use crate::config::MachineConfig;
+use crate::setup::{Length, PageMix, engine, map_mix, measure};
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Machine preset.
+    pub machine: String,
+    /// Programs.
+    pub programs: Vec<String>,
+    /// Scale of the programs.
+    pub scale: String,
+    /// Shares of 2 MB pages, ascending, from 0 to 1, of what is not in 1 GB pages.
+    pub shares_2m: Vec<f64>,
+    /// Shares of 1 GB pages, ascending from 0.
+    pub shares_1g: Vec<f64>,
+    /// Length of each run.
+    pub length: Length,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// One point of the grid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Share of 2 MB pages in what is not 1 GB pages.
+    pub share_2m_of_rest: f64,
+    /// Share of 1 GB pages.
+    pub share_1g: f64,
+    /// Cycles an instruction.
+    pub cycles_per_instruction: f64,
+    /// Cycles with a walk under way, percent.
+    pub walk_active_percent: f64,
+    /// Speed over 4 KB pages only.
+    pub speedup: f64,
+}
+
+/// The table of one program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpeedTable {
+    /// Program.
+    pub program: String,
+    /// Bytes of the program.
+    pub footprint_bytes: u64,
+    /// Grid axis: shares of 2 MB pages.
+    pub shares_2m: Vec<f64>,
+    /// Grid axis: shares of 1 GB pages.
+    pub shares_1g: Vec<f64>,
+    /// Points, 2 MB share running fastest.
+    pub points: Vec<Point>,
+}
+
+/// All tables.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Speedups {
+    /// `ample.sim.speedup/1`.
+    pub schema: String,
+    /// Machine preset.
+    pub machine: String,
+    /// Seed.
+    pub seed: u64,
+    /// Ended early.
+    pub partial: bool,
+    /// One table a program.
+    pub tables: Vec<SpeedTable>,
+}
+
+/// The tables measured when this version was made: what `ample whatif` uses without a run.
+pub fn shipped() -> Speedups {
+    serde_json::from_str(include_str!("../../../../experiments/speedup-table.json"))
+        .unwrap_or_else(|error| panic!("the shipped speed table does not parse: {error}"))
+}
+
+impl Speedups {
+    /// The table of a program.
+    pub fn table(&self, program: &str) -> Option<&SpeedTable> {
+        self.tables.iter().find(|table| table.program == program)
+    }
+}
+
+impl SpeedTable {
+    /// Speed of a page mix over 4 KB pages only: bilinear between the points of the grid, in
+    /// cycles an instruction (which add up over accesses; speed-ups do not).
+    ///
+    /// # Errors
+    /// If the mix is not a sum of shares.
+    pub fn speedup(&self, mix: &PageMix) -> Result<f64> {
+        mix.check()?;
+        let rest = 1.0 - mix.share_1g;
+        let of_rest = if rest > 1e-9 {
+            (mix.share_2m / rest).min(1.0)
+        } else {
+            1.0
+        };
+        let (column, across) = bracket(&self.shares_2m, of_rest);
+        let (row, along) = bracket(&self.shares_1g, mix.share_1g);
+        let width = self.shares_2m.len();
+        let cpi = |row: usize, column: usize| {
+            let row = row.min(self.shares_1g.len() - 1);
+            let column = column.min(width - 1);
+            self.points[row * width + column].cycles_per_instruction
+        };
+        let blend = |row: usize| cpi(row, column) * (1.0 - across) + cpi(row, column + 1) * across;
+        let here = blend(row) * (1.0 - along) + blend(row + 1) * along;
+        Ok(cpi(0, 0) / here)
+    }
+}
+
+/// The grid interval that holds `x`, and how far into it `x` lies; outside: the border.
+fn bracket(axis: &[f64], x: f64) -> (usize, f64) {
+    let above = axis.partition_point(|&a| a <= x);
+    if above == 0 {
+        return (0, 0.0);
+    }
+    if above == axis.len() {
+        return (axis.len() - 1, 0.0);
+    }
+    let (low, high) = (axis[above - 1], axis[above]);
+    (above - 1, (x - low) / (high - low))
+}
+
+/// Measures the grid.
+///
+/// # Errors
+/// If the parameters are wrong or a run fails.
+pub fn run(params: &Params) -> Result<Speedups> {
+    for axis in [&params.shares_2m, &params.shares_1g] {
+        ensure!(
+            axis.first() == Some(&0.0) && axis.windows(2).all(|w| w[0] < w[1]),
+            "the shares of a grid must rise from 0: {axis:?}"
+        );
+    }
+    let machine = MachineConfig::preset(&params.machine)?;
+    let mut tables = Vec::new();
+    let mut partial = false;
+    for name in &params.programs {
+        let mut points: Vec<Point> = Vec::new();
+        let mut footprint_bytes = 0;
+        for &share_1g in &params.shares_1g {
+            for &share in &params.shares_2m {
+                let mut program = program(name, &params.scale, params.seed)?;
+                footprint_bytes = program.footprint_bytes();
+                let mut engine = engine(&machine, "paging")?;
+                let share_2m = share * (1.0 - share_1g);
+                let mix = PageMix {
+                    share_2m,
+                    share_1g,
+                    code_2m: share >= 0.5,
+                };
+                map_mix(&mut engine, program.regions(), &mix)?;
+                let run = measure(&machine, engine, program.as_mut(), &params.length)?;
+                partial |= run.partial;
+                let cpi = 1.0 / run.report.ipc;
+                points.push(Point {
+                    share_2m_of_rest: share,
+                    share_1g,
+                    cycles_per_instruction: cpi,
+                    walk_active_percent: run.report.walk_percent(),
+                    speedup: points
+                        .first()
+                        .map_or(1.0, |p| p.cycles_per_instruction / cpi),
+                });
+            }
+        }
+        tables.push(SpeedTable {
+            program: name.clone(),
+            footprint_bytes,
+            shares_2m: params.shares_2m.clone(),
+            shares_1g: params.shares_1g.clone(),
+            points,
+        });
+    }
+    Ok(Speedups {
+        schema: "ample.sim.speedup/1".into(),
+        machine: params.machine.clone(),
+        seed: params.seed,
+        partial,
+        tables,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_table_interpolates_and_is_monotone() {
+        for table in shipped().tables {
+            let of = |share_2m, share_1g| {
+                table
+                    .speedup(&PageMix {
+                        share_2m,
+                        share_1g,
+                        code_2m: false,
+                    })
+                    .unwrap()
+            };
+            assert!((of(0.0, 0.0) - 1.0).abs() < 1e-12);
+            assert!(
+                of(0.5, 0.0) > 1.0 && of(1.0, 0.0) > of(0.5, 0.0),
+                "{}",
+                table.program
+            );
+            let between = of(0.6, 0.0);
+            assert!(of(0.5, 0.0) <= between && between <= of(0.75, 0.0));
+            assert!(
+                table
+                    .speedup(&PageMix {
+                        share_2m: 0.9,
+                        share_1g: 0.2,
+                        code_2m: false
+                    })
+                    .is_err()
+            );
+        }
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One measured run: a program on a machine under a scheme, its memory mapped in a given way.
+
+use crate::config::MachineConfig;
+use crate::core::{TimedCore, TimedReport};
+use crate::memory::PrivateMemory;
+use ample_trace::rng::mix64;
+use ample_trace::{Access, Backing, Consumer, Program, Recorder, Region};
+use ample_translate::{Engine, PageSize, Stats, bits, scheme};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Asks all runs of this process to end early; their results are marked partial. Safe to call
+/// from a signal handler.
+pub fn request_stop() {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+/// Whether an early end was asked for.
+pub fn stop_requested() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// How the anonymous memory of a program is mapped, as shares of its bytes. What is left of the
+/// sum to 1 is 4 KB pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PageMix {
+    /// Share in 2 MB pages.
+    pub share_2m: f64,
+    /// Share in 1 GB pages.
+    pub share_1g: f64,
+    /// Whether code lies in 2 MB pages too.
+    pub code_2m: bool,
+}
+
+impl PageMix {
+    /// 4 KB pages only.
+    pub const SMALL: PageMix = PageMix {
+        share_2m: 0.0,
+        share_1g: 0.0,
+        code_2m: false,
+    };
+
+    /// Everything in pages of one size.
+    pub fn only(size: PageSize) -> Self {
+        match size {
+            PageSize::K4 => Self::SMALL,
+            PageSize::M2 => PageMix {
+                share_2m: 1.0,
+                ..Self::SMALL
+            },
+            PageSize::G1 => PageMix {
+                share_1g: 1.0,
+                ..Self::SMALL
+            },
+        }
+    }
+
+    /// Checks that the shares are shares.
+    ///
+    /// # Errors
+    /// If one is negative or their sum is above 1.
+    pub fn check(&self) -> Result<()> {
+        let sound = |share: f64| (0.0..=1.0).contains(&share);
+        ensure!(
+            sound(self.share_2m)
+                && sound(self.share_1g)
+                && self.share_2m + self.share_1g <= 1.0 + 1e-9,
+            "a page mix of {} 2 MB and {} 1 GB is not a sum of shares up to 1",
+            self.share_2m,
+            self.share_1g
+        );
+        Ok(())
+    }
+}
+
+/// The range that holds all anonymous regions (they lie side by side).
+pub fn anonymous_range(regions: &[Region]) -> std::ops::Range<u64> {
+    let anonymous = || regions.iter().filter(|r| r.backing == Backing::Anonymous);
+    let start = anonymous().map(|r| r.base).min().unwrap_or(0);
+    start..anonymous().map(Region::end).max().unwrap_or(0)
+}
+
+fn flags_of(backing: Backing) -> u64 {
+    match backing {
+        Backing::Code => bits::USER | bits::ACCESSED,
+        _ => ample_translate::USER_RW,
+    }
+}
+
+/// Maps everything that is not anonymous with 4 KB pages (code with 2 MB pages if asked).
+///
+/// # Errors
+/// If memory runs out.
+pub fn map_rest(engine: &mut Engine, regions: &[Region], code_2m: bool) -> Result<()> {
+    for region in regions.iter().filter(|r| r.backing != Backing::Anonymous) {
+        let large = code_2m && region.backing == Backing::Code;
+        let size = if large { PageSize::M2 } else { PageSize::K4 };
+        engine
+            .premap_as(region.base, region.bytes, size, flags_of(region.backing))
+            .with_context(|| format!("mapping {}", region.name))?;
+    }
+    Ok(())
+}
+
+/// Maps a program's regions with a mix of page sizes: 1 GB pages from the start, then each 2 MB
+/// block large or small by a hash of its number, so that large pages are spread evenly.
+///
+/// # Errors
+/// If memory runs out.
+pub fn map_mix(engine: &mut Engine, regions: &[Region], mix: &PageMix) -> Result<()> {
+    mix.check()?;
+    map_rest(engine, regions, mix.code_2m)?;
+    let range = anonymous_range(regions);
+    let unit = if mix.share_1g > 0.0 {
+        PageSize::G1
+    } else {
+        PageSize::M2
+    };
+    let end = range.end.next_multiple_of(unit.bytes());
+    let huge = (mix.share_1g * ((end - range.start) >> 30) as f64).round() as u64;
+    let mut va = range.start + (huge << 30);
+    engine.premap(range.start, huge << 30, PageSize::G1)?;
+    let rest = 1.0 - mix.share_1g;
+    let threshold = if rest > 0.0 { mix.share_2m / rest } else { 0.0 };
+    while va < end {
+        let large = (mix64(va >> 21) >> 11) as f64 / (1u64 << 53) as f64;
+        let size = if large < threshold {
+            PageSize::M2
+        } else {
+            PageSize::K4
+        };
+        engine.premap(va, PageSize::M2.bytes(), size)?;
+        va += PageSize::M2.bytes();
+    }
+    Ok(())
+}
+
+/// Puts the anonymous memory of a program into a direct segment, the rest into 4 KB pages.
+///
+/// # Errors
+/// If no run of frames is long enough.
+pub fn map_segment(engine: &mut Engine, regions: &[Region]) -> Result<()> {
+    map_rest(engine, regions, false)?;
+    let range = anonymous_range(regions);
+    let bytes = range.end - range.start;
+    let (space, frames) = engine.space_and_frames();
+    let pfn = frames.alloc_run(bytes >> 12).ok_or_else(|| {
+        anyhow!(
+            "no run of {bytes} bytes for the segment; the longest has {} frames",
+            frames.longest_run()
+        )
+    })?;
+    space.set_segment(range.start, bytes, pfn, frames)?;
+    engine.sync();
+    Ok(())
+}
+
+/// How long to run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Length {
+    /// Accesses before counting starts.
+    pub warm_up_accesses: u64,
+    /// Accesses counted.
+    pub accesses: u64,
+}
+
+/// What one run gave.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Time.
+    pub report: TimedReport,
+    /// Translation counters.
+    pub stats: Stats,
+    /// Ended early on request.
+    pub partial: bool,
+}
+
+impl Measured {
+    /// Page walks for data in 1000 instructions.
+    pub fn walks_per_kilo_instruction(&self) -> f64 {
+        1000.0 * self.stats.walks_data as f64 / self.report.instructions as f64
+    }
+}
+
+/// An engine of `machine` with the scheme of a name.
+///
+/// # Errors
+/// If there is no such scheme or the hardware cannot be built.
+pub fn engine(machine: &MachineConfig, scheme_name: &str) -> Result<Engine> {
+    machine.engine(scheme::by_name(scheme_name).map_err(|e| anyhow!(e))?)
+}
+
+/// Changes the addresses of a program on their way to the core.
+pub type Redirect<'a> = &'a dyn Fn(u64) -> u64;
+
+struct Feed<'a> {
+    core: &'a mut TimedCore<PrivateMemory>,
+    redirect: Option<Redirect<'a>>,
+    block: Vec<Access>,
+}
+
+impl Consumer for Feed<'_> {
+    fn consume(&mut self, block: &[Access]) -> bool {
+        let Some(redirect) = self.redirect else {
+            return self.core.consume(block) && !stop_requested();
+        };
+        self.block.clear();
+        self.block.extend(block.iter().map(|a| Access {
+            va: redirect(a.va),
+            ..*a
+        }));
+        self.core.consume(&self.block) && !stop_requested()
+    }
+}
+
+fn run_part(
+    core: &mut TimedCore<PrivateMemory>,
+    program: &mut dyn Program,
+    budget: u64,
+    redirect: Option<Redirect<'_>>,
+) -> Result<()> {
+    let name = program.name().to_owned();
+    let mut consumer = Feed {
+        core,
+        redirect,
+        block: Vec::new(),
+    };
+    let mut recorder = Recorder::new(&mut consumer, budget);
+    program.run(&mut recorder);
+    recorder.flush();
+    match core.failed {
+        Some((number, bad)) => bail!("{name}, access {number}: {bad}"),
+        None => Ok(()),
+    }
+}
+
+/// Runs a program on a core of `machine` around an engine with everything mapped.
+///
+/// # Errors
+/// If an access cannot be translated.
+pub fn measure(
+    machine: &MachineConfig,
+    engine: Engine,
+    program: &mut dyn Program,
+    length: &Length,
+) -> Result<Measured> {
+    measure_redirected(machine, engine, program, length, None)
+}
+
+/// As [`measure`], every address passed through `redirect` first.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_redirected(
+    machine: &MachineConfig,
+    mut engine: Engine,
+    program: &mut dyn Program,
+    length: &Length,
+    redirect: Option<Redirect<'_>>,
+) -> Result<Measured> {
+    engine.mmu.watched = anonymous_range(program.regions());
+    let mut core = machine.core(engine)?;
+    run_part(&mut core, program, length.warm_up_accesses, redirect)?;
+    core.start_measuring();
+    run_part(&mut core, program, length.accesses, redirect)?;
+    let report = core.report();
+    Ok(Measured {
+        report,
+        stats: core.engine.mmu.stats.clone(),
+        partial: stop_requested(),
+    })
+}
