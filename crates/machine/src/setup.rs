@@ -5,7 +5,7 @@ use crate::config::MachineConfig;
 use crate::core::{TimedCore, TimedReport};
 use crate::memory::PrivateMemory;
 use ample_trace::rng::mix64;
-use ample_trace::{Access, Backing, Consumer, Program, Recorder, Region};
+use ample_trace::{Access, Backing, Consumer, Kind, Program, Recorder, Region};
 use ample_translate::{Engine, PageSize, Stats, bits, scheme};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -194,8 +194,23 @@ pub fn engine(machine: &MachineConfig, scheme_name: &str) -> Result<Engine> {
     machine.engine(scheme::by_name(scheme_name).map_err(|e| anyhow!(e))?)
 }
 
-/// Changes the addresses of a program on their way to the core.
-pub type Redirect<'a> = &'a dyn Fn(u64) -> u64;
+/// Changes accesses of a program on their way to the core.
+pub type Redirect<'a> = &'a dyn Fn(Access) -> Access;
+
+/// Stretches the instructions between memory accesses by a factor: how a program's unknown
+/// instruction mix is calibrated, on 4 KB pages and nothing else.
+pub fn stretch(work: f64) -> impl Fn(Access) -> Access {
+    move |access| {
+        if access.kind == Kind::Fetch {
+            return access;
+        }
+        let stretched = f64::from(access.gap + 1) * work;
+        Access {
+            gap: (stretched - 1.0).round().clamp(0.0, 60_000.0) as u16,
+            ..access
+        }
+    }
+}
 
 struct Feed<'a> {
     core: &'a mut TimedCore<PrivateMemory>,
@@ -209,10 +224,8 @@ impl Consumer for Feed<'_> {
             return self.core.consume(block) && !stop_requested();
         };
         self.block.clear();
-        self.block.extend(block.iter().map(|a| Access {
-            va: redirect(a.va),
-            ..*a
-        }));
+        self.block
+            .extend(block.iter().map(|&access| redirect(access)));
         self.core.consume(&self.block) && !stop_requested()
     }
 }
@@ -251,7 +264,7 @@ pub fn measure(
     measure_redirected(machine, engine, program, length, None)
 }
 
-/// As [`measure`], every address passed through `redirect` first.
+/// As [`measure`], every access passed through `redirect` first.
 ///
 /// # Errors
 /// As [`measure`].

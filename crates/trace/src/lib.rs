@@ -6,10 +6,15 @@
 //! host data; only the addresses are those of a simulated process, laid out in [`Region`]s.
 
 pub mod access;
+pub mod format;
+pub mod import;
 pub mod programs;
 pub mod region;
+pub mod replay;
 pub mod rng;
 
 pub use access::{Access, Consumer, Kind, Recorder};
+pub use format::{TraceError, TraceHeader, TraceReader, TraceWriter};
 pub use programs::{Program, Scale};
 pub use region::{Backing, Layout, Region};
+pub use replay::Replay;

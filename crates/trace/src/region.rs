@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulated process's address space as its programs see it: named regions.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What stands behind a region; decides whether it may lie in a primary region
 /// (Direct Segments, section 3.2.1) and how it is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backing {
     /// Anonymous memory, read-write: heap and large `mmap`s.
@@ -21,7 +21,7 @@ pub enum Backing {
 }
 
 /// One contiguous range of virtual addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
     /// What the program calls it.
     pub name: String,

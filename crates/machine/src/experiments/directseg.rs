@@ -5,7 +5,8 @@
 use super::program;
 use crate::config::MachineConfig;
 use crate::setup::{
-    Length, Measured, PageMix, anonymous_range, engine, map_mix, map_segment, measure,
+    Length, Measured, PageMix, anonymous_range, engine, map_mix, map_segment, measure_redirected,
+    stretch,
 };
 use ample_trace::Program;
 use ample_translate::PageSize;
@@ -34,6 +35,8 @@ pub struct Params {
 pub struct RowParams {
     /// Program.
     pub program: String,
+    /// Factor on the instructions between memory accesses, calibrated on the 4 KB column alone.
+    pub work: f64,
     /// Table 4: percent of cycles with 4 KB, 2 MB, 1 GB pages.
     pub paper_percent: [f64; 3],
     /// Table 3: share of allocated memory.
@@ -47,6 +50,8 @@ pub struct RowParams {
 pub struct Row {
     /// Program.
     pub program: String,
+    /// The calibrated factor on its instructions.
+    pub work: f64,
     /// Bytes of the program here.
     pub footprint_bytes: u64,
     /// Table 3 here: share of bytes that is anonymous read-write memory.
@@ -97,6 +102,7 @@ pub(crate) fn one(
     machine: &MachineConfig,
     program: &mut dyn Program,
     size: Option<PageSize>,
+    work: f64,
     length: &Length,
 ) -> Result<Measured> {
     let mut engine = engine(machine, if size.is_some() { "paging" } else { "segment" })?;
@@ -104,7 +110,7 @@ pub(crate) fn one(
         Some(size) => map_mix(&mut engine, program.regions(), &PageMix::only(size))?,
         None => map_segment(&mut engine, program.regions())?,
     }
-    measure(machine, engine, program, length)
+    measure_redirected(machine, engine, program, length, Some(&stretch(work)))
 }
 
 /// Runs all rows.
@@ -123,7 +129,13 @@ pub fn run(params: &Params) -> Result<Tables> {
         let mut program = program(&row.program, &params.scale, params.seed)?;
         let regions = program.regions().to_vec();
         for size in PageSize::ALL {
-            let run = one(&machine, program.as_mut(), Some(size), &params.length)?;
+            let run = one(
+                &machine,
+                program.as_mut(),
+                Some(size),
+                row.work,
+                &params.length,
+            )?;
             dtlb_percent[size as usize] = data_percent(&run);
             walks[size as usize] = run.walks_per_kilo_instruction();
             if size == PageSize::K4 {
@@ -134,13 +146,14 @@ pub fn run(params: &Params) -> Result<Tables> {
             }
             partial |= run.partial;
         }
-        let run = one(&machine, program.as_mut(), None, &params.length)?;
+        let run = one(&machine, program.as_mut(), None, row.work, &params.length)?;
         partial |= run.partial;
         walks[3] = run.walks_per_kilo_instruction();
         let anonymous = anonymous_range(&regions);
         let bytes: u64 = regions.iter().map(|r| r.bytes).sum();
         rows.push(Row {
             program: row.program.clone(),
+            work: row.work,
             footprint_bytes: bytes,
             read_write_share: (anonymous.end - anonymous.start) as f64 / bytes as f64,
             paper_read_write_share: row.paper_read_write_share,

@@ -69,12 +69,12 @@ pub fn run(params: &Params) -> Result<Curves> {
         };
         for size in PageSize::ALL {
             let mut gups = Gups::new(mb << 20, params.seed);
-            let run = one(&machine, &mut gups, Some(size), &params.length)?;
+            let run = one(&machine, &mut gups, Some(size), 1.0, &params.length)?;
             point.dtlb_percent[size as usize] = run.report.walk_percent();
             partial |= run.partial;
         }
         let mut gups = Gups::new(mb << 20, params.seed);
-        let run = one(&machine, &mut gups, None, &params.length)?;
+        let run = one(&machine, &mut gups, None, 1.0, &params.length)?;
         point.segment_percent = run.report.walk_percent();
         points.push(point);
     }

@@ -5,9 +5,9 @@
 
 use super::program;
 use crate::config::MachineConfig;
-use crate::setup::{Length, Measured, anonymous_range, map_rest, measure_redirected};
-use ample_trace::Region;
+use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected};
 use ample_trace::rng::{Rng, mix64};
+use ample_trace::{Access, Region};
 use ample_translate::{
     Engine, FrameSource, FrameUse, HoleMap, Host, IdealFrames, PageSize, Space, USER_RW, scheme,
 };
@@ -347,8 +347,11 @@ fn one(
         virtualised,
     )?;
     let start = anonymous_range(program.regions()).start;
-    let avoid = |va: u64| fragmentation.avoid(start, va);
-    let redirect: Option<&dyn Fn(u64) -> u64> = if fragmentation.used {
+    let avoid = |access: Access| Access {
+        va: fragmentation.avoid(start, access.va),
+        ..access
+    };
+    let redirect: Option<Redirect<'_>> = if fragmentation.used {
         None
     } else {
         Some(&avoid)

@@ -71,7 +71,8 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
         Scale::Full => full,
     };
     let shrink = |shape: ServiceShape| ServiceShape {
-        heap_bytes: shape.heap_bytes / pick(1024, 1, 1),
+        hot_bytes: shape.hot_bytes / pick(1024, 1, 1),
+        cold_bytes: shape.cold_bytes / pick(1024, 1, 1),
         code_bytes: shape.code_bytes / pick(16, 1, 1),
         ..shape
     };

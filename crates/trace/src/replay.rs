@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A recorded trace as a program: it is read into memory and repeated as long as asked.
+
+use crate::format::{TraceError, TraceReader};
+use crate::programs::Program;
+use crate::{Access, Backing, Recorder, Region};
+use std::collections::BTreeSet;
+use std::io::Read;
+
+/// A trace at hand.
+pub struct Replay {
+    name: String,
+    regions: Vec<Region>,
+    accesses: Vec<Access>,
+    at: usize,
+}
+
+impl Replay {
+    /// Reads a trace of the project's own format, at most `limit` accesses.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn read<R: Read>(input: R, limit: usize) -> Result<Self, TraceError> {
+        let mut reader = TraceReader::new(input)?;
+        let (mut accesses, mut block) = (Vec::new(), Vec::new());
+        while accesses.len() < limit && reader.next_block(&mut block)? {
+            accesses.extend_from_slice(&block);
+        }
+        accesses.truncate(limit);
+        let header = reader.header;
+        Ok(Replay::new(header.program, header.regions, accesses))
+    }
+
+    /// A trace of accesses in memory. Pages that no region covers get regions of their own.
+    pub fn new(name: String, mut regions: Vec<Region>, accesses: Vec<Access>) -> Self {
+        let covered = |va: u64| regions.iter().any(|r| (r.base..r.end()).contains(&va));
+        let mut stray = BTreeSet::new();
+        for access in &accesses {
+            let page = access.va >> 12;
+            if !stray.contains(&page) && !covered(access.va) {
+                stray.insert(page);
+            }
+        }
+        for page in stray {
+            let base = page << 12;
+            match regions.last_mut() {
+                Some(last) if last.name == "touched" && last.end() == base => last.bytes += 4096,
+                _ => regions.push(Region {
+                    name: "touched".into(),
+                    base,
+                    bytes: 4096,
+                    backing: Backing::Static,
+                }),
+            }
+        }
+        Replay {
+            name,
+            regions,
+            accesses,
+            at: 0,
+        }
+    }
+
+    /// Accesses of one round.
+    pub fn len(&self) -> usize {
+        self.accesses.len()
+    }
+
+    /// True if the trace holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.accesses.is_empty()
+    }
+}
+
+impl Program for Replay {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    fn run(&mut self, recorder: &mut Recorder<'_>) {
+        while !recorder.done() && !self.accesses.is_empty() {
+            recorder.push(self.accesses[self.at]);
+            self.at = (self.at + 1) % self.accesses.len();
+        }
+    }
+}
