@@ -6,6 +6,7 @@
 //! host data; only the addresses are those of a simulated process, laid out in [`Region`]s.
 
 pub mod access;
+pub mod capture;
 pub mod format;
 pub mod import;
 pub mod programs;

@@ -80,7 +80,7 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
         "gups" => Box::new(Gups::new(pick(8 << 20, 4 << 30, 32 << 30), seed)),
         "chase" => Box::new(Chase::new(pick(8 << 20, 1 << 30, 4 << 30), 64, 4, seed)),
         "stream" => Box::new(Stream::new(pick(8 << 20, 1 << 30, 8 << 30))),
-        "graph500" => Box::new(Graph500::new(pick(12, 20, 22) as u32, seed)),
+        "graph500" => Box::new(Graph500::new(pick(12, 20, 23) as u32, seed)),
         "cg" => Box::new(Cg::new(pick(10, 21, 21) as u32, pick(32, 346, 346))),
         "bt" => Box::new(Bt::new(pick(12, 102, 162))),
         "memcached" => Box::new(Store::memcached(

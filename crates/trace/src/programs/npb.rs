@@ -192,8 +192,9 @@ impl Program for Cg {
 }
 
 /// BT-like: on an n³ grid with five values a cell, tridiagonal systems are solved along all lines
-/// of x, then y, then z, by forward elimination and back substitution. Lines of y and z stride
-/// through memory by n and n² cells.
+/// of x, of y and of z, by forward elimination and back substitution. Lines of y and z stride
+/// through memory by n and n² cells. The directions take turns plane by plane (the original does
+/// a whole sweep each), so that a short run is a fair sample of a long one.
 pub struct Bt {
     layout: Layout,
     n: u64,
@@ -284,9 +285,14 @@ impl Bt {
             }
         }
         self.line += 1;
-        if self.line == n * n {
-            self.line = 0;
+        if self.line.is_multiple_of(n) {
             self.direction = (self.direction + 1) % 3;
+            // Back to the plane's first line for the next direction.
+            if self.direction != 0 {
+                self.line -= n;
+            } else if self.line == n * n {
+                self.line = 0;
+            }
         }
     }
 }

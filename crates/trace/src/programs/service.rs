@@ -41,9 +41,9 @@ pub const WEB: ServiceShape = ServiceShape {
     hot_share: 0.3,
     cold_bytes: 20 << 30,
     cold_skew: 1.0,
-    call_instructions: 400,
-    objects_per_call: 2,
-    local_accesses: 12,
+    call_instructions: 460,
+    objects_per_call: 1,
+    local_accesses: 24,
 };
 
 /// Cache-like: smaller code, larger and flatter data.
@@ -55,9 +55,9 @@ pub const CACHE: ServiceShape = ServiceShape {
     hot_share: 0.3,
     cold_bytes: 32 << 30,
     cold_skew: 0.95,
-    call_instructions: 500,
-    objects_per_call: 2,
-    local_accesses: 12,
+    call_instructions: 460,
+    objects_per_call: 1,
+    local_accesses: 24,
 };
 
 const FUNCTION_BYTES: u64 = 512;
