@@ -17,6 +17,10 @@ pub struct HoledBlock {
 pub trait FrameSource: Send {
     /// Takes an aligned block of `1 << order` frames; None if there is none.
     fn alloc(&mut self, order: u32) -> Option<u64>;
+    /// Takes one frame for a page-table node.
+    fn alloc_table(&mut self) -> Option<u64> {
+        self.alloc(0)
+    }
     /// Gives a block back.
     fn free(&mut self, pfn: u64, order: u32);
     /// Frames that could still be had singly.
@@ -55,7 +59,12 @@ pub struct IdealFrames {
     high: u64,
     free_lists: Vec<Vec<u64>>,
     freed: u64,
+    /// Frames set aside for page tables: first of the chunk, how many handed out.
+    tables: (u64, u64),
 }
+
+/// Frames set aside for page tables at a time.
+const TABLE_CHUNK: u64 = 1024;
 
 impl IdealFrames {
     /// Memory of `bytes` bytes.
@@ -93,6 +102,23 @@ impl FrameSource for IdealFrames {
         }
         self.low = pfn + frames;
         Some(pfn)
+    }
+
+    /// Page-table nodes lie scattered in real memory. Handed out in step with data frames they
+    /// could all fall into the same sets of every cache, which no real machine shows.
+    fn alloc_table(&mut self) -> Option<u64> {
+        let (first, used) = self.tables;
+        if used < TABLE_CHUNK {
+            self.tables.1 += 1;
+            let scatter = used.wrapping_mul(0x2f5) ^ (first >> 10).wrapping_mul(0x9e5);
+            return Some(first + scatter % TABLE_CHUNK);
+        }
+        if self.high < self.low + TABLE_CHUNK {
+            return self.alloc(0);
+        }
+        self.high -= TABLE_CHUNK;
+        self.tables = (self.high, 0);
+        self.alloc_table()
     }
 
     fn free(&mut self, pfn: u64, order: u32) {
@@ -284,6 +310,21 @@ mod tests {
         assert_eq!(next % 512, 0);
         assert!(odd >= block + 512 && next >= odd + 3 && single >= next + 512);
         assert!(memory.alloc(18).is_none());
+    }
+
+    #[test]
+    fn table_frames_are_scattered_and_handed_out_once() {
+        let mut memory = IdealFrames::new(64 << 20);
+        let mut seen = std::collections::HashSet::new();
+        let tables: Vec<u64> = (0..4000).map(|_| memory.alloc_table().unwrap()).collect();
+        assert!(tables.iter().all(|pfn| seen.insert(*pfn)));
+        // Data frames taken in between must not bring them into step.
+        let low_bits: std::collections::HashSet<u64> =
+            tables[..256].iter().map(|pfn| pfn % 128).collect();
+        assert!(low_bits.len() > 64, "{} of 128 places", low_bits.len());
+        while let Some(pfn) = memory.alloc(0) {
+            assert!(seen.insert(pfn), "frame {pfn} twice");
+        }
     }
 
     #[test]

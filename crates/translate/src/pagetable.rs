@@ -162,7 +162,7 @@ impl PageTable {
     }
 
     fn new_node(&mut self, frames: &mut dyn FrameSource) -> Result<u32, MapError> {
-        let frame = frames.alloc(0).ok_or_else(|| frames.exhausted(0))?;
+        let frame = frames.alloc_table().ok_or_else(|| frames.exhausted(0))?;
         if let Some(node) = self.free.pop() {
             self.frames[node as usize] = frame;
             return Ok(node);

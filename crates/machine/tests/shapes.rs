@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The experiments on small programs: shapes that must hold whatever the size, and errors.
+
+use ample_machine::experiments::{self, directseg, perforated, speedup};
+use ample_machine::setup::{Length, PageMix};
+use ample_machine::{MachineConfig, config};
+
+const SHORT: Length = Length {
+    warm_up_accesses: 60_000,
+    accesses: 120_000,
+};
+
+#[test]
+fn segments_take_all_misses_inside_and_large_pages_most() {
+    let row = |program: &str| directseg::RowParams {
+        program: program.into(),
+        work: 1.0,
+        paper_percent: [0.0; 3],
+        paper_read_write_share: 0.0,
+        paper_inside_percent: 0.0,
+    };
+    let params = directseg::Params {
+        machine: "directseg-sandybridge".into(),
+        scale: "tiny".into(),
+        length: SHORT,
+        seed: 3,
+        rows: vec![row("gups"), row("tpcc")],
+    };
+    let tables = directseg::run(&params).unwrap();
+    let [gups, tpcc] = tables.rows.as_slice() else {
+        panic!("two rows")
+    };
+    assert!(
+        gups.dtlb_percent[0] > 20.0 && gups.segment_percent < 0.01,
+        "{gups:?}"
+    );
+    assert!(gups.dtlb_percent[1] < gups.dtlb_percent[0]);
+    assert!(gups.inside_percent > 99.9, "{gups:?}");
+    // Stacks, static data and the log stay outside the segment.
+    assert!(
+        tpcc.inside_percent < 99.0 && tpcc.walks_per_kilo_instruction[3] > 0.0,
+        "{tpcc:?}"
+    );
+    assert!(tpcc.segment_percent < tpcc.dtlb_percent[0]);
+    assert_eq!(
+        directseg::run(&params).unwrap(),
+        tables,
+        "not deterministic"
+    );
+}
+
+#[test]
+fn perforated_pages_keep_their_shape() {
+    let params = perforated::Params {
+        machine: "perforated-skylake".into(),
+        programs: vec!["gups".into()],
+        scale: "tiny".into(),
+        gups_bytes: 256 << 20,
+        fragmented_shares: vec![1.0],
+        holes_per_region: vec![8],
+        virtualised: vec![false, true],
+        length: SHORT,
+        seed: 5,
+    };
+    let sweep = perforated::run(&params).unwrap();
+    assert_eq!(sweep.points.len(), 8);
+    for point in &sweep.points {
+        assert!(point.ipc_ideal >= point.ipc_small * 0.999, "{point:?}");
+        assert!(point.over_conventional > 0.97, "{point:?}");
+        assert!(point.of_ideal < 1.02, "{point:?}");
+        if point.clustered {
+            assert!(point.of_ideal > 0.9, "{point:?}");
+        }
+        if !point.used {
+            assert!(point.ipc_perforated > 0.0);
+        }
+    }
+}
+
+#[test]
+fn experiments_are_listed_and_bad_parameters_refused() {
+    assert!(experiments::by_id("nothing").is_err());
+    for experiment in experiments::ALL {
+        assert!(experiment.run("machine = 5").is_err(), "{}", experiment.id);
+        let text = experiment.parameters.replace(
+            experiment
+                .parameters
+                .lines()
+                .find(|l| l.starts_with("machine"))
+                .unwrap(),
+            "machine = \"no such machine\"",
+        );
+        let error = format!("{:#}", experiment.run(&text).unwrap_err());
+        assert!(error.contains("known:"), "{}: {error}", experiment.id);
+    }
+    assert!(
+        PageMix {
+            share_2m: 0.7,
+            share_1g: 0.7,
+            code_2m: false
+        }
+        .check()
+        .is_err()
+    );
+    for name in config::PRESETS {
+        MachineConfig::preset(name).unwrap().mmu.check().unwrap();
+    }
+}
+
+#[test]
+fn the_shipped_speed_table_is_there() {
+    let shipped = speedup::shipped();
+    for program in ["web", "cache"] {
+        let table = shipped.table(program).expect("shipped");
+        let all = PageMix {
+            share_2m: 1.0,
+            share_1g: 0.0,
+            code_2m: true,
+        };
+        assert!(table.speedup(&all).unwrap() > 1.05, "{program}");
+    }
+}
