@@ -74,6 +74,7 @@ impl IdealFrames {
             high: bytes >> 12,
             free_lists: vec![Vec::new(); 19],
             freed: 0,
+            tables: (0, TABLE_CHUNK),
         }
     }
 }
