@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The HugeFiller (paper section 4.4): spans smaller than a hugepage, packed so that some
+//! hugepages stay full and the others become empty.
+//!
+//! A request goes to the hugepage with the lowest sufficient longest free range and, among those,
+//! the most allocations. Donated tails come after all other hugepages, broken ones last.
+
+use super::lists::Lists;
+use super::tracker::{CHUNKS, Tracker, Trackers};
+use crate::bits::PageBits;
+use crate::units::{Density, PAGES_PER_HUGE};
+
+/// Kinds of lists, in the order of preference for one density. Sparse and dense hugepages
+/// alternate except for donated tails, which take sparse spans only.
+const REGULAR: usize = 0;
+const DONATED: usize = 2;
+const PARTLY_RELEASED: usize = 3;
+const RELEASED: usize = 5;
+const KINDS: usize = 7;
+
+/// Hugepages of one kind looked at to find the emptiest or the fullest.
+const SCAN: usize = 4096;
+
+/// Where a span was placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The hugepage's tracker.
+    pub tracker: u32,
+    /// The first page number of the span.
+    pub page: usize,
+}
+
+/// Sizes of the filler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FillerSizes {
+    /// Hugepages held.
+    pub hugepages: usize,
+    /// Pages in use, sparse and dense.
+    pub used_pages: [usize; 2],
+    /// Free pages that were given back to the system.
+    pub released_pages: usize,
+    /// Hugepages mapped with native pages.
+    pub broken_hugepages: usize,
+    /// Pages in use on those.
+    pub broken_used_pages: usize,
+    /// Hugepages by kind of list: regular sparse, regular dense, donated, partly released sparse
+    /// and dense, released sparse and dense.
+    pub by_kind: [usize; KINDS],
+}
+
+impl FillerSizes {
+    /// Pages in use.
+    pub const fn used(&self) -> usize {
+        self.used_pages[0] + self.used_pages[1]
+    }
+
+    /// Free pages that still have memory.
+    pub const fn free_backed_pages(&self) -> usize {
+        self.hugepages * PAGES_PER_HUGE - self.used() - self.released_pages
+    }
+}
+
+/// Partly filled hugepages.
+pub struct Filler {
+    lists: [Lists; KINDS],
+    sizes: FillerSizes,
+    /// Whether sparse and dense spans are kept apart.
+    split_by_density: bool,
+}
+
+impl Default for Filler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Filler {
+    /// No hugepages.
+    pub const fn new() -> Self {
+        Filler {
+            lists: [const { Lists::new() }; KINDS],
+            sizes: FillerSizes {
+                hugepages: 0,
+                used_pages: [0; 2],
+                released_pages: 0,
+                broken_hugepages: 0,
+                broken_used_pages: 0,
+                by_kind: [0; KINDS],
+            },
+            split_by_density: true,
+        }
+    }
+
+    /// Keeps sparse and dense spans on separate hugepages (the default), or not (the paper).
+    pub fn set_split_by_density(&mut self, split: bool) {
+        self.split_by_density = split;
+    }
+
+    /// Sizes, at no cost.
+    pub fn sizes(&self) -> FillerSizes {
+        let mut sizes = self.sizes;
+        for (count, lists) in sizes.by_kind.iter_mut().zip(&self.lists) {
+            *count = lists.count();
+        }
+        sizes
+    }
+
+    fn density(&self, density: Density) -> Density {
+        if self.split_by_density { density } else { Density::Sparse }
+    }
+
+    fn kind_of(tracker: &Tracker) -> usize {
+        let dense = tracker.dense as usize;
+        if tracker.released_pages > 0 {
+            if tracker.free_backed_pages() == 0 { RELEASED + dense } else { PARTLY_RELEASED + dense }
+        } else if tracker.broken && !tracker.donated {
+            PARTLY_RELEASED + dense
+        } else if tracker.donated {
+            DONATED
+        } else {
+            REGULAR + dense
+        }
+    }
+
+    fn link(&mut self, trackers: &mut Trackers, id: u32) {
+        let tracker = &mut trackers[id];
+        let kind = Self::kind_of(tracker);
+        tracker.kind = kind as u8;
+        let index = tracker.list_index();
+        self.lists[kind].push(trackers, id, index);
+    }
+
+    fn unlink(&mut self, trackers: &mut Trackers, id: u32) {
+        let kind = trackers[id].kind as usize;
+        self.lists[kind].remove(trackers, id);
+    }
+
+    /// Places a span of `len` pages on a hugepage that the filler has; `None` if no hugepage has
+    /// such a free range.
+    pub fn allocate(
+        &mut self,
+        trackers: &mut Trackers,
+        len: usize,
+        density: Density,
+    ) -> Option<Placement> {
+        let density = self.density(density) as usize;
+        let from = len * CHUNKS;
+        let kinds = [REGULAR + density, DONATED, PARTLY_RELEASED + density, RELEASED + density];
+        let id = kinds
+            .into_iter()
+            .filter(|&kind| kind != DONATED || density == Density::Sparse as usize)
+            .map(|kind| self.lists[kind].least(from))
+            .find(|&id| id != 0)?;
+        Some(self.place(trackers, id, len))
+    }
+
+    fn place(&mut self, trackers: &mut Trackers, id: u32, len: usize) -> Placement {
+        self.unlink(trackers, id);
+        let tracker = &mut trackers[id];
+        let (offset, rebacked) = tracker.allocate(len).expect("the list says that it fits");
+        let page = tracker.first_page() + offset;
+        let (dense, broken) = (tracker.dense, tracker.broken);
+        self.sizes.released_pages -= rebacked;
+        self.count_used(dense, broken, len as isize);
+        self.link(trackers, id);
+        Placement { tracker: id, page }
+    }
+
+    fn count_used(&mut self, dense: bool, broken: bool, pages: isize) {
+        let used = &mut self.sizes.used_pages[dense as usize];
+        *used = used.wrapping_add_signed(pages);
+        if broken {
+            let used = &mut self.sizes.broken_used_pages;
+            *used = used.wrapping_add_signed(pages);
+        }
+    }
+
+    /// Adds a backed hugepage whose first `len` pages are in use: a new one for a span that fitted
+    /// nowhere, or the donated tail of a large span. `None` if there is no memory for its tracker.
+    pub fn contribute(
+        &mut self,
+        trackers: &mut Trackers,
+        hugepage: usize,
+        len: usize,
+        donated: bool,
+        density: Density,
+    ) -> Option<Placement> {
+        let density = self.density(density);
+        let id = trackers.allocate()?;
+        let mut tracker = Tracker::new(hugepage, density);
+        tracker.donated = donated;
+        tracker.allocate_at(0, len);
+        let page = tracker.first_page();
+        trackers[id] = tracker;
+        self.sizes.hugepages += 1;
+        self.count_used(density == Density::Dense, false, len as isize);
+        self.link(trackers, id);
+        Some(Placement { tracker: id, page })
+    }
+
+    /// Frees `len` pages from page number `page`; true when the hugepage is now empty, has left the
+    /// filler and is to be given back by [`Filler::retire`].
+    #[must_use]
+    pub fn free(&mut self, trackers: &mut Trackers, id: u32, page: usize, len: usize) -> bool {
+        if !trackers[id].busy {
+            self.unlink(trackers, id);
+        }
+        let tracker = &mut trackers[id];
+        tracker.free(page - tracker.first_page(), len);
+        let (dense, broken, busy) = (tracker.dense, tracker.broken, tracker.busy);
+        let empty = tracker.used_pages == 0;
+        self.count_used(dense, broken, -(len as isize));
+        if busy {
+            return false;
+        }
+        if empty {
+            return true;
+        }
+        self.link(trackers, id);
+        false
+    }
+
+    /// Grows or trims the span at `page` in place: marks `len` pages after it used (`grow`) or
+    /// free, without changing the number of allocations. False if the pages are not free.
+    pub fn resize(
+        &mut self,
+        trackers: &mut Trackers,
+        id: u32,
+        page: usize,
+        len: usize,
+        grow: bool,
+    ) -> bool {
+        if trackers[id].busy && grow {
+            return false;
+        }
+        let offset = page - trackers[id].first_page();
+        let fits = offset + len <= PAGES_PER_HUGE;
+        if grow && !(fits && trackers[id].used.count_in(offset, len) == 0) {
+            return false;
+        }
+        let linked = !trackers[id].busy;
+        if linked {
+            self.unlink(trackers, id);
+        }
+        let tracker = &mut trackers[id];
+        let mut rebacked = 0;
+        if grow {
+            rebacked = tracker.allocate_at(offset, len);
+            tracker.allocations -= 1;
+        } else {
+            tracker.allocations += 1;
+            tracker.free(offset, len);
+        }
+        let (dense, broken) = (tracker.dense, tracker.broken);
+        self.sizes.released_pages -= rebacked;
+        self.count_used(dense, broken, if grow { len as isize } else { -(len as isize) });
+        if linked {
+            self.link(trackers, id);
+        }
+        true
+    }
+
+    /// Drops the tracker of an empty hugepage. Returns the hugepage and whether it is whole: one
+    /// that was broken is to be released at once (paper section 4.6), the other goes to the cache.
+    pub fn retire(&mut self, trackers: &mut Trackers, id: u32) -> (usize, bool) {
+        let tracker = &mut trackers[id];
+        debug_assert!(tracker.used_pages == 0 && !tracker.busy && tracker.live);
+        tracker.live = false;
+        let (hugepage, broken) = (tracker.hugepage, tracker.broken);
+        self.sizes.hugepages -= 1;
+        self.sizes.broken_hugepages -= broken as usize;
+        self.sizes.released_pages -= tracker.released_pages as usize;
+        trackers.free(id);
+        (hugepage, !broken)
+    }
+
+    /// The emptiest hugepage with at least `min_free` free pages that have memory, among the
+    /// broken ones or among the whole ones.
+    pub fn emptiest(&self, trackers: &Trackers, broken: bool, min_free: usize) -> Option<u32> {
+        let kinds: &[usize] = if broken {
+            &[PARTLY_RELEASED, PARTLY_RELEASED + 1]
+        } else {
+            &[REGULAR, REGULAR + 1, DONATED]
+        };
+        let mut best: Option<(u16, u32)> = None;
+        for &kind in kinds {
+            let mut left = SCAN;
+            self.lists[kind].visit_down(trackers, |id| {
+                let tracker = &trackers[id];
+                if tracker.free_backed_pages() >= min_free
+                    && best.is_none_or(|(used, _)| tracker.used_pages < used)
+                {
+                    best = Some((tracker.used_pages, id));
+                }
+                left -= 1;
+                left > 0
+            });
+        }
+        best.map(|(_, id)| id)
+    }
+
+    /// Takes a hugepage off the lists while it is released or collapsed without the lock; returns
+    /// its free pages that have memory.
+    pub fn begin_busy(&mut self, trackers: &mut Trackers, id: u32) -> PageBits {
+        self.unlink(trackers, id);
+        let tracker = &mut trackers[id];
+        tracker.busy = true;
+        tracker.used.or(tracker.released).not()
+    }
+
+    /// Ends a release that gave `pages` back; true when the hugepage became empty meanwhile and is
+    /// to be retired.
+    #[must_use]
+    pub fn end_release(&mut self, trackers: &mut Trackers, id: u32, pages: PageBits) -> bool {
+        let tracker = &mut trackers[id];
+        debug_assert!(tracker.busy);
+        tracker.busy = false;
+        tracker.released = tracker.released.or(pages);
+        let count = pages.count();
+        tracker.released_pages += count as u16;
+        let newly_broken = count > 0 && !tracker.broken;
+        tracker.broken |= newly_broken;
+        let used = tracker.used_pages as usize;
+        self.sizes.released_pages += count;
+        if newly_broken {
+            self.sizes.broken_hugepages += 1;
+            self.sizes.broken_used_pages += used;
+        }
+        self.relink_unless_empty(trackers, id)
+    }
+
+    /// Ends a collapse; on success the hugepage is whole again and all of its pages have memory.
+    #[must_use]
+    pub fn end_collapse(&mut self, trackers: &mut Trackers, id: u32, succeeded: bool) -> bool {
+        let tracker = &mut trackers[id];
+        debug_assert!(tracker.busy && tracker.broken);
+        tracker.busy = false;
+        if succeeded {
+            let released = core::mem::take(&mut tracker.released_pages) as usize;
+            let used = tracker.used_pages as usize;
+            tracker.released = PageBits::EMPTY;
+            tracker.broken = false;
+            self.sizes.released_pages -= released;
+            self.sizes.broken_hugepages -= 1;
+            self.sizes.broken_used_pages -= used;
+        }
+        self.relink_unless_empty(trackers, id)
+    }
+
+    fn relink_unless_empty(&mut self, trackers: &mut Trackers, id: u32) -> bool {
+        if trackers[id].used_pages == 0 {
+            return true;
+        }
+        self.link(trackers, id);
+        false
+    }
+
+    /// The fullest broken hugepage that is at least `min_used` pages full and was last looked at
+    /// before `before_s`; it is marked as looked at `now_s`.
+    pub fn collapse_candidate(
+        &self,
+        trackers: &mut Trackers,
+        min_used: usize,
+        before_s: u32,
+        now_s: u32,
+    ) -> Option<u32> {
+        let mut best: Option<(u16, u32)> = None;
+        for kind in [PARTLY_RELEASED, PARTLY_RELEASED + 1, RELEASED, RELEASED + 1] {
+            let mut left = SCAN;
+            self.lists[kind].visit_down(trackers, |id| {
+                let tracker = &trackers[id];
+                let due = tracker.looked_at_s == 0 || tracker.looked_at_s < before_s;
+                if due
+                    && tracker.used_pages as usize >= min_used
+                    && best.is_none_or(|(used, _)| tracker.used_pages > used)
+                {
+                    best = Some((tracker.used_pages, id));
+                }
+                left -= 1;
+                left > 0
+            });
+        }
+        let (_, id) = best?;
+        trackers[id].looked_at_s = now_s.max(1);
+        Some(id)
+    }
+}

@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page heap: spans of 8 KiB pages from hugepages that stay full or become empty.
+//!
+//! [`PageHeap`] routes a request as figure 7 of the paper does. At most 1 MiB goes to the filler;
+//! below 2 MiB the filler is asked first; then a region, if the program uses regions; then whole
+//! hugepages, whose unused tail is donated to the filler. From 1 GiB on slack does not matter.
+
+mod filler;
+mod huge_allocator;
+mod huge_cache;
+mod huge_map;
+mod lists;
+mod ranges;
+mod region;
+mod release;
+#[cfg(test)]
+mod tests;
+mod tracker;
+
+pub use filler::{Filler, FillerSizes, Placement};
+pub use huge_allocator::HugeAllocator;
+pub use huge_cache::{CacheCounters, HugeCache, MinMax, WINDOW_NS};
+pub use huge_map::{HugeMap, Owner};
+pub use ranges::{Nodes, RangeSet};
+pub use region::{REGION_HUGEPAGES, Region};
+pub use release::{Collapse, Release, ReleasePolicy};
+pub use tracker::{Tracker, Trackers};
+
+use crate::meta::Pool;
+use crate::units::{Density, GIB, HUGE_PAGES_SHIFT, HugeRange, PAGE_BYTES, PAGES_PER_HUGE};
+use crate::vm::Vm;
+
+/// Requests up to this many pages are the filler's alone: 1 MiB.
+const SMALL_PAGES: usize = PAGES_PER_HUGE / 2;
+/// From this many pages on, the slack of a span does not matter: 1 GiB.
+const HUGE_SPAN_PAGES: usize = GIB / PAGE_BYTES;
+/// No region is made before this much slack has gathered: 64 MiB.
+const REGION_SLACK_PAGES: usize = (64 << 20) / PAGE_BYTES;
+/// Regions serve requests up to this many pages: larger ones lose little on whole hugepages.
+const REGION_SPAN_PAGES: usize = GIB / 4 / PAGE_BYTES;
+
+/// Hugepages that the cache may keep whatever the demand does. The reference keeps 10; 4 are
+/// enough for a loop that drains a few hugepages, and leave less behind after a burst.
+const CACHE_MIN_HUGEPAGES: usize = 4;
+
+/// What can be switched off, to measure its worth.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapOptions {
+    /// Whether regions are used.
+    pub regions: bool,
+    /// Whether sparse and dense spans are kept on separate hugepages.
+    pub split_by_density: bool,
+    /// Hugepages that the cache may always keep.
+    pub cache_min_hugepages: usize,
+}
+
+impl Default for HeapOptions {
+    fn default() -> Self {
+        HeapOptions {
+            regions: true,
+            split_by_density: true,
+            cache_min_hugepages: CACHE_MIN_HUGEPAGES,
+        }
+    }
+}
+
+/// Sizes of the page heap's parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeapSizes {
+    /// The filler.
+    pub filler: FillerSizes,
+    /// Backed hugepages in the cache, and the most it may hold.
+    pub cache_hugepages: usize,
+    /// See [`HugeCache::limit_hugepages`].
+    pub cache_limit_hugepages: usize,
+    /// Counters of the cache.
+    pub cache: CacheCounters,
+    /// Pages in use on whole hugepages of large spans.
+    pub large_pages: usize,
+    /// Regions, and their pages in use and backed hugepages.
+    pub regions: usize,
+    /// Pages in use in regions.
+    pub region_used_pages: usize,
+    /// Hugepages of regions that have memory.
+    pub region_backed_hugepages: usize,
+    /// Pages of donated tails that the donating spans leave to others: slack.
+    pub slack_pages: usize,
+    /// Hugepages of address space reserved, and free and unbacked.
+    pub reserved_hugepages: usize,
+    /// See [`HugeAllocator::free_hugepages`].
+    pub free_hugepages: usize,
+    /// Hugepages lost to a lack of metadata memory.
+    pub leaked_hugepages: usize,
+    /// Pages in use by spans.
+    pub used_pages: usize,
+    /// Bytes given back to the system: whole hugepages and parts of hugepages.
+    pub released_bytes: u64,
+    /// The part of `released_bytes` that broke a hugepage.
+    pub subreleased_bytes: u64,
+    /// Hugepages rebuilt by a collapse, and collapses that the system refused.
+    pub collapsed: u64,
+    /// See `collapsed`.
+    pub collapse_refused: u64,
+}
+
+impl HeapSizes {
+    /// Pages that have memory, in use or not.
+    pub const fn backed_pages(&self) -> usize {
+        self.filler.hugepages * PAGES_PER_HUGE - self.filler.released_pages
+            + self.cache_hugepages * PAGES_PER_HUGE
+            + self.region_backed_hugepages * PAGES_PER_HUGE
+            + self.large_pages
+    }
+}
+
+/// Regions a heap may have: 16 TiB.
+type Regions = Pool<Region, 32>;
+
+/// The page heap over some virtual memory.
+pub struct PageHeap<V> {
+    vm: V,
+    nodes: Nodes,
+    trackers: Trackers,
+    regions: Regions,
+    map: HugeMap,
+    allocator: HugeAllocator,
+    cache: HugeCache,
+    filler: Filler,
+    use_regions: bool,
+    /// Pages on whole hugepages of large spans.
+    large_pages: usize,
+    region_used_pages: usize,
+    region_backed: usize,
+    /// Pages of the fictitious allocations of donated tails, and the slack behind them.
+    tail_pages: usize,
+    slack_pages: usize,
+    used_pages: usize,
+    /// Empty hugepages on their way to the system.
+    unbacking: RangeSet,
+    used_peak: MinMax,
+    released_bytes: u64,
+    subreleased_bytes: u64,
+    collapsed: u64,
+    collapse_refused: u64,
+}
+
+impl<V: Vm> PageHeap<V> {
+    /// An empty heap.
+    pub const fn new(vm: V) -> Self {
+        PageHeap {
+            vm,
+            nodes: Pool::new(),
+            trackers: Pool::new(),
+            regions: Pool::new(),
+            map: HugeMap::new(),
+            allocator: HugeAllocator::new(),
+            cache: HugeCache::new(CACHE_MIN_HUGEPAGES),
+            filler: Filler::new(),
+            use_regions: true,
+            large_pages: 0,
+            region_used_pages: 0,
+            region_backed: 0,
+            tail_pages: 0,
+            slack_pages: 0,
+            used_pages: 0,
+            unbacking: RangeSet::new(),
+            used_peak: MinMax::new(),
+            released_bytes: 0,
+            subreleased_bytes: 0,
+            collapsed: 0,
+            collapse_refused: 0,
+        }
+    }
+
+    /// Applies options; to be called before the first request.
+    pub fn configure(&mut self, options: HeapOptions) {
+        self.use_regions = options.regions;
+        self.filler.set_split_by_density(options.split_by_density);
+        self.cache.set_min_limit(options.cache_min_hugepages);
+    }
+
+    /// The virtual memory.
+    pub const fn vm(&self) -> &V {
+        &self.vm
+    }
+
+    /// The virtual memory, to change it.
+    pub const fn vm_mut(&mut self) -> &mut V {
+        &mut self.vm
+    }
+
+    /// `New(N)` of the paper: the first page number of a span of `len` pages; `None` if the system
+    /// refuses memory.
+    pub fn allocate(&mut self, len: usize, density: Density) -> Option<usize> {
+        debug_assert!(len > 0);
+        let page = self.route(len, density)?;
+        self.note_used(len as isize);
+        Some(page)
+    }
+
+    fn note_used(&mut self, pages: isize) {
+        self.used_pages = self.used_pages.wrapping_add_signed(pages);
+        let now_ns = self.vm.now_ns();
+        self.used_peak.record(now_ns, self.used_pages);
+    }
+
+    fn route(&mut self, len: usize, density: Density) -> Option<usize> {
+        if len >= HUGE_SPAN_PAGES {
+            return self.allocate_large(len, false);
+        }
+        if len < PAGES_PER_HUGE
+            && let Some(placement) = self.filler.allocate(&mut self.trackers, len, density)
+        {
+            return Some(placement.page);
+        }
+        if len <= SMALL_PAGES {
+            return self.allocate_small(len, density);
+        }
+        if !len.is_multiple_of(PAGES_PER_HUGE)
+            && len <= REGION_SPAN_PAGES
+            && let Some(page) = self.allocate_in_region(len)
+        {
+            return Some(page);
+        }
+        self.allocate_large(len, true)
+    }
+
+    /// A span on a hugepage that is new to the filler.
+    fn allocate_small(&mut self, len: usize, density: Density) -> Option<usize> {
+        let range = self.take_hugepages(1)?;
+        self.contribute(range.start, len, false, density).or_else(|| {
+            self.give_back(range);
+            None
+        })
+    }
+
+    fn contribute(
+        &mut self,
+        hugepage: usize,
+        len: usize,
+        donated: bool,
+        density: Density,
+    ) -> Option<usize> {
+        if !self.map.prepare(hugepage, 1) {
+            return None;
+        }
+        let placement =
+            self.filler.contribute(&mut self.trackers, hugepage, len, donated, density)?;
+        self.map.set(hugepage, Owner::Filler(placement.tracker));
+        Some(placement.page)
+    }
+
+    /// Whole hugepages, backed if the cache has them.
+    fn take_hugepages(&mut self, len: usize) -> Option<HugeRange> {
+        let now_ns = self.vm.now_ns();
+        if let Some(range) = self.cache.take(&mut self.nodes, now_ns, len) {
+            return Some(range);
+        }
+        let range = self.allocator.allocate(&mut self.nodes, &mut self.vm, len);
+        if range.is_none() {
+            self.cache.forget(now_ns, len);
+        }
+        range
+    }
+
+    /// A span of whole hugepages, its tail donated to the filler.
+    fn allocate_large(&mut self, len: usize, donate: bool) -> Option<usize> {
+        let range = self.take_hugepages(len.div_ceil(PAGES_PER_HUGE))?;
+        let tail = len % PAGES_PER_HUGE;
+        let last = range.start + range.len - 1;
+        // Without memory for a tracker the tail simply stays with the span.
+        if donate && tail > 0 && self.contribute(last, tail, true, Density::Sparse).is_some() {
+            self.slack_pages += PAGES_PER_HUGE - tail;
+            self.tail_pages += tail;
+            self.large_pages += (range.len - 1) << HUGE_PAGES_SHIFT;
+        } else {
+            self.large_pages += range.len << HUGE_PAGES_SHIFT;
+        }
+        Some(range.first_page())
+    }
+
+    fn allocate_in_region(&mut self, len: usize) -> Option<usize> {
+        if self.regions.live() > 0
+            && let Some(page) = self.try_regions(len)
+        {
+            return Some(page);
+        }
+        let small = self.filler.sizes().used() - self.tail_pages;
+        let wanted =
+            self.slack_pages >= REGION_SLACK_PAGES.max(small) && len < REGION_SPAN_PAGES;
+        if !(self.use_regions && wanted) {
+            return None;
+        }
+        self.add_region()?;
+        self.try_regions(len)
+    }
+
+    /// The region with the shortest sufficient longest free range.
+    fn try_regions(&mut self, len: usize) -> Option<usize> {
+        let (_, id) = (1..=self.regions.last_id())
+            .map(|id| (self.regions[id].longest(&self.nodes), id))
+            .filter(|&(longest, _)| longest >= len)
+            .min()?;
+        let (page, backed) = self.regions[id].allocate(&mut self.nodes, len)?;
+        self.region_used_pages += len;
+        self.region_backed += backed;
+        let now_ns = self.vm.now_ns();
+        self.cache.adopt(now_ns, backed);
+        Some(page)
+    }
+
+    fn add_region(&mut self) -> Option<u32> {
+        let range =
+            self.allocator.allocate(&mut self.nodes, &mut self.vm, REGION_HUGEPAGES)?;
+        let id = if self.map.prepare(range.start, range.len) {
+            self.regions.allocate()
+        } else {
+            None
+        };
+        let Some(id) = id.filter(|&id| self.regions[id].start(&mut self.nodes, range)) else {
+            self.allocator.free(&mut self.nodes, range);
+            return None;
+        };
+        for hugepage in range.start..range.start + range.len {
+            self.map.set(hugepage, Owner::Region(id));
+        }
+        Some(id)
+    }
+
+    /// `Delete(S)` of the paper: frees the span of `len` pages at page number `page`.
+    pub fn free(&mut self, page: usize, len: usize) {
+        match self.map.get(page >> HUGE_PAGES_SHIFT) {
+            Owner::Filler(id) => {
+                // A donating span below one hugepage is its own fictitious allocation.
+                if len > SMALL_PAGES && self.trackers[id].donated && page % PAGES_PER_HUGE == 0 {
+                    self.note_tail_gone(id, len);
+                }
+                self.free_on_filler(id, page, len);
+            }
+            Owner::Region(id) => {
+                if self.regions[id].free(&mut self.nodes, page, len) {
+                    self.region_used_pages -= len;
+                }
+            }
+            Owner::None => self.free_large(page, len),
+        }
+        self.note_used(-(len as isize));
+    }
+
+    /// The span that donated its tail is gone: the hugepage is like any other from now on.
+    fn note_tail_gone(&mut self, id: u32, tail: usize) {
+        self.trackers[id].donated = false;
+        self.slack_pages -= PAGES_PER_HUGE - tail;
+        self.tail_pages -= tail;
+    }
+
+    fn free_on_filler(&mut self, id: u32, page: usize, len: usize) {
+        if self.filler.free(&mut self.trackers, id, page, len) {
+            self.retire(id);
+        }
+    }
+
+    /// Takes an empty hugepage from the filler to the cache, or to the system if it was broken.
+    fn retire(&mut self, id: u32) {
+        let (hugepage, whole) = self.filler.retire(&mut self.trackers, id);
+        self.map.set(hugepage, Owner::None);
+        let range = HugeRange { start: hugepage, len: 1 };
+        if whole {
+            self.give_back(range);
+        } else {
+            let now_ns = self.vm.now_ns();
+            self.cache.put_unbacked(now_ns, 1);
+            self.queue_unback(range);
+        }
+    }
+
+    fn free_large(&mut self, page: usize, len: usize) {
+        let start = page >> HUGE_PAGES_SHIFT;
+        let mut hugepages = len.div_ceil(PAGES_PER_HUGE);
+        let tail = len % PAGES_PER_HUGE;
+        if tail > 0
+            && let Owner::Filler(id) = self.map.get(start + hugepages - 1)
+        {
+            hugepages -= 1;
+            self.note_tail_gone(id, tail);
+            let tail_page = (start + hugepages) << HUGE_PAGES_SHIFT;
+            self.free_on_filler(id, tail_page, tail);
+        }
+        self.large_pages -= hugepages << HUGE_PAGES_SHIFT;
+        self.give_back(HugeRange { start, len: hugepages });
+    }
+
+    /// Empty backed hugepages go to the cache, and what exceeds its limit to the system.
+    fn give_back(&mut self, range: HugeRange) {
+        let now_ns = self.vm.now_ns();
+        if let Some(range) = self.cache.put(&mut self.nodes, now_ns, range) {
+            self.queue_unback(range);
+        }
+        self.trim_cache();
+    }
+
+    fn trim_cache(&mut self) {
+        let now_ns = self.vm.now_ns();
+        while let Some(range) = self.cache.overflow(&mut self.nodes, now_ns) {
+            self.queue_unback(range);
+        }
+    }
+
+    /// A span of `len` pages whose address is a multiple of `align` pages (a power of two).
+    pub fn allocate_aligned(
+        &mut self,
+        len: usize,
+        align: usize,
+        density: Density,
+    ) -> Option<usize> {
+        if align <= 1 {
+            return self.allocate(len, density);
+        }
+        let padded = len.checked_add(align - 1)?;
+        if padded <= SMALL_PAGES {
+            return self.allocate_aligned_small(len, padded, align, density);
+        }
+        let hugepages = len.div_ceil(PAGES_PER_HUGE);
+        let align = align.div_ceil(PAGES_PER_HUGE);
+        let range = self.take_hugepages(hugepages.checked_add(align - 1)?)?;
+        let start = range.start.next_multiple_of(align);
+        let before = HugeRange { start: range.start, len: start - range.start };
+        let after = HugeRange { start: start + hugepages, len: align - 1 - before.len };
+        for rest in [before, after] {
+            if rest.len > 0 {
+                self.give_back(rest);
+            }
+        }
+        self.large_pages += hugepages << HUGE_PAGES_SHIFT;
+        self.note_used(len as isize);
+        Some(start << HUGE_PAGES_SHIFT)
+    }
+
+    fn allocate_aligned_small(
+        &mut self,
+        len: usize,
+        padded: usize,
+        align: usize,
+        density: Density,
+    ) -> Option<usize> {
+        let page = self.allocate(padded, density)?;
+        let start = page.next_multiple_of(align);
+        if let Owner::Filler(id) = self.map.get(page >> HUGE_PAGES_SHIFT) {
+            for (first, end) in [(page, start), (start + len, page + padded)] {
+                if end > first {
+                    self.filler.resize(&mut self.trackers, id, first, end - first, false);
+                }
+            }
+        }
+        self.note_used(-((padded - len) as isize));
+        Some(start)
+    }
+
+    /// Grows the span of `len` pages at `page` to `new_len` pages where it lies; false if the pages
+    /// behind it are not free.
+    pub fn grow(&mut self, page: usize, len: usize, new_len: usize) -> bool {
+        let more = new_len - len;
+        let grown = match self.map.get(page >> HUGE_PAGES_SHIFT) {
+            Owner::Filler(id) => {
+                new_len <= SMALL_PAGES
+                    && self.filler.resize(&mut self.trackers, id, page + len, more, true)
+            }
+            Owner::Region(id) => {
+                match self.regions[id].extend(&mut self.nodes, page + len, more) {
+                    Some(backed) => {
+                        self.region_used_pages += more;
+                        self.region_backed += backed;
+                        let now_ns = self.vm.now_ns();
+                        self.cache.adopt(now_ns, backed);
+                        true
+                    }
+                    None => false,
+                }
+            }
+            Owner::None => false,
+        };
+        if grown {
+            self.note_used(more as isize);
+        }
+        grown
+    }
+
+    /// Sizes of all parts.
+    pub fn sizes(&self) -> HeapSizes {
+        HeapSizes {
+            filler: self.filler.sizes(),
+            cache_hugepages: self.cache.hugepages(),
+            cache_limit_hugepages: self.cache.limit_hugepages(),
+            cache: self.cache.counters(),
+            large_pages: self.large_pages,
+            regions: self.regions.live(),
+            region_used_pages: self.region_used_pages,
+            region_backed_hugepages: self.region_backed,
+            slack_pages: self.slack_pages,
+            reserved_hugepages: self.allocator.reserved_hugepages(),
+            free_hugepages: self.allocator.free_hugepages(),
+            leaked_hugepages: self.allocator.leaked_hugepages(),
+            used_pages: self.used_pages,
+            released_bytes: self.released_bytes,
+            subreleased_bytes: self.subreleased_bytes,
+            collapsed: self.collapsed,
+            collapse_refused: self.collapse_refused,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Giving memory back, and getting hugepages rebuilt.
+//!
+//! No system call on memory is made under the heap's lock: a step is begun under the lock, which
+//! takes the memory out of every structure that could hand it out; the caller makes the call
+//! without the lock; a second locked call ends the step. Several threads may have steps under way.
+
+use super::{Owner, PageHeap};
+use crate::bits::PageBits;
+use crate::units::{HUGE_BYTES, HUGE_PAGES_SHIFT, HugeRange, PAGE_BYTES, PAGES_PER_HUGE};
+use crate::vm::Vm;
+
+/// A hugepage is broken only for at least this many free pages: an eighth of it.
+const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;
+/// A broken hugepage is rebuilt when this much of it is in use again: seven eighths.
+const COLLAPSE_PAGES: usize = PAGES_PER_HUGE / 8 * 7;
+/// A refused collapse is not tried again for this long.
+const COLLAPSE_RETRY_S: u32 = 60;
+
+/// How much may be released, and at what price.
+#[derive(Clone, Copy, Debug)]
+pub struct ReleasePolicy {
+    /// Free backed memory that is kept beyond the recent peak of use: a share of that peak.
+    pub keep_share_percent: u32,
+    /// And at least this many pages.
+    pub keep_pages: usize,
+    /// Of the memory that stays backed, the part on unbroken hugepages may not fall below this.
+    /// 0 allows any subrelease, 100 none.
+    pub huge_floor_percent: u32,
+}
+
+impl Default for ReleasePolicy {
+    fn default() -> Self {
+        ReleasePolicy {
+            keep_share_percent: 10,
+            keep_pages: (8 << 20) / PAGE_BYTES,
+            huge_floor_percent: 94,
+        }
+    }
+}
+
+/// A release under way.
+#[derive(Clone, Copy, Debug)]
+pub enum Release {
+    /// Whole hugepages.
+    Hugepages(HugeRange),
+    /// Empty hugepages of a region.
+    Region(u32, HugeRange),
+    /// Free pages of a partly used hugepage: its tracker, its number, the pages.
+    Part(u32, usize, PageBits),
+}
+
+/// A collapse under way: the tracker and the hugepage's address.
+#[derive(Clone, Copy, Debug)]
+pub struct Collapse {
+    tracker: u32,
+    /// The address to collapse.
+    pub address: usize,
+}
+
+impl Release {
+    /// Makes the system calls of the step; true if all succeeded.
+    pub fn run(&self, vm: &impl Vm) -> bool {
+        match self {
+            Release::Hugepages(range) | Release::Region(_, range) => {
+                vm.unback(range.address(), range.bytes())
+            }
+            Release::Part(_, hugepage, pages) => {
+                let free = pages.not();
+                let (mut from, mut succeeded) = (0, true);
+                while let Some((start, len)) = free.clear_run(from) {
+                    let address = hugepage * HUGE_BYTES + start * PAGE_BYTES;
+                    succeeded &= vm.unback(address, len * PAGE_BYTES);
+                    from = start + len;
+                }
+                succeeded
+            }
+        }
+    }
+
+    /// The bytes that the step gives back.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Release::Hugepages(range) | Release::Region(_, range) => range.bytes(),
+            Release::Part(_, _, pages) => pages.count() * PAGE_BYTES,
+        }
+    }
+}
+
+impl<V: Vm> PageHeap<V> {
+    /// Remembers empty hugepages for release as soon as the lock is free.
+    pub(super) fn queue_unback(&mut self, range: HugeRange) {
+        if !self.unbacking.insert(&mut self.nodes, range.start, range.len) {
+            // Without memory to remember them the call cannot wait.
+            self.vm.unback(range.address(), range.bytes());
+            self.allocator.free(&mut self.nodes, range);
+        }
+    }
+
+    /// Whether [`PageHeap::begin_queued`] has something to do.
+    pub const fn has_queued(&self) -> bool {
+        self.unbacking.count() > 0
+    }
+
+    /// Begins the release of hugepages that became superfluous.
+    pub fn begin_queued(&mut self) -> Option<Release> {
+        let (start, len) = self.unbacking.take_last(&mut self.nodes, usize::MAX)?;
+        Some(Release::Hugepages(HugeRange { start, len }))
+    }
+
+    /// Lets the cache's limit follow the demand as time passes.
+    pub fn age(&mut self) {
+        self.trim_cache();
+    }
+
+    /// Pages that the policy wants released now.
+    pub fn excess_pages(&mut self, policy: &ReleasePolicy) -> usize {
+        let now_ns = self.vm.now_ns();
+        let peak = self.used_peak.highest(now_ns);
+        let share = peak * policy.keep_share_percent as usize / 100;
+        let keep = peak + share.max(policy.keep_pages);
+        self.sizes().backed_pages().saturating_sub(keep)
+    }
+
+    /// Begins one step of `Release(N)`: from the cache, then from regions, then from the emptiest
+    /// hugepages. `None` if nothing more may be released. At most `pages` pages are released,
+    /// rounded up to a hugepage.
+    pub fn begin_release(&mut self, pages: usize, policy: &ReleasePolicy) -> Option<Release> {
+        if pages == 0 {
+            return None;
+        }
+        let now_ns = self.vm.now_ns();
+        let hugepages = pages.div_ceil(PAGES_PER_HUGE);
+        if let Some(range) = self.cache.release(&mut self.nodes, now_ns, hugepages) {
+            return Some(Release::Hugepages(range));
+        }
+        for id in 1..=self.regions.last_id() {
+            if let Some(range) = self.regions[id].begin_release(&mut self.nodes, hugepages) {
+                return Some(Release::Region(id, range));
+            }
+        }
+        self.begin_subrelease(policy)
+    }
+
+    fn begin_subrelease(&mut self, policy: &ReleasePolicy) -> Option<Release> {
+        if let Some(id) = self.filler.emptiest(&self.trackers, true, 1) {
+            return Some(self.begin_part(id));
+        }
+        let id = self.filler.emptiest(&self.trackers, false, MIN_SUBRELEASE_PAGES)?;
+        let tracker = &self.trackers[id];
+        let sizes = self.sizes();
+        // What stays backed if this hugepage is broken, and how much of it is on broken ones.
+        let stays = sizes.backed_pages() - tracker.free_backed_pages();
+        let broken = sizes.filler.broken_used_pages + tracker.used_pages();
+        let allowed = stays * (100 - policy.huge_floor_percent.min(100)) as usize / 100;
+        (broken <= allowed).then(|| self.begin_part(id))
+    }
+
+    fn begin_part(&mut self, id: u32) -> Release {
+        let pages = self.filler.begin_busy(&mut self.trackers, id);
+        Release::Part(id, self.trackers[id].hugepage(), pages)
+    }
+
+    /// Ends a step.
+    pub fn end_release(&mut self, release: Release, succeeded: bool) {
+        if succeeded {
+            self.released_bytes += release.bytes() as u64;
+        }
+        match release {
+            Release::Hugepages(range) => {
+                // Refused (locked memory, for one): the addresses can be used all the same, and
+                // are merely backed.
+                self.allocator.free(&mut self.nodes, range);
+            }
+            Release::Region(id, range) => {
+                if succeeded {
+                    self.region_backed -= range.len;
+                    let now_ns = self.vm.now_ns();
+                    self.cache.put_unbacked(now_ns, range.len);
+                }
+                self.regions[id].end_release(&mut self.nodes, range, succeeded);
+            }
+            Release::Part(id, _, pages) => {
+                let pages = if succeeded { pages } else { PageBits::EMPTY };
+                self.subreleased_bytes += (pages.count() * PAGE_BYTES) as u64;
+                if self.filler.end_release(&mut self.trackers, id, pages) {
+                    self.retire(id);
+                }
+            }
+        }
+    }
+
+    /// Begins to rebuild the fullest broken hugepage that is nearly full again.
+    pub fn begin_collapse(&mut self) -> Option<Collapse> {
+        if self.filler.sizes().broken_hugepages == 0 {
+            return None;
+        }
+        let now_s = (self.vm.now_ns() / 1_000_000_000) as u32;
+        let before_s = now_s.saturating_sub(COLLAPSE_RETRY_S);
+        let id =
+            self.filler.collapse_candidate(&mut self.trackers, COLLAPSE_PAGES, before_s, now_s)?;
+        self.filler.begin_busy(&mut self.trackers, id);
+        Some(Collapse { tracker: id, address: self.trackers[id].hugepage() * HUGE_BYTES })
+    }
+
+    /// Ends a collapse.
+    pub fn end_collapse(&mut self, collapse: Collapse, succeeded: bool) {
+        if succeeded {
+            self.collapsed += 1;
+        } else {
+            self.collapse_refused += 1;
+        }
+        if self.filler.end_collapse(&mut self.trackers, collapse.tracker, succeeded) {
+            self.retire(collapse.tracker);
+        }
+    }
+
+    /// Does everything that is queued, with the calls made at once: for heaps without threads.
+    pub fn run_queued(&mut self) {
+        while let Some(release) = self.begin_queued() {
+            let succeeded = release.run(&self.vm);
+            self.end_release(release, succeeded);
+        }
+    }
+
+    /// `Release(N)` with the calls made at once: for heaps without threads. Pages released.
+    pub fn release(&mut self, pages: usize, policy: &ReleasePolicy) -> usize {
+        let mut released = 0;
+        while released < pages {
+            let Some(release) = self.begin_release(pages - released, policy) else { break };
+            let succeeded = release.run(&self.vm);
+            self.end_release(release, succeeded);
+            if !succeeded {
+                break;
+            }
+            released += release.bytes() / PAGE_BYTES;
+        }
+        released
+    }
+
+    /// Whether a page lies on a hugepage that the filler knows to be broken.
+    pub fn is_broken(&self, page: usize) -> bool {
+        match self.map.get(page >> HUGE_PAGES_SHIFT) {
+            Owner::Filler(id) => self.trackers[id].broken,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page heap as a whole, over pretended memory.
+
+use super::*;
+use crate::units::{HUGE_BYTES, PAGE_SHIFT};
+use crate::vm::fake::FakeVm;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const MIB_PAGES: usize = (1 << 20) / PAGE_BYTES;
+
+fn heap() -> Box<PageHeap<FakeVm>> {
+    Box::new(PageHeap::new(FakeVm::default()))
+}
+
+fn spans_are_disjoint(spans: &BTreeMap<usize, usize>) -> bool {
+    spans.iter().zip(spans.iter().skip(1)).all(|(low, high)| low.0 + low.1 <= *high.0)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    New { len: usize, dense: bool },
+    Aligned { len: usize, align_log2: u32 },
+    Delete { pick: usize },
+    Grow { pick: usize, more: usize },
+    Release { pages: usize },
+    HalfRelease { pages: usize },
+    EndRelease { succeeded: bool },
+    Collapse { succeeded: bool },
+    Wait { ns: u64 },
+}
+
+fn lengths() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        8 => 1..9usize,
+        4 => 9..140usize,
+        2 => 129..256usize,
+        1 => 256..3000usize,
+        1 => Just(512usize),
+        1 => 131_000..131_200usize,
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (lengths(), any::<bool>()).prop_map(|(len, dense)| Step::New {
+            len,
+            dense: dense && len == 1,
+        }),
+        1 => (lengths(), 0..11u32).prop_map(|(len, align_log2)| Step::Aligned { len, align_log2 }),
+        7 => any::<usize>().prop_map(|pick| Step::Delete { pick }),
+        1 => (any::<usize>(), 1..40usize).prop_map(|(pick, more)| Step::Grow { pick, more }),
+        1 => (1..2000usize).prop_map(|pages| Step::Release { pages }),
+        1 => (1..2000usize).prop_map(|pages| Step::HalfRelease { pages }),
+        1 => any::<bool>().prop_map(|succeeded| Step::EndRelease { succeeded }),
+        1 => any::<bool>().prop_map(|succeeded| Step::Collapse { succeeded }),
+        1 => (0..1_500_000_000u64).prop_map(|ns| Step::Wait { ns }),
+    ]
+}
+
+/// A heap, the spans it should hold, and releases that were begun and not ended.
+struct World {
+    heap: Box<PageHeap<FakeVm>>,
+    spans: BTreeMap<usize, usize>,
+    pending: Vec<Release>,
+}
+
+impl World {
+    fn picked(&self, pick: usize) -> Option<(usize, usize)> {
+        let index = pick.checked_rem(self.spans.len())?;
+        self.spans.iter().nth(index).map(|(&page, &len)| (page, len))
+    }
+
+    fn step(&mut self, step: Step) {
+        let policy = ReleasePolicy { huge_floor_percent: 0, ..ReleasePolicy::default() };
+        match step {
+            Step::New { len, dense } => {
+                let density = if dense { Density::Dense } else { Density::Sparse };
+                let page = self.heap.allocate(len, density).expect("plenty of address space");
+                assert!(self.spans.insert(page, len).is_none());
+            }
+            Step::Aligned { len, align_log2 } => {
+                let align = 1 << align_log2;
+                let page = self.heap.allocate_aligned(len, align, Density::Sparse).unwrap();
+                assert!(page.is_multiple_of(align));
+                assert!(self.spans.insert(page, len).is_none());
+            }
+            Step::Delete { pick } => {
+                if let Some((page, len)) = self.picked(pick) {
+                    self.spans.remove(&page);
+                    self.heap.free(page, len);
+                }
+            }
+            Step::Grow { pick, more } => {
+                if let Some((page, len)) = self.picked(pick)
+                    && self.heap.grow(page, len, len + more)
+                {
+                    self.spans.insert(page, len + more);
+                }
+            }
+            Step::Release { pages } => {
+                self.heap.release(pages, &policy);
+            }
+            Step::HalfRelease { pages } => {
+                self.pending.extend(self.heap.begin_release(pages, &policy));
+            }
+            Step::EndRelease { succeeded } => {
+                if let Some(release) = self.pending.pop() {
+                    self.heap.end_release(release, succeeded);
+                }
+            }
+            Step::Collapse { succeeded } => {
+                if let Some(collapse) = self.heap.begin_collapse() {
+                    self.heap.end_collapse(collapse, succeeded);
+                }
+            }
+            Step::Wait { ns } => {
+                self.heap.vm().advance_ns(ns);
+                self.heap.age();
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert!(spans_are_disjoint(&self.spans));
+        let used: usize = self.spans.values().sum();
+        let sizes = self.heap.sizes();
+        assert_eq!(sizes.used_pages, used);
+        for release in &self.pending {
+            if let Release::Part(_, hugepage, pages) = release {
+                for (&page, &len) in &self.spans {
+                    for page in page..page + len {
+                        let inside = page / PAGES_PER_HUGE == *hugepage;
+                        assert!(!inside || pages.count_in(page % PAGES_PER_HUGE, 1) == 0);
+                    }
+                }
+            }
+        }
+        let filler = sizes.filler;
+        assert!(filler.broken_used_pages <= filler.used());
+        assert!(filler.released_pages + filler.used() <= filler.hugepages * PAGES_PER_HUGE);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 200 }))]
+    #[test]
+    fn spans_never_overlap_and_everything_comes_back(
+        script in prop::collection::vec(steps(), 1..250),
+        refuse in any::<bool>(),
+    ) {
+        let mut world = World { heap: heap(), spans: BTreeMap::new(), pending: Vec::new() };
+        world.heap.vm().refuse.set(refuse);
+        for step in script {
+            world.step(step);
+            world.check();
+        }
+        while let Some((&page, &len)) = world.spans.iter().next() {
+            world.spans.remove(&page);
+            world.heap.free(page, len);
+        }
+        for release in core::mem::take(&mut world.pending) {
+            world.heap.end_release(release, true);
+        }
+        world.heap.vm().advance_ns(2 * WINDOW_NS);
+        world.heap.release(usize::MAX, &ReleasePolicy::default());
+        world.heap.run_queued();
+        let sizes = world.heap.sizes();
+        prop_assert_eq!(sizes.used_pages, 0);
+        prop_assert_eq!(sizes.filler, FillerSizes::default());
+        prop_assert_eq!((sizes.large_pages, sizes.slack_pages), (0, 0));
+        if !refuse {
+            prop_assert_eq!(sizes.backed_pages(), 0);
+            let held = sizes.regions * REGION_HUGEPAGES;
+            prop_assert_eq!(sizes.free_hugepages + held, sizes.reserved_hugepages);
+        }
+    }
+}
+
+#[test]
+fn a_heap_of_64_gib_costs_only_its_metadata() {
+    let mut heap = heap();
+    let target = (64 << 30) / PAGE_BYTES;
+    let (mut spans, mut used, mut random) = (Vec::new(), 0, 1u64);
+    while used < target {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let len = 1 + (random >> 33) as usize % 64;
+        spans.push((heap.allocate(len, Density::Sparse).unwrap(), len));
+        used += len;
+    }
+    let sizes = heap.sizes();
+    assert_eq!(sizes.used_pages, used);
+    assert!(sizes.filler.hugepages <= used.div_ceil(PAGES_PER_HUGE) * 102 / 100);
+    for (page, len) in spans {
+        heap.free(page, len);
+    }
+    heap.run_queued();
+    assert_eq!(heap.sizes().used_pages, 0);
+    assert!(heap.sizes().cache_hugepages <= heap.sizes().cache_limit_hugepages);
+}
+
+#[test]
+fn donated_tails_do_not_grow_the_heap_by_a_hugepage_each() {
+    // Paper section 4.4: 100 MiB and a page, then one page that stays, over and over.
+    let mut heap = heap();
+    for _ in 0..200 {
+        let large = heap.allocate(100 * MIB_PAGES + 1, Density::Sparse).unwrap();
+        heap.allocate(1, Density::Sparse).unwrap();
+        heap.free(large, 100 * MIB_PAGES + 1);
+        heap.run_queued();
+    }
+    assert_eq!(heap.sizes().filler.used(), 200);
+    assert!(heap.sizes().filler.hugepages <= 2, "{}", heap.sizes().filler.hugepages);
+}
+
+#[test]
+fn routing_is_that_of_figure_7() {
+    let mut heap = heap();
+    heap.allocate(SMALL_PAGES, Density::Sparse).unwrap();
+    assert_eq!(heap.sizes().filler.hugepages, 1, "1 MiB is the filler's");
+    let tail = 4 * MIB_PAGES + MIB_PAGES / 2;
+    let large = heap.allocate(tail, Density::Sparse).unwrap();
+    assert_eq!(heap.sizes().large_pages, 4 * MIB_PAGES);
+    assert_eq!(heap.sizes().slack_pages, MIB_PAGES * 3 / 2, "4.5 MiB donates 1.5 MiB");
+    let small = heap.allocate(SMALL_PAGES + 1, Density::Sparse).unwrap();
+    assert_eq!(small, large + tail, "below 2 MiB the tail of another span is used first");
+    heap.free(large, tail);
+    assert_eq!(heap.sizes().slack_pages, 0);
+    assert_eq!(heap.sizes().filler.hugepages, 2, "the tail stays behind for its tenant");
+    let huge = heap.allocate(HUGE_SPAN_PAGES + 1, Density::Sparse).unwrap();
+    assert_eq!(heap.sizes().slack_pages, 0, "from 1 GiB on nothing is donated");
+    heap.free(huge, HUGE_SPAN_PAGES + 1);
+    heap.free(small, SMALL_PAGES + 1);
+    assert_eq!(heap.sizes().filler.hugepages, 1);
+}
+
+/// Runs the loop of paper figure 12 on 1.1 MiB spans; backed pages over pages in use at the end.
+fn backed_over_used(regions: bool) -> f64 {
+    let mut heap = heap();
+    heap.configure(HeapOptions { regions, ..HeapOptions::default() });
+    let len = MIB_PAGES * 11 / 10;
+    let mut live = std::collections::VecDeque::new();
+    for round in 0..20_000 {
+        if round >= 4_000 {
+            heap.free(live.pop_front().unwrap(), len);
+            heap.run_queued();
+        }
+        live.push_back(heap.allocate(len, Density::Sparse).unwrap());
+        heap.vm().advance_ns(1_000_000);
+    }
+    let cached = heap.sizes().cache_hugepages * PAGES_PER_HUGE;
+    (heap.sizes().backed_pages() - cached) as f64 / heap.sizes().used_pages as f64
+}
+
+#[test]
+fn regions_remove_the_slack_of_spans_just_above_a_mebibyte() {
+    let without = backed_over_used(false);
+    let with = backed_over_used(true);
+    assert!(without > 1.7, "half of each hugepage is slack: {without}");
+    assert!(with <= 1.02, "bar of the project: {with}");
+}
+
+#[test]
+fn a_loop_over_one_span_makes_no_system_call() {
+    let mut heap = heap();
+    for _ in 0..1000 {
+        let page = heap.allocate(64, Density::Sparse).unwrap();
+        heap.free(page, 64);
+        heap.run_queued();
+        heap.vm().advance_ns(100_000_000);
+    }
+    assert_eq!(heap.vm().unback_calls.get(), 0);
+}
+
+#[test]
+fn release_breaks_only_what_the_floor_allows() {
+    let mut heap = heap();
+    let pages: Vec<usize> =
+        (0..100 * PAGES_PER_HUGE).map(|_| heap.allocate(1, Density::Sparse).unwrap()).collect();
+    // One hugepage in two keeps a tenth of its pages, the other keeps all.
+    for (index, &page) in pages.iter().enumerate() {
+        if (page / PAGES_PER_HUGE) % 2 == 0 && index % 10 != 0 {
+            heap.free(page, 1);
+        }
+    }
+    let policy = ReleasePolicy { huge_floor_percent: 98, ..ReleasePolicy::default() };
+    heap.release(usize::MAX, &policy);
+    let sizes = heap.sizes();
+    assert!(sizes.filler.broken_hugepages > 0);
+    let share = sizes.filler.broken_used_pages as f64 / sizes.backed_pages() as f64;
+    assert!(share <= 0.02, "{share}");
+    let none = ReleasePolicy { huge_floor_percent: 100, ..policy };
+    let broken = heap.sizes().filler.broken_hugepages;
+    heap.release(usize::MAX, &none);
+    assert_eq!(heap.sizes().filler.broken_hugepages, broken);
+    heap.release(usize::MAX, &ReleasePolicy { huge_floor_percent: 0, ..policy });
+    assert_eq!(heap.sizes().filler.free_backed_pages(), 0);
+    assert_eq!(heap.sizes().subreleased_bytes, heap.vm().unback_bytes.get());
+}
+
+#[test]
+fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
+    let mut heap = heap();
+    let spans: Vec<usize> = (0..4).map(|_| heap.allocate(64, Density::Sparse).unwrap()).collect();
+    heap.free(spans[1], 64);
+    heap.free(spans[3], 64);
+    let all = ReleasePolicy { huge_floor_percent: 0, ..ReleasePolicy::default() };
+    assert_eq!(heap.release(usize::MAX, &all), 128);
+    assert!(heap.is_broken(spans[0]));
+    assert!(heap.begin_collapse().is_none(), "half full is not worth a rebuild");
+    let again: Vec<usize> = (0..2).map(|_| heap.allocate(64, Density::Sparse).unwrap()).collect();
+    assert_eq!(heap.sizes().filler.hugepages, 1, "before another hugepage is taken, it is used");
+    heap.vm().advance_ns(1_000_000_000);
+    let collapse = heap.begin_collapse().expect("full");
+    assert_eq!(collapse.address, spans[0] << PAGE_SHIFT);
+    assert_eq!(collapse.address % HUGE_BYTES, 0);
+    heap.end_collapse(collapse, true);
+    assert!(!heap.is_broken(spans[0]));
+    heap.free(again[0], 64);
+    heap.release(usize::MAX, &all);
+    for page in [spans[0], spans[2], again[1]] {
+        heap.free(page, 64);
+    }
+    assert!(heap.has_queued(), "an empty broken hugepage does not go to the cache");
+    heap.run_queued();
+    assert_eq!(heap.sizes().backed_pages(), 0);
+}
+
+#[test]
+fn refusals_of_the_system_lose_nothing() {
+    let mut heap = heap();
+    heap.vm_mut().left_hugepages = 3;
+    let first = heap.allocate(512, Density::Sparse).unwrap();
+    assert!(heap.allocate(512, Density::Sparse).is_none());
+    assert!(heap.allocate_aligned(256, 512, Density::Sparse).is_none());
+    let small = heap.allocate(8, Density::Sparse).unwrap();
+    heap.free(first, 512);
+    heap.free(small, 8);
+    assert_eq!(heap.sizes().used_pages, 0);
+}

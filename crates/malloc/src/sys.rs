@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The few operating-system calls that the allocator itself needs, none of which allocates.
+
+/// The calling thread's errno.
+pub fn errno() -> i32 {
+    // SAFETY: the pointer is the calling thread's own errno.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets the calling thread's errno.
+pub fn set_errno(value: i32) {
+    // SAFETY: the pointer is the calling thread's own errno.
+    unsafe { *libc::__errno_location() = value }
+}
+
+/// Maps `bytes` of zeroed private memory at an address that is a multiple of `align` (a power of
+/// two, at least the native page size). Keeps errno. The mapping is not charged (`MAP_NORESERVE`)
+/// where the overcommit mode allows it.
+pub fn map_aligned(hint: usize, bytes: usize, align: usize) -> Option<usize> {
+    let saved = errno();
+    let result = map_aligned_inner(hint, bytes, align);
+    set_errno(saved);
+    result
+}
+
+fn map_at(hint: usize, bytes: usize) -> Option<usize> {
+    // SAFETY: a fresh anonymous mapping without MAP_FIXED replaces nothing.
+    let address = unsafe {
+        libc::mmap(
+            hint as *mut libc::c_void,
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    (address != libc::MAP_FAILED).then_some(address as usize)
+}
+
+fn map_aligned_inner(hint: usize, bytes: usize, align: usize) -> Option<usize> {
+    let first = map_at(hint, bytes)?;
+    if first.is_multiple_of(align) {
+        return Some(first);
+    }
+    unmap(first, bytes);
+    let padded = bytes.checked_add(align)?;
+    let base = map_at(0, padded)?;
+    let aligned = base.next_multiple_of(align);
+    unmap(base, aligned - base);
+    unmap(aligned + bytes, base + padded - aligned - bytes);
+    Some(aligned)
+}
+
+/// Unmaps a range that [`map_aligned`] gave and that nothing uses.
+pub fn unmap(address: usize, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: the caller owns the range and gives it up.
+        unsafe { libc::munmap(address as *mut libc::c_void, bytes) };
+    }
+}
+
+/// `madvise`; true on success. Keeps errno.
+pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
+    let saved = errno();
+    // SAFETY: the callers pass ranges of the allocator's own mappings, and advice that either
+    // keeps the contents or drops the contents of pages that hold no live object.
+    let result = unsafe { libc::madvise(address as *mut libc::c_void, bytes, advice) };
+    set_errno(saved);
+    result == 0
+}
+
+/// Monotonic time in nanoseconds, from the coarse clock (a few nanoseconds to read; it moves once
+/// a timer tick, which is exact enough for windows of seconds).
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

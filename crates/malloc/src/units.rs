@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Units of the page heap.
+//!
+//! A *page* here is the allocator's own page of 8 KiB (two native pages on x86-64), as in the
+//! paper (section 3). A *hugepage* is 2 MiB. Addresses are plain `usize`; page numbers are an
+//! address divided by 8 KiB and hugepage numbers an address divided by 2 MiB, so a number of one
+//! kind never needs a base to become the other.
+
+/// log2 of the allocator's page size in bytes.
+pub const PAGE_SHIFT: u32 = 13;
+/// The allocator's page size in bytes.
+pub const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
+/// log2 of the hugepage size in bytes.
+pub const HUGE_SHIFT: u32 = 21;
+/// The hugepage size in bytes.
+pub const HUGE_BYTES: usize = 1 << HUGE_SHIFT;
+/// log2 of the pages in one hugepage.
+pub const HUGE_PAGES_SHIFT: u32 = HUGE_SHIFT - PAGE_SHIFT;
+/// Pages in one hugepage.
+pub const PAGES_PER_HUGE: usize = 1 << HUGE_PAGES_SHIFT;
+/// The native page size of the machine this crate supports, in bytes.
+pub const NATIVE_BYTES: usize = 4096;
+/// Bits of a user-space virtual address (x86-64 four-level paging, AArch64 with 48 bits).
+pub const ADDRESS_BITS: u32 = 48;
+/// One GiB in bytes.
+pub const GIB: usize = 1 << 30;
+
+/// Pages needed for `bytes`, or `None` on overflow of the address space.
+pub const fn pages_for(bytes: usize) -> Option<usize> {
+    if bytes > 1 << (ADDRESS_BITS - 1) {
+        return None;
+    }
+    Some((bytes + PAGE_BYTES - 1) >> PAGE_SHIFT)
+}
+
+/// A run of whole hugepages: `start` is a hugepage number, `len` counts hugepages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugeRange {
+    /// First hugepage number.
+    pub start: usize,
+    /// Number of hugepages.
+    pub len: usize,
+}
+
+impl HugeRange {
+    /// The address of the first byte.
+    pub const fn address(self) -> usize {
+        self.start << HUGE_SHIFT
+    }
+
+    /// The size in bytes.
+    pub const fn bytes(self) -> usize {
+        self.len << HUGE_SHIFT
+    }
+
+    /// The first page number.
+    pub const fn first_page(self) -> usize {
+        self.start << HUGE_PAGES_SHIFT
+    }
+}
+
+/// What a span will hold, so that spans that drain alike lie together.
+///
+/// A dense span holds many objects and so is unlikely to become free as a whole; a sparse span
+/// holds few. Keeping them on separate hugepages lets the sparse ones empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Density {
+    /// Spans of one or a few objects.
+    Sparse = 0,
+    /// Spans of many objects.
+    Dense = 1,
+}

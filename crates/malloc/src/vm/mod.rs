@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Virtual memory as the page heap sees it: real, or pretended.
+//!
+//! The page heap hands out addresses and never reads or writes the memory behind them, so the
+//! same code runs over a pretended address space in tests and in trace replay (paper section 6.2),
+//! where a heap of 64 GiB costs nothing but its metadata.
+
+pub mod fake;
+pub mod real;
+
+use crate::units::HugeRange;
+
+/// What the page heap asks of the operating system.
+///
+/// None of these may allocate through the heap that calls them.
+pub trait Vm {
+    /// Reserves at least `min_hugepages` hugepages of address space, zeroed on first touch; more
+    /// if that is cheap. `None` when the system refuses.
+    fn reserve(&mut self, min_hugepages: usize) -> Option<HugeRange>;
+
+    /// Gives the memory behind whole pages back to the system; the addresses stay ours and read
+    /// as zero. False if the system refused, in which case nothing changed.
+    fn unback(&self, address: usize, bytes: usize) -> bool;
+
+    /// Asks that the range be backed by hugepages from now on.
+    fn ask_huge(&self, address: usize, bytes: usize);
+
+    /// Asks that one hugepage be rebuilt as such, with what it holds. False if refused.
+    fn collapse(&self, address: usize) -> bool;
+
+    /// Monotonic time in nanoseconds.
+    fn now_ns(&self) -> u64;
+}

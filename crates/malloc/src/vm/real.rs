@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's virtual memory: anonymous mappings and `madvise`.
+
+use super::Vm;
+use crate::sys;
+use crate::units::{GIB, HUGE_BYTES, HUGE_SHIFT, HugeRange};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Address space is reserved in chunks that double from this to 1 GiB. The first chunk is the part
+/// of the heap that is kept in native pages until the heap has shown that it is not small.
+pub const FIRST_CHUNK_BYTES: usize = 4 << 20;
+const LAST_CHUNK_BYTES: usize = GIB;
+
+/// `MADV_COLLAPSE`, Linux 6.1; not in all libc headers.
+const MADV_COLLAPSE: i32 = 25;
+
+/// How the heap asks for hugepages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugeMode {
+    /// Ask for them once the heap has outgrown its first chunk.
+    ByNeed,
+    /// Ask for them from the first byte.
+    Always,
+    /// Leave the system's setting alone.
+    System,
+    /// Ask for native pages only.
+    Never,
+}
+
+/// Virtual memory of this process.
+pub struct RealVm {
+    mode: HugeMode,
+    chunk_bytes: usize,
+    lowest: usize,
+    first_chunk: usize,
+}
+
+/// Bytes of address space reserved, for the statistics.
+static RESERVED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of address space that the heap reserved from the system.
+pub fn reserved_bytes() -> usize {
+    RESERVED_BYTES.load(Ordering::Relaxed)
+}
+
+impl RealVm {
+    /// Nothing reserved yet.
+    pub const fn new() -> Self {
+        RealVm { mode: HugeMode::ByNeed, chunk_bytes: 0, lowest: 0, first_chunk: 0 }
+    }
+
+    /// Chooses how hugepages are asked for; to be called before the first reservation.
+    pub fn set_mode(&mut self, mode: HugeMode) {
+        self.mode = mode;
+    }
+
+    /// How hugepages are asked for.
+    pub const fn mode(&self) -> HugeMode {
+        self.mode
+    }
+
+    fn advise_chunk(&self, address: usize, bytes: usize, first: bool) {
+        match self.mode {
+            HugeMode::System => {}
+            HugeMode::Never => {
+                sys::advise(address, bytes, libc::MADV_NOHUGEPAGE);
+            }
+            HugeMode::ByNeed if first => {
+                sys::advise(address, bytes, libc::MADV_NOHUGEPAGE);
+            }
+            HugeMode::ByNeed | HugeMode::Always => {
+                sys::advise(address, bytes, libc::MADV_HUGEPAGE);
+            }
+        }
+    }
+}
+
+impl Default for RealVm {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Vm for RealVm {
+    fn reserve(&mut self, min_hugepages: usize) -> Option<HugeRange> {
+        let first = self.chunk_bytes == 0;
+        let min_bytes = min_hugepages.checked_mul(HUGE_BYTES)?;
+        let next = if first { FIRST_CHUNK_BYTES } else { self.chunk_bytes * 8 };
+        let mut bytes = next.min(LAST_CHUNK_BYTES).max(min_bytes);
+        loop {
+            // Growing downwards from the last chunk keeps the heap in one mapping.
+            let hint = self.lowest.saturating_sub(bytes);
+            if let Some(address) = sys::map_aligned(hint, bytes, HUGE_BYTES) {
+                // A first request that is large does not show a small heap.
+                let small = first && bytes <= FIRST_CHUNK_BYTES;
+                self.advise_chunk(address, bytes, small);
+                if small {
+                    self.first_chunk = address;
+                } else if self.first_chunk != 0 && self.mode == HugeMode::ByNeed {
+                    sys::advise(self.first_chunk, FIRST_CHUNK_BYTES, libc::MADV_HUGEPAGE);
+                    self.first_chunk = 0;
+                }
+                self.lowest = address;
+                self.chunk_bytes = next.min(LAST_CHUNK_BYTES);
+                RESERVED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+                let len = bytes >> HUGE_SHIFT;
+                return Some(HugeRange { start: address >> HUGE_SHIFT, len });
+            }
+            // Address-space limits and strict overcommit refuse large chunks first.
+            if bytes == min_bytes {
+                return None;
+            }
+            bytes = (bytes / 2).next_multiple_of(HUGE_BYTES).max(min_bytes);
+        }
+    }
+
+    fn unback(&self, address: usize, bytes: usize) -> bool {
+        sys::advise(address, bytes, libc::MADV_DONTNEED)
+    }
+
+    fn ask_huge(&self, address: usize, bytes: usize) {
+        if !matches!(self.mode, HugeMode::Never | HugeMode::System) {
+            sys::advise(address, bytes, libc::MADV_HUGEPAGE);
+        }
+    }
+
+    fn collapse(&self, address: usize) -> bool {
+        sys::advise(address, HUGE_BYTES, MADV_COLLAPSE)
+    }
+
+    fn now_ns(&self) -> u64 {
+        sys::now_ns()
+    }
+}
