@@ -8,3 +8,25 @@ pub mod meta;
 pub mod sys;
 pub mod units;
 pub mod vm;
+pub mod cache;
+pub mod central;
+pub mod pageheap;
+pub mod pagemap;
+pub mod report;
+pub mod rseq;
+pub mod size_class;
+pub mod span;
+pub mod trace;
+#[cfg(all(feature = "preload", not(test), not(miri)))]
+pub mod cxx;
+pub mod dump;
+pub mod fork;
+pub mod front;
+#[cfg(all(feature = "preload", not(test), not(miri)))]
+pub mod interface;
+pub mod observe;
+pub mod options;
+pub mod start;
+pub mod stats;
+pub mod threads;
+pub mod upkeep;

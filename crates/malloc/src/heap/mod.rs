@@ -135,6 +135,8 @@ pub struct PageHeap<V> {
     tail_pages: usize,
     slack_pages: usize,
     used_pages: usize,
+    /// Whether the last span came from memory that the system has zeroed.
+    last_is_zero: bool,
     /// Empty hugepages on their way to the system.
     unbacking: RangeSet,
     used_peak: MinMax,
@@ -163,6 +165,7 @@ impl<V: Vm> PageHeap<V> {
             tail_pages: 0,
             slack_pages: 0,
             used_pages: 0,
+            last_is_zero: false,
             unbacking: RangeSet::new(),
             used_peak: MinMax::new(),
             released_bytes: 0,
@@ -193,6 +196,7 @@ impl<V: Vm> PageHeap<V> {
     /// refuses memory.
     pub fn allocate(&mut self, len: usize, density: Density) -> Option<usize> {
         debug_assert!(len > 0);
+        self.last_is_zero = false;
         let page = self.route(len, density)?;
         self.note_used(len as isize);
         Some(page)
@@ -254,13 +258,20 @@ impl<V: Vm> PageHeap<V> {
     fn take_hugepages(&mut self, len: usize) -> Option<HugeRange> {
         let now_ns = self.vm.now_ns();
         if let Some(range) = self.cache.take(&mut self.nodes, now_ns, len) {
+            self.last_is_zero = false;
             return Some(range);
         }
         let range = self.allocator.allocate(&mut self.nodes, &mut self.vm, len);
+        self.last_is_zero = range.is_some();
         if range.is_none() {
             self.cache.forget(now_ns, len);
         }
         range
+    }
+
+    /// Whether the memory of the span that was handed out last is known to be zero.
+    pub const fn last_is_zero(&self) -> bool {
+        self.last_is_zero
     }
 
     /// A span of whole hugepages, its tail donated to the filler.
@@ -426,8 +437,12 @@ impl<V: Vm> PageHeap<V> {
         let start = range.start.next_multiple_of(align);
         let before = HugeRange { start: range.start, len: start - range.start };
         let after = HugeRange { start: start + hugepages, len: align - 1 - before.len };
-        for rest in [before, after] {
-            if rest.len > 0 {
+        for rest in [before, after].into_iter().filter(|rest| rest.len > 0) {
+            if self.last_is_zero {
+                let now_ns = self.vm.now_ns();
+                self.cache.put_unbacked(now_ns, rest.len);
+                self.allocator.free(&mut self.nodes, rest);
+            } else {
                 self.give_back(rest);
             }
         }

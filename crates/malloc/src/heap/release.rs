@@ -168,9 +168,10 @@ impl<V: Vm> PageHeap<V> {
         }
         match release {
             Release::Hugepages(range) => {
-                // Refused (locked memory, for one): the addresses can be used all the same, and
-                // are merely backed.
-                self.allocator.free(&mut self.nodes, range);
+                // Refused (locked memory, for one): they are still backed, so they are the cache's.
+                if succeeded || !self.cache.put_failed(&mut self.nodes, range) {
+                    self.allocator.free(&mut self.nodes, range);
+                }
             }
             Release::Region(id, range) => {
                 if succeeded {

@@ -72,8 +72,6 @@ impl Vm for FakeVm {
         true
     }
 
-    fn ask_huge(&self, _address: usize, _bytes: usize) {}
-
     fn collapse(&self, _address: usize) -> bool {
         self.collapse_calls.set(self.collapse_calls.get() + 1);
         !self.refuse.get()

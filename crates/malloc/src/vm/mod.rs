@@ -22,9 +22,6 @@ pub trait Vm {
     /// as zero. False if the system refused, in which case nothing changed.
     fn unback(&self, address: usize, bytes: usize) -> bool;
 
-    /// Asks that the range be backed by hugepages from now on.
-    fn ask_huge(&self, address: usize, bytes: usize);
-
     /// Asks that one hugepage be rebuilt as such, with what it holds. False if refused.
     fn collapse(&self, address: usize) -> bool;
 

@@ -118,12 +118,6 @@ impl Vm for RealVm {
         sys::advise(address, bytes, libc::MADV_DONTNEED)
     }
 
-    fn ask_huge(&self, address: usize, bytes: usize) {
-        if !matches!(self.mode, HugeMode::Never | HugeMode::System) {
-            sys::advise(address, bytes, libc::MADV_HUGEPAGE);
-        }
-    }
-
     fn collapse(&self, address: usize) -> bool {
         sys::advise(address, HUGE_BYTES, MADV_COLLAPSE)
     }

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is shared by all CPUs for one size class: the transfer cache, a short array of free objects
+//! on their way from one CPU to another, and the central free list of all spans of the class.
+//!
+//! Objects are taken from the spans with the fewest free objects, so that the others drain and
+//! their pages return to the page heap.
+
+use crate::lock::Lock;
+use crate::pageheap;
+use crate::pagemap;
+use crate::report::corrupt;
+use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
+use crate::span;
+use crate::units::PAGE_SHIFT;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Lists of spans by the logarithm of their free objects.
+const LISTS: usize = 10;
+const TRANSFER_SLOTS: usize = 2 * MAX_BATCH;
+
+struct Spans {
+    heads: [u32; LISTS],
+    count: u32,
+    /// Free objects in all spans.
+    free: u32,
+}
+
+struct Transfer {
+    count: u16,
+    /// The fewest objects since the last look: those nobody needed.
+    low: u16,
+    objects: [usize; TRANSFER_SLOTS],
+}
+
+/// The shared state of one class.
+#[repr(align(64))]
+pub struct Central {
+    spans: Lock<Spans>,
+    transfer: Lock<Transfer>,
+    /// Batches that came from and went to other CPUs without touching a span.
+    transfer_hits: AtomicU64,
+}
+
+static CENTRAL: [Central; CLASSES] = [const {
+    Central {
+        spans: Lock::new(Spans { heads: [0; LISTS], count: 0, free: 0 }),
+        transfer: Lock::new(Transfer { count: 0, low: 0, objects: [0; TRANSFER_SLOTS] }),
+        transfer_hits: AtomicU64::new(0),
+    }
+}; CLASSES];
+
+/// Sizes of one class's shared state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CentralSizes {
+    /// Spans of the class.
+    pub spans: usize,
+    /// Free objects in its spans.
+    pub free_objects: usize,
+    /// Free objects in its transfer cache.
+    pub transfer_objects: usize,
+    /// Batches served by the transfer cache.
+    pub transfer_hits: u64,
+}
+
+/// Sizes of the shared state of a class.
+pub fn sizes(class: usize) -> CentralSizes {
+    let central = &CENTRAL[class];
+    let (spans, free) = {
+        let spans = central.spans.lock();
+        (spans.count, spans.free)
+    };
+    CentralSizes {
+        spans: spans as usize,
+        free_objects: free as usize,
+        transfer_objects: central.transfer.lock().count.into(),
+        transfer_hits: central.transfer_hits.load(Ordering::Relaxed),
+    }
+}
+
+/// Takes the locks of all classes before fork.
+pub fn fork_prepare() {
+    for central in &CENTRAL {
+        central.transfer.acquire();
+        central.spans.acquire();
+    }
+}
+
+/// Gives the locks back after fork.
+///
+/// # Safety
+/// [`fork_prepare`] was called.
+pub unsafe fn fork_done() {
+    for central in CENTRAL.iter().rev() {
+        // SAFETY: as the caller promises.
+        unsafe {
+            central.spans.release();
+            central.transfer.release();
+        }
+    }
+}
+
+/// The most objects that the transfer cache of a class may hold: two batches, 64 KiB.
+fn transfer_limit(class: usize) -> usize {
+    (2 * usize::from(TABLE[class].batch)).min(TRANSFER_SLOTS)
+}
+
+/// Takes up to `out.len()` objects; fewer, or none, only if the system refuses memory.
+pub fn take(class: usize, out: &mut [usize]) -> usize {
+    let central = &CENTRAL[class];
+    let mut count = 0;
+    {
+        let mut transfer = central.transfer.lock();
+        while count < out.len() && transfer.count > 0 {
+            transfer.count -= 1;
+            out[count] = transfer.objects[usize::from(transfer.count)];
+            count += 1;
+        }
+        transfer.low = transfer.low.min(transfer.count);
+    }
+    if count > 0 {
+        central.transfer_hits.fetch_add(1, Ordering::Relaxed);
+        return count;
+    }
+    let mut spans = central.spans.lock();
+    while count < out.len() {
+        let id = match spans.heads.iter().find(|&&head| head != 0) {
+            Some(&id) => id,
+            // One object is enough to go on without a new span.
+            None if count > 0 => break,
+            None => match add_span(&mut spans, class) {
+                Some(id) => id,
+                None => break,
+            },
+        };
+        // SAFETY: the span is on a list of this class, whose lock is held.
+        let span = unsafe { span::get(id) };
+        unlink(&mut spans, id, span);
+        // SAFETY: as above.
+        let taken = unsafe { span.take(&mut out[count..], TABLE[class].bytes as usize) };
+        count += taken;
+        spans.free -= taken as u32;
+        link(&mut spans, id, span);
+    }
+    count
+}
+
+/// Gives objects of a class back.
+pub fn put(class: usize, mut objects: &[usize]) {
+    let central = &CENTRAL[class];
+    {
+        let mut transfer = central.transfer.lock();
+        let room = transfer_limit(class).saturating_sub(transfer.count.into());
+        let (kept, rest) = objects.split_at(room.min(objects.len()));
+        let count = usize::from(transfer.count);
+        transfer.objects[count..count + kept.len()].copy_from_slice(kept);
+        transfer.count += kept.len() as u16;
+        objects = rest;
+    }
+    if !objects.is_empty() {
+        put_in_spans(class, objects);
+    }
+}
+
+/// Gives objects back to their spans, and spans that become empty to the page heap.
+fn put_in_spans(class: usize, objects: &[usize]) {
+    for objects in objects.chunks(MAX_BATCH) {
+        let mut empty = [0; MAX_BATCH];
+        let mut empty_count = 0;
+        let mut spans = CENTRAL[class].spans.lock();
+        for &object in objects {
+            if let Some(id) = put_one(&mut spans, class, object) {
+                empty[empty_count] = id;
+                empty_count += 1;
+            }
+        }
+        drop(spans);
+        for &id in &empty[..empty_count] {
+            pageheap::free_span(id);
+        }
+    }
+}
+
+/// Puts one object into its span; the span, if that emptied it, is on no list any more.
+fn put_one(spans: &mut Spans, class: usize, object: usize) -> Option<u32> {
+    let id = pagemap::span_of(object >> PAGE_SHIFT);
+    if id == 0 || usize::from(pagemap::class_of(object >> PAGE_SHIFT)) != class {
+        corrupt(format_args!("free of {object:#x}, which lies in memory that was already freed"));
+    }
+    // SAFETY: the page belongs to a span of this class, whose lock is held.
+    let span = unsafe { span::get(id) };
+    let info = &TABLE[class];
+    let Some(index) = info.object_at(object - (span.page << PAGE_SHIFT)) else {
+        corrupt(format_args!(
+            "invalid free of {object:#x}: inside an object of {} bytes, not at its start",
+            info.bytes
+        ));
+    };
+    unlink(spans, id, span);
+    // SAFETY: as above; the index was checked.
+    if !unsafe { span.put(index) } {
+        corrupt(format_args!("double free of {object:#x} ({} bytes)", info.bytes));
+    }
+    spans.free += 1;
+    if span.free == info.objects {
+        spans.free -= u32::from(info.objects);
+        spans.count -= 1;
+        return Some(id);
+    }
+    link(spans, id, span);
+    None
+}
+
+/// The list of a span with `free` objects free: exact logarithm, so fullest spans come first.
+fn list_of(free: u16) -> usize {
+    (free.ilog2() as usize).min(LISTS - 1)
+}
+
+/// Links a span that has free objects.
+fn link(spans: &mut Spans, id: u32, span: &mut span::Span) {
+    if span.free == 0 {
+        return;
+    }
+    let list = list_of(span.free);
+    let head = spans.heads[list];
+    span.list = list as u8;
+    span.next = head;
+    span.previous = 0;
+    if head != 0 {
+        // SAFETY: the head is on a list of this class, whose lock the caller holds, and is not
+        // `span`, which is on none.
+        unsafe { span::get(head) }.previous = id;
+    }
+    spans.heads[list] = id;
+}
+
+/// Unlinks a span if it has free objects: only then is it on a list.
+fn unlink(spans: &mut Spans, id: u32, span: &mut span::Span) {
+    if span.free == 0 {
+        return;
+    }
+    let (next, previous) = (span.next, span.previous);
+    if next != 0 {
+        // SAFETY: neighbours on the list of a class whose lock the caller holds.
+        unsafe { span::get(next) }.previous = previous;
+    }
+    if previous != 0 {
+        // SAFETY: as above.
+        unsafe { span::get(previous) }.next = next;
+    } else {
+        debug_assert_eq!(spans.heads[usize::from(span.list)], id);
+        spans.heads[usize::from(span.list)] = next;
+    }
+}
+
+fn add_span(spans: &mut Spans, class: usize) -> Option<u32> {
+    let id = pageheap::new_span(class)?;
+    // SAFETY: the span is new, and the lock of its class is held.
+    let span = unsafe { span::get(id) };
+    spans.count += 1;
+    spans.free += u32::from(span.free);
+    link(spans, id, span);
+    Some(id)
+}
+
+/// Moves objects that no CPU needed since the last call from the transfer cache to their spans; all
+/// objects if `all`.
+pub fn drain_transfer(class: usize, all: bool) {
+    let central = &CENTRAL[class];
+    let mut objects = [0; TRANSFER_SLOTS];
+    let count = {
+        let mut transfer = central.transfer.lock();
+        let count = if all { transfer.count } else { transfer.low } as usize;
+        // The lowest objects have waited longest.
+        objects[..count].copy_from_slice(&transfer.objects[..count]);
+        let total = transfer.count as usize;
+        transfer.objects.copy_within(count..total, 0);
+        transfer.count -= count as u16;
+        transfer.low = transfer.count;
+        count
+    };
+    if count > 0 {
+        put_in_spans(class, &objects[..count]);
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Allocating and freeing, as the C interface and the Rust allocator use it. Sizes are in bytes;
+//! addresses are `usize`, 0 for none.
+
+use crate::cache;
+use crate::pageheap;
+use crate::pagemap::{self, GUARDED, LARGE, NO_SPAN, SAMPLED};
+use crate::report::corrupt;
+use crate::size_class::{MAX_SMALL_BYTES, TABLE, aligned_class_of, class_of};
+use crate::start;
+use crate::units::{PAGE_BYTES, PAGE_SHIFT, pages_for};
+
+/// Alignment of every allocation, in bytes.
+pub const MIN_ALIGN: usize = 16;
+
+/// Memory of at least `bytes`, aligned to 16 bytes; 0 if there is none.
+#[inline(always)]
+pub fn allocate(bytes: usize) -> usize {
+    if bytes <= MAX_SMALL_BYTES {
+        let class = class_of(bytes);
+        let object = cache::fast_pop(class);
+        if object != 0 {
+            return object;
+        }
+        return allocate_small_slow(class, bytes);
+    }
+    allocate_large(bytes, PAGE_BYTES, false).0
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_small_slow(class: usize, bytes: usize) -> usize {
+    start::ensure();
+    if start::observed()
+        && let Some(address) = crate::observe::allocate(bytes, MIN_ALIGN)
+    {
+        return address;
+    }
+    let object = cache::pop_slow(class);
+    crate::upkeep::tick();
+    object
+}
+
+/// A span of its own; the address, and whether the memory is known to be zero.
+#[cold]
+#[inline(never)]
+fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
+    start::ensure();
+    if !sampled
+        && start::observed()
+        && let Some(address) = crate::observe::allocate(bytes, align)
+    {
+        return (address, false);
+    }
+    let Some(len) = pages_for(bytes.max(1)) else { return (0, false) };
+    let class = if sampled { SAMPLED } else { LARGE };
+    let large = pageheap::new_large(len, align.div_ceil(PAGE_BYTES), class);
+    crate::upkeep::tick();
+    large.map_or((0, false), |large| (large.address, large.zeroed))
+}
+
+/// An object in a span of its own that is noted in the heap profile.
+pub fn allocate_sampled(bytes: usize, align: usize) -> usize {
+    allocate_large(bytes, align.max(PAGE_BYTES), true).0
+}
+
+/// Memory whose address is a multiple of `align`, a power of two.
+#[inline]
+pub fn allocate_aligned(bytes: usize, align: usize) -> usize {
+    if align <= MIN_ALIGN {
+        return allocate(bytes);
+    }
+    if let Some(class) = aligned_class_of(bytes, align) {
+        let object = cache::fast_pop(class);
+        if object != 0 {
+            return object;
+        }
+        return allocate_aligned_slow(class, bytes, align);
+    }
+    if align > 1 << 40 {
+        return 0;
+    }
+    allocate_large(bytes, align, false).0
+}
+
+#[cold]
+#[inline(never)]
+fn allocate_aligned_slow(class: usize, bytes: usize, align: usize) -> usize {
+    start::ensure();
+    if start::observed()
+        && let Some(address) = crate::observe::allocate(bytes, align)
+    {
+        return address;
+    }
+    let object = cache::pop_slow(class);
+    crate::upkeep::tick();
+    object
+}
+
+/// Zeroed memory.
+#[inline]
+pub fn allocate_zeroed(bytes: usize) -> usize {
+    if bytes <= MAX_SMALL_BYTES {
+        let address = allocate(bytes);
+        if address != 0 {
+            // SAFETY: the object is new and has at least `bytes` bytes.
+            unsafe { core::ptr::write_bytes(address as *mut u8, 0, bytes) };
+        }
+        return address;
+    }
+    let (address, zeroed) = allocate_large(bytes, PAGE_BYTES, false);
+    if address != 0 && !zeroed {
+        // SAFETY: as above.
+        unsafe { core::ptr::write_bytes(address as *mut u8, 0, bytes) };
+    }
+    address
+}
+
+/// Frees an object; 0 is allowed.
+///
+/// # Safety
+/// The object is live and not used after this. (Most violations are noticed and end the process.)
+#[inline(always)]
+pub unsafe fn free(address: usize) {
+    let class = pagemap::class_of(address >> PAGE_SHIFT);
+    // Class 0 is "no span", the classes from 97 on are special: one comparison for both.
+    if class.wrapping_sub(1) < crate::size_class::CLASSES as u8 - 1
+        && cache::fast_push(class.into(), address)
+    {
+        return;
+    }
+    free_slow(address, class);
+}
+
+#[cold]
+#[inline(never)]
+fn free_slow(address: usize, class: u8) {
+    if address == 0 {
+        return;
+    }
+    match class {
+        NO_SPAN => invalid(address),
+        LARGE | SAMPLED => free_large(address, class),
+        GUARDED => crate::observe::free_guarded(address),
+        _ => {
+            if start::checked() {
+                check_object(address, class);
+            }
+            cache::push_slow(class.into(), address);
+        }
+    }
+    crate::upkeep::tick();
+}
+
+#[cold]
+fn invalid(address: usize) -> ! {
+    corrupt(format_args!(
+        "invalid free of {address:#x}: freed before, or never allocated by this allocator"
+    ))
+}
+
+fn free_large(address: usize, class: u8) {
+    if !address.is_multiple_of(PAGE_BYTES) {
+        corrupt(format_args!("invalid free of {address:#x}: inside a large object"));
+    }
+    if class == SAMPLED {
+        crate::observe::forget(address);
+    }
+    let page = address >> PAGE_SHIFT;
+    let id = pagemap::span_of(page);
+    pagemap::set(page, NO_SPAN, 0);
+    pageheap::free_large(page, id);
+}
+
+/// Ends the process if `address` is not the start of an object of its span.
+fn check_object(address: usize, class: u8) {
+    let id = pagemap::span_of(address >> PAGE_SHIFT);
+    // SAFETY: only the page is read, which does not change while an object of the span is live.
+    let base = unsafe { crate::span::get(id) }.page << PAGE_SHIFT;
+    if TABLE[usize::from(class)].object_at(address - base).is_none() {
+        corrupt(format_args!(
+            "invalid free of {address:#x}: inside an object of {} bytes, not at its start",
+            TABLE[usize::from(class)].bytes
+        ));
+    }
+}
+
+/// The bytes that the object may use; 0 for address 0.
+#[inline]
+pub fn usable_bytes(address: usize) -> usize {
+    match pagemap::class_of(address >> PAGE_SHIFT) {
+        NO_SPAN if address == 0 => 0,
+        NO_SPAN => corrupt(format_args!(
+            "size asked of {address:#x}, which was freed or never allocated by this allocator"
+        )),
+        LARGE | SAMPLED => pageheap::large_pages(address) << PAGE_SHIFT,
+        GUARDED => crate::observe::guarded_bytes(address),
+        class => TABLE[usize::from(class)].bytes as usize,
+    }
+}
+
+/// Whether the object is one that this allocator made and is live, as far as can be seen.
+pub fn owns(address: usize) -> bool {
+    pagemap::class_of(address >> PAGE_SHIFT) != NO_SPAN
+}
+
+/// Moves an object to `bytes` bytes, in place where possible; 0, with the object unchanged, if
+/// there is no memory.
+///
+/// # Safety
+/// `address` is 0 or a live object, which the caller gives up unless the result is 0.
+pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
+    if address == 0 {
+        return allocate(bytes);
+    }
+    let old_bytes = usable_bytes(address);
+    // In place while the object fits and would not leave more than half unused.
+    if bytes <= old_bytes && (bytes >= old_bytes / 2 || old_bytes <= 32) {
+        return address;
+    }
+    if bytes > old_bytes
+        && old_bytes > MAX_SMALL_BYTES
+        && pagemap::class_of(address >> PAGE_SHIFT) == LARGE
+        && let Some(len) = pages_for(bytes)
+        && pageheap::grow_large(address, len)
+    {
+        return address;
+    }
+    // Growing a little at a time is common: leave room for more, in the same class or pages.
+    let new = allocate(bytes);
+    if new == 0 {
+        return 0;
+    }
+    // SAFETY: both objects have at least the copied bytes, and the new one is distinct.
+    unsafe {
+        copy_object(address, new, old_bytes.min(bytes));
+        free(address);
+    }
+    new
+}
+
+/// Copies the contents of a large object by moving its pages where that is cheaper.
+///
+/// # Safety
+/// Two live objects of at least `bytes` bytes; the contents of the first are given up.
+unsafe fn copy_object(from: usize, to: usize, bytes: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options in the environment variable `AMPLE_MALLOC`: `name=value` pairs with commas between.
+
+use crate::heap::{HeapOptions, ReleasePolicy};
+use crate::report;
+use crate::vm::real::HugeMode;
+
+/// All options.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How hugepages are asked for.
+    pub huge: HugeMode,
+    /// The page heap's switches.
+    pub heap: HeapOptions,
+    /// Whether free memory goes back to the system by itself.
+    pub release_enabled: bool,
+    /// How much of it.
+    pub release: ReleasePolicy,
+    /// A steady release on top, in bytes per second.
+    pub release_rate_bytes: usize,
+    /// Broken hugepages rebuilt per round.
+    pub collapse_hugepages: usize,
+    /// Whether a background thread may be started.
+    pub background: bool,
+    /// Whether restartable sequences may be used.
+    pub rseq: bool,
+    /// Limit of one CPU's cache.
+    pub cpu_cache_bytes: usize,
+    /// Whether every free is checked in full.
+    pub check: bool,
+    /// Mean bytes between two samples of the heap profile; 0 for none.
+    pub profile_bytes: usize,
+    /// One in so many sampled allocations is guarded; 0 for none.
+    pub guard_rate: usize,
+    /// Whether statistics are written at exit.
+    pub stats_at_exit: bool,
+    /// Whether they are JSON.
+    pub stats_json: bool,
+    /// The signal that dumps statistics; 0 for none.
+    pub signal: i32,
+}
+
+impl Options {
+    /// What holds without options.
+    pub const DEFAULT: Options = Options {
+        huge: HugeMode::ByNeed,
+        heap: HeapOptions { regions: true, split_by_density: true, cache_min_hugepages: 4 },
+        release_enabled: true,
+        release: ReleasePolicy {
+            keep_share_percent: 10,
+            keep_pages: (8 << 20) >> crate::units::PAGE_SHIFT,
+            huge_floor_percent: 94,
+        },
+        release_rate_bytes: 0,
+        collapse_hugepages: 8,
+        background: true,
+        rseq: true,
+        cpu_cache_bytes: crate::cache::DEFAULT_BYTES,
+        check: false,
+        profile_bytes: 0,
+        guard_rate: 0,
+        stats_at_exit: false,
+        stats_json: false,
+        signal: 0,
+    };
+
+    /// The options of this process; bad ones are reported in one line and ignored.
+    pub fn from_environment() -> Options {
+        let mut options = Options::DEFAULT;
+        if let Some(text) = environment(c"AMPLE_MALLOC") {
+            options.parse(text);
+        }
+        options
+    }
+
+    /// Applies a list of `name=value` pairs.
+    pub fn parse(&mut self, text: &str) {
+        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, "1"));
+            if name == "help" {
+                report::write_all(2, HELP.as_bytes());
+            } else if self.set(name.trim(), value.trim()).is_none() {
+                report::warn(format_args!(
+                    "option \"{pair}\" in AMPLE_MALLOC is unknown or has a bad value and is \
+                     ignored; AMPLE_MALLOC=help lists all"
+                ));
+            }
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "huge" => {
+                self.huge = match value {
+                    "need" => HugeMode::ByNeed,
+                    "always" => HugeMode::Always,
+                    "system" => HugeMode::System,
+                    "never" => HugeMode::Never,
+                    _ => return None,
+                }
+            }
+            "release" => self.release_enabled = switch(value)?,
+            "keep_percent" => self.release.keep_share_percent = number(value, 1000)? as u32,
+            "keep" => self.release.keep_pages = size(value)? >> crate::units::PAGE_SHIFT,
+            "huge_floor" => self.release.huge_floor_percent = number(value, 100)? as u32,
+            "release_rate" => self.release_rate_bytes = size(value)?,
+            "collapse" => self.collapse_hugepages = number(value, 1024)?,
+            "background" => self.background = switch(value)?,
+            "rseq" => self.rseq = switch(value)?,
+            "cpu_cache" => self.cpu_cache_bytes = size(value)?,
+            "regions" => self.heap.regions = switch(value)?,
+            "density" => self.heap.split_by_density = switch(value)?,
+            "hugecache" => self.heap.cache_min_hugepages = number(value, 1 << 20)?,
+            "check" => self.check = switch(value)?,
+            "profile" => self.profile_bytes = size(value)?,
+            "guard" => self.guard_rate = number(value, 1 << 30)?,
+            "stats" => {
+                self.stats_at_exit = value != "0";
+                self.stats_json = value == "json";
+                if !matches!(value, "0" | "1" | "text" | "json") {
+                    return None;
+                }
+            }
+            "signal" => self.signal = number(value, 64)? as i32,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// What `AMPLE_MALLOC=help` prints.
+pub const HELP: &str = "\
+AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m, g:
+  huge=need|always|system|never  how hugepages are asked for [need: once the heap exceeds 4 MiB]
+  release=1|0          give free memory back by itself [1]
+  keep_percent=N       free memory kept beyond the peak of the last 2 s, % of that peak [10]
+  keep=SIZE            and at least this much [8m]
+  huge_floor=N         of the memory kept, at least N % stays on whole hugepages; 100 never breaks
+                       one, 0 breaks any [94]
+  release_rate=SIZE    give back this much each second on top, whatever the peak [0]
+  collapse=N           rebuild up to N broken, refilled hugepages a round; 0 is off [8]
+  background=1|0       in programs with threads, do this work on a thread of its own [1]
+  rseq=1|0             per-CPU caches with restartable sequences, if the C library has them [1]
+  cpu_cache=SIZE       limit of each CPU's cache [1536k]
+  regions=1|0          1 GiB regions against the slack of spans above 1 MiB [1]
+  density=1|0          spans of many and of few objects on separate hugepages [1]
+  hugecache=N          empty hugepages kept whatever the demand [4]
+  check=1|0            check every free in full: slower [0]
+  profile=SIZE         heap profile, one sample each SIZE bytes on average; 0 is off [0]
+  guard=N              one in N samples gets guard pages; needs profile [0]
+  stats=1|json|0       statistics on stderr at exit [0]
+  signal=N             signal N writes statistics to stderr [0: none]
+  help                 print this
+";
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "1" | "on" | "yes" | "true" => Some(true),
+        "0" | "off" | "no" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn number(value: &str, max: usize) -> Option<usize> {
+    value.parse().ok().filter(|&number| number <= max)
+}
+
+fn size(value: &str) -> Option<usize> {
+    let digits = value.trim_end_matches(|last: char| !last.is_ascii_digit());
+    let shift = match &value[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return None,
+    };
+    number(digits, 1 << 44)?.checked_shl(shift).filter(|&bytes| bytes <= 1 << 46)
+}
+
+/// The value of an environment variable; nothing in a program that runs with raised privileges.
+pub fn environment(name: &core::ffi::CStr) -> Option<&'static str> {
+    // SAFETY: no preconditions.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return None;
+    }
+    // SAFETY: the name is a C string; the environment is not changed during the start.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: getenv gives a C string.
+    unsafe { core::ffi::CStr::from_ptr(value) }.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_and_bad_ones_are_refused() {
+        let mut options = Options::DEFAULT;
+        assert!(options.set("huge", "always").is_some());
+        assert_eq!(options.huge, HugeMode::Always);
+        assert!(options.set("keep", "16m").is_some());
+        assert_eq!(options.release.keep_pages, 2048);
+        assert!(options.set("release", "off").is_some());
+        assert!(!options.release_enabled);
+        for (name, value) in [
+            ("huge", "maybe"),
+            ("keep", "16x"),
+            ("keep", ""),
+            ("keep", "99999999999999999999"),
+            ("huge_floor", "101"),
+            ("release", "2"),
+            ("nonsense", "1"),
+            ("keep", "\u{20ac}m"),
+        ] {
+            assert!(options.set(name, value).is_none(), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_option() {
+        for name in [
+            "huge", "release", "keep_percent", "keep", "huge_floor", "release_rate", "collapse",
+            "background", "rseq", "cpu_cache", "regions", "density", "hugecache", "check",
+            "profile", "guard", "stats", "signal",
+        ] {
+            assert!(HELP.contains(&format!("\n  {name}=")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The process's page heap: spans for the central free lists and large objects, the pagemap that
+//! describes them, and the release of memory without the lock.
+
+use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
+use crate::lock::{Guard, Lock};
+use crate::pagemap;
+use crate::size_class::TABLE;
+use crate::span;
+use crate::sys;
+use crate::trace;
+use crate::units::{Density, PAGE_SHIFT};
+use crate::vm::Vm;
+use crate::vm::real::{HugeMode, RealVm};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The heap with what belongs to it.
+pub struct Pages {
+    /// The page heap proper.
+    pub heap: PageHeap<RealVm>,
+    /// The recording of its calls, if one is running.
+    pub trace: trace::Recorder,
+}
+
+static PAGES: Lock<Pages> =
+    Lock::new(Pages { heap: PageHeap::new(RealVm::new()), trace: trace::Recorder::off() });
+
+/// Time spent in collapses, in nanoseconds.
+static COLLAPSE_NS: AtomicU64 = AtomicU64::new(0);
+/// Before this time no collapse is tried: back-off.
+static COLLAPSE_NOT_BEFORE_NS: AtomicU64 = AtomicU64::new(0);
+
+/// A large object, as it was handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Large {
+    /// Its address.
+    pub address: usize,
+    /// Whether its memory is known to be zero.
+    pub zeroed: bool,
+}
+
+/// The heap, locked.
+pub fn lock() -> Guard<'static, Pages> {
+    PAGES.lock()
+}
+
+/// Takes the lock before fork.
+pub fn fork_prepare() {
+    PAGES.acquire();
+}
+
+/// Gives the lock back after fork.
+///
+/// # Safety
+/// [`fork_prepare`] was called.
+pub unsafe fn fork_done() {
+    // SAFETY: as the caller promises.
+    unsafe { PAGES.release() }
+}
+
+/// Applies options before the first allocation.
+pub fn configure(mode: HugeMode, options: HeapOptions) {
+    let mut pages = PAGES.lock();
+    pages.heap.vm_mut().set_mode(mode);
+    pages.heap.configure(options);
+}
+
+/// Sizes of the heap's parts.
+pub fn sizes() -> HeapSizes {
+    PAGES.lock().heap.sizes()
+}
+
+/// A new span for a size class; `None` if the system refuses memory.
+pub fn new_span(class: usize) -> Option<u32> {
+    let info = &TABLE[class];
+    let len = usize::from(info.pages);
+    let mut pages = PAGES.lock();
+    let page = pages.allocate(len, 1, info.density())?;
+    let id = if pagemap::prepare(page, len) {
+        span::create(page, len, class as u8, info.objects.into())
+    } else {
+        None
+    };
+    let Some(id) = id else {
+        pages.free(page, len);
+        return None;
+    };
+    for page in page..page + len {
+        pagemap::set(page, class as u8, id);
+    }
+    Some(id)
+}
+
+/// Gives a span of a size class back that holds no object any more and is on no list.
+pub fn free_span(id: u32) {
+    // SAFETY: the caller took the span off its lists, so it is the only one that knows it.
+    let (page, len) = {
+        let span = unsafe { span::get(id) };
+        (span.page, span.pages as usize)
+    };
+    for page in page..page + len {
+        pagemap::set(page, pagemap::NO_SPAN, 0);
+    }
+    span::destroy(id);
+    let mut pages = PAGES.lock();
+    pages.free(page, len);
+    finish(pages);
+}
+
+/// A large object of `len` pages whose address is a multiple of `align` pages; `class` tells what
+/// to note in the pagemap.
+pub fn new_large(len: usize, align: usize, class: u8) -> Option<Large> {
+    let mut pages = PAGES.lock();
+    let page = pages.allocate(len, align, Density::Sparse)?;
+    let zeroed = pages.heap.last_is_zero();
+    let id = if pagemap::prepare(page, len) { span::create(page, len, 0, 0) } else { None };
+    let Some(id) = id else {
+        pages.free(page, len);
+        return None;
+    };
+    pagemap::set(page, class, id);
+    Some(Large { address: page << PAGE_SHIFT, zeroed })
+}
+
+/// The pages of the large object at `address`.
+///
+/// The caller owns the object.
+pub fn large_pages(address: usize) -> usize {
+    let id = pagemap::span_of(address >> PAGE_SHIFT);
+    // SAFETY: the owner of the object is the only one to touch its span.
+    unsafe { span::get(id) }.pages as usize
+}
+
+/// Frees a large object, whose page the caller has already taken out of the pagemap.
+pub fn free_large(page: usize, id: u32) {
+    // SAFETY: the caller removed the page's entry, so it is the only one that knows the span.
+    let len = unsafe { span::get(id) }.pages as usize;
+    span::destroy(id);
+    let mut pages = PAGES.lock();
+    pages.free(page, len);
+    finish(pages);
+}
+
+/// Grows a large object where it lies.
+pub fn grow_large(address: usize, new_len: usize) -> bool {
+    let page = address >> PAGE_SHIFT;
+    let id = pagemap::span_of(page);
+    // SAFETY: the owner of the object is the only one to touch its span.
+    let span = unsafe { span::get(id) };
+    let len = span.pages as usize;
+    let mut pages = PAGES.lock();
+    if !pages.heap.grow(page, len, new_len) {
+        return false;
+    }
+    let now_ns = pages.heap.vm().now_ns();
+    pages.trace.grow(now_ns, page, new_len);
+    span.pages = new_len as u32;
+    true
+}
+
+impl Pages {
+    fn allocate(&mut self, len: usize, align: usize, density: Density) -> Option<usize> {
+        let page = self.heap.allocate_aligned(len, align, density)?;
+        self.trace.allocate(self.heap.vm().now_ns(), page, len, align, density);
+        Some(page)
+    }
+
+    fn free(&mut self, page: usize, len: usize) {
+        self.trace.free(self.heap.vm().now_ns(), page, len);
+        self.heap.free(page, len);
+    }
+}
+
+/// Gives the lock back and releases what the last call made superfluous.
+fn finish(mut pages: Guard<'static, Pages>) {
+    while let Some(release) = pages.heap.begin_queued() {
+        drop(pages);
+        let succeeded = release.run(&SystemCalls);
+        pages = PAGES.lock();
+        pages.heap.end_release(release, succeeded);
+    }
+}
+
+/// The system calls of [`RealVm`] without its state, for use outside the lock.
+struct SystemCalls;
+
+impl Vm for SystemCalls {
+    fn reserve(&mut self, _min_hugepages: usize) -> Option<crate::units::HugeRange> {
+        None
+    }
+
+    fn unback(&self, address: usize, bytes: usize) -> bool {
+        sys::advise(address, bytes, libc::MADV_DONTNEED)
+    }
+
+    fn collapse(&self, address: usize) -> bool {
+        RealVm::new().collapse(address)
+    }
+
+    fn now_ns(&self) -> u64 {
+        sys::now_ns()
+    }
+}
+
+/// Lets the cache age and releases up to `limit` of the pages that the policy calls excess; pages
+/// released.
+pub fn release_excess(policy: &ReleasePolicy, limit: usize) -> usize {
+    let mut pages = PAGES.lock();
+    pages.heap.age();
+    let excess = pages.heap.excess_pages(policy);
+    finish(pages);
+    release(excess.min(limit), policy)
+}
+
+/// Releases up to `wanted` free pages; pages released.
+pub fn release(wanted: usize, policy: &ReleasePolicy) -> usize {
+    let mut released = 0;
+    while released < wanted {
+        let step = PAGES.lock().heap.begin_release(wanted - released, policy);
+        let Some(step) = step else { break };
+        let succeeded = step.run(&SystemCalls);
+        PAGES.lock().heap.end_release(step, succeeded);
+        if !succeeded {
+            break;
+        }
+        released += step.bytes() >> PAGE_SHIFT;
+    }
+    released
+}
+
+/// How long the rebuilding of hugepages may take.
+#[derive(Clone, Copy, Debug)]
+pub struct CollapseBudget {
+    /// Hugepages at a time.
+    pub hugepages: usize,
+    /// A collapse slower than this stops the attempts for [`CollapseBudget::back_off_ns`].
+    pub slow_ns: u64,
+    /// How long they stop.
+    pub back_off_ns: u64,
+}
+
+/// Rebuilds broken hugepages that are nearly full again, within the budget; how many.
+pub fn collapse(budget: &CollapseBudget) -> usize {
+    let mut rebuilt = 0;
+    for _ in 0..budget.hugepages {
+        let start_ns = sys::now_ns();
+        if start_ns < COLLAPSE_NOT_BEFORE_NS.load(Ordering::Relaxed) {
+            break;
+        }
+        let step = PAGES.lock().heap.begin_collapse();
+        let Some(step) = step else { break };
+        let succeeded = SystemCalls.collapse(step.address);
+        let taken_ns = sys::now_ns() - start_ns;
+        COLLAPSE_NS.fetch_add(taken_ns, Ordering::Relaxed);
+        PAGES.lock().heap.end_collapse(step, succeeded);
+        if !succeeded || taken_ns > budget.slow_ns {
+            COLLAPSE_NOT_BEFORE_NS.store(start_ns + budget.back_off_ns, Ordering::Relaxed);
+        }
+        rebuilt += usize::from(succeeded);
+    }
+    rebuilt
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The start of the allocator: on the first slow call, whoever makes it, possibly long before any
+//! constructor runs. Everything before it works on constant-initialised statics.
+
+use crate::cache;
+use crate::options::Options;
+use crate::pageheap;
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+const NOT_STARTED: u32 = 0;
+const STARTING: u32 = 1;
+const STARTED: u32 = 2;
+
+static STATE: AtomicU32 = AtomicU32::new(NOT_STARTED);
+static MODES: AtomicU8 = AtomicU8::new(0);
+const OBSERVED: u8 = 1;
+const CHECKED: u8 = 2;
+
+/// Starts the allocator if that has not happened.
+#[inline]
+pub fn ensure() {
+    if STATE.load(Ordering::Acquire) != STARTED {
+        start();
+    }
+}
+
+/// Whether allocations are sampled or guarded.
+#[inline]
+pub fn observed() -> bool {
+    MODES.load(Ordering::Relaxed) & OBSERVED != 0
+}
+
+/// Whether every free is checked in full.
+#[inline]
+pub fn checked() -> bool {
+    MODES.load(Ordering::Relaxed) & CHECKED != 0
+}
+
+#[cold]
+fn start() {
+    if STATE
+        .compare_exchange(NOT_STARTED, STARTING, Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
+        // Another thread starts the allocator. (The starting thread itself does not come here: the
+        // start does not allocate.)
+        while STATE.load(Ordering::Acquire) != STARTED {
+            // SAFETY: no preconditions.
+            unsafe { libc::sched_yield() };
+        }
+        return;
+    }
+    let options = Options::from_environment();
+    pageheap::configure(options.huge, options.heap);
+    let mut modes = 0;
+    if options.profile_bytes > 0 || options.guard_rate > 0 {
+        modes |= OBSERVED;
+    }
+    if options.check {
+        modes |= CHECKED;
+    }
+    MODES.store(modes, Ordering::Relaxed);
+    cache::start(options.cpu_cache_bytes, options.rseq, modes == 0);
+    crate::upkeep::configure(&options);
+    crate::observe::configure(&options);
+    crate::threads::configure(options.background);
+    STATE.store(STARTED, Ordering::Release);
+    crate::dump::configure(&options);
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Work that is done now and then: the caches age, memory goes back to the system, broken
+//! hugepages are rebuilt. A background thread does it if there is one; otherwise the slow path of
+//! whoever allocates or frees.
+
+use crate::cache;
+use crate::central;
+use crate::heap::ReleasePolicy;
+use crate::lock::Lock;
+use crate::options::Options;
+use crate::pageheap::{self, CollapseBudget};
+use crate::size_class::CLASSES;
+use crate::sys;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Between two rounds.
+const PERIOD_NS: u64 = 250_000_000;
+/// Rounds between two looks at idle caches.
+const CACHE_ROUNDS: u32 = 4;
+/// The most that one round releases where it delays a caller, in pages: 64 MiB.
+const FOREGROUND_PAGES: usize = (64 << 20) >> crate::units::PAGE_SHIFT;
+
+/// What the rounds do.
+struct Plan {
+    policy: ReleasePolicy,
+    collapse: CollapseBudget,
+    enabled: bool,
+    /// Pages per round released without regard to the policy: the steady rate of the paper.
+    steady_pages: usize,
+    rounds: u32,
+}
+
+static PLAN: Lock<Plan> = Lock::new(Plan {
+    policy: ReleasePolicy {
+        keep_share_percent: 10,
+        keep_pages: (8 << 20) >> crate::units::PAGE_SHIFT,
+        huge_floor_percent: 94,
+    },
+    collapse: CollapseBudget {
+        hugepages: 8,
+        slow_ns: 30_000_000,
+        back_off_ns: 60_000_000_000,
+    },
+    enabled: true,
+    steady_pages: 0,
+    rounds: 0,
+});
+static NEXT_NS: AtomicU64 = AtomicU64::new(0);
+static CALLS: AtomicU32 = AtomicU32::new(0);
+static BACKGROUND: AtomicBool = AtomicBool::new(false);
+
+/// Applies the options.
+pub fn configure(options: &Options) {
+    let mut plan = PLAN.lock();
+    plan.policy = options.release;
+    plan.enabled = options.release_enabled;
+    plan.steady_pages =
+        (options.release_rate_bytes >> crate::units::PAGE_SHIFT) * PERIOD_NS as usize
+            / 1_000_000_000;
+    plan.collapse.hugepages = options.collapse_hugepages;
+}
+
+/// Whether a background thread does the work.
+pub fn has_background() -> bool {
+    BACKGROUND.load(Ordering::Relaxed)
+}
+
+/// Notes that a background thread runs, or no longer does (in the child of a fork).
+pub fn set_background(runs: bool) {
+    BACKGROUND.store(runs, Ordering::Relaxed);
+}
+
+/// Takes the lock before fork.
+pub fn fork_prepare() {
+    PLAN.acquire();
+}
+
+/// Gives the lock back after fork.
+///
+/// # Safety
+/// [`fork_prepare`] was called.
+pub unsafe fn fork_done() {
+    // SAFETY: as the caller promises.
+    unsafe { PLAN.release() }
+}
+
+/// Called on every slow path: does a round when one is due. Reads the clock at every eighth call.
+#[inline]
+pub fn tick() {
+    let calls = CALLS.load(Ordering::Relaxed).wrapping_add(1);
+    CALLS.store(calls, Ordering::Relaxed);
+    if calls.is_multiple_of(8) {
+        tick_now();
+    }
+}
+
+fn tick_now() {
+    if BACKGROUND.load(Ordering::Relaxed) {
+        return;
+    }
+    let now_ns = sys::now_ns();
+    let next_ns = NEXT_NS.load(Ordering::Relaxed);
+    if now_ns < next_ns
+        || NEXT_NS
+            .compare_exchange(next_ns, now_ns + PERIOD_NS, Ordering::Relaxed, Ordering::Relaxed)
+            .is_err()
+    {
+        return;
+    }
+    // The first call only sets the clock: a short-lived process does no round.
+    if next_ns != 0 {
+        round(FOREGROUND_PAGES);
+    }
+}
+
+/// One round, releasing at most `limit` pages.
+pub fn round(limit: usize) {
+    let Some(mut plan) = PLAN.try_lock() else { return };
+    plan.rounds = plan.rounds.wrapping_add(1);
+    let (policy, budget, steady) = (plan.policy, plan.collapse, plan.steady_pages);
+    let (enabled, caches) = (plan.enabled, plan.rounds.is_multiple_of(CACHE_ROUNDS));
+    drop(plan);
+    if caches {
+        cache::drain(false);
+        (1..CLASSES).for_each(|class| central::drain_transfer(class, false));
+    }
+    if enabled {
+        pageheap::release_excess(&policy, limit);
+    }
+    if steady > 0 {
+        pageheap::release(steady, &policy);
+    }
+    if budget.hugepages > 0 {
+        pageheap::collapse(&budget);
+    }
+}
+
+/// Gives back all memory that can be given back: `malloc_trim`. True if some was.
+pub fn trim(keep_pages: usize) -> bool {
+    cache::drain(true);
+    (1..CLASSES).for_each(|class| central::drain_transfer(class, true));
+    let policy = ReleasePolicy { huge_floor_percent: 0, ..PLAN.lock().policy };
+    let sizes = pageheap::sizes();
+    let free = sizes.backed_pages().saturating_sub(sizes.used_pages);
+    pageheap::release(free.saturating_sub(keep_pages), &policy) > 0
+}
+
+/// Changes how much free memory is kept at least.
+pub fn set_keep_pages(pages: usize) {
+    PLAN.lock().policy.keep_pages = pages;
+}
