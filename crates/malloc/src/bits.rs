@@ -11,9 +11,21 @@ pub struct PageBits([u64; WORDS]);
 
 /// The bits of word `word` that lie in `start..end`.
 const fn word_mask(word: usize, start: usize, end: usize) -> u64 {
-    let low = if start > word * 64 { start - word * 64 } else { 0 };
-    let high = if end < word * 64 + 64 { end - word * 64 } else { 64 };
-    if high == 64 { u64::MAX << low } else { ((1u64 << high) - 1) & (u64::MAX << low) }
+    let low = if start > word * 64 {
+        start - word * 64
+    } else {
+        0
+    };
+    let high = if end < word * 64 + 64 {
+        end - word * 64
+    } else {
+        64
+    };
+    if high == 64 {
+        u64::MAX << low
+    } else {
+        ((1u64 << high) - 1) & (u64::MAX << low)
+    }
 }
 
 impl PageBits {

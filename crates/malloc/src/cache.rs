@@ -93,7 +93,9 @@ pub fn start(max_bytes: usize, allow_rseq: bool, fast: bool) {
     if !allow_rseq {
         return;
     }
-    let Some(offset) = rseq::glibc_area() else { return };
+    let Some(offset) = rseq::glibc_area() else {
+        return;
+    };
     if membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0) {
         OFFSET.store(offset, Ordering::Release);
         set_fast(fast);
@@ -103,7 +105,14 @@ pub fn start(max_bytes: usize, allow_rseq: bool, fast: bool) {
 /// Turns the fast path on or off: off sends every call through the slow path, where it is sampled
 /// or checked.
 pub fn set_fast(on: bool) {
-    FAST_OFFSET.store(if on { OFFSET.load(Ordering::Acquire) } else { 0 }, Ordering::Release);
+    FAST_OFFSET.store(
+        if on {
+            OFFSET.load(Ordering::Acquire)
+        } else {
+            0
+        },
+        Ordering::Release,
+    );
 }
 
 /// Whether per-CPU caches with restartable sequences are in use.
@@ -127,23 +136,70 @@ fn membarrier(command: i32, flags: u32, cpu: u32) -> bool {
 /// Pops from the slab of this CPU if the fast path is on; 0 otherwise.
 #[inline(always)]
 pub fn fast_pop(class: usize) -> usize {
-    let offset = FAST_OFFSET.load(Ordering::Relaxed);
+    let offset = fast_offset();
     if offset == 0 {
         return 0;
     }
     // SAFETY: the offset is that of the registered area, slabs are never freed.
-    unsafe { rseq::pop(offset, &SLABS, class) }
+    unsafe { rseq::pop(offset, slabs(), class) }
 }
 
 /// Pushes on the slab of this CPU if the fast path is on; false if it was not done.
 #[inline(always)]
 pub fn fast_push(class: usize, object: usize) -> bool {
-    let offset = FAST_OFFSET.load(Ordering::Relaxed);
+    let offset = fast_offset();
     if offset == 0 {
         return false;
     }
     // SAFETY: as for `fast_pop`.
-    unsafe { rseq::push(offset, &SLABS, class, object) == Push::Done }
+    unsafe { rseq::push(offset, slabs(), class, object) == Push::Done }
+}
+
+/// `FAST_OFFSET`. The compiler would reach it through the global offset table, one load more.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn fast_offset() -> isize {
+    let offset;
+    // SAFETY: a relaxed load of an aligned word.
+    unsafe {
+        core::arch::asm!(
+            "mov {offset}, qword ptr [rip + {word}]",
+            offset = out(reg) offset,
+            word = sym FAST_OFFSET,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    offset
+}
+
+/// `&SLABS`, without the detour over the global offset table.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn slabs() -> &'static Slabs {
+    let slabs: *const Slabs;
+    // SAFETY: computes an address.
+    unsafe {
+        core::arch::asm!(
+            "lea {slabs}, [rip + {table}]",
+            slabs = out(reg) slabs,
+            table = sym SLABS,
+            options(nostack, pure, nomem, preserves_flags),
+        );
+    }
+    // SAFETY: the address of a static.
+    unsafe { &*slabs }
+}
+
+#[inline(always)]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn fast_offset() -> isize {
+    FAST_OFFSET.load(Ordering::Relaxed)
+}
+
+#[inline(always)]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn slabs() -> &'static Slabs {
+    &SLABS
 }
 
 impl CpuSlab {
@@ -154,7 +210,11 @@ impl CpuSlab {
         let slab: &CpuSlab = unsafe { memory.cast().as_ref() };
         for class in 1..CLASSES {
             let begin = BEGIN[class];
-            let header = Header { current: begin, begin, end: begin };
+            let header = Header {
+                current: begin,
+                begin,
+                end: begin,
+            };
             slab.words[class].store(header.pack(), Ordering::Relaxed);
         }
         slab.cpu.store(cpu as u32, Ordering::Relaxed);
@@ -213,8 +273,14 @@ impl CpuSlab {
 
 /// The slab that the calling thread works on at present: its CPU's, or a shared one under its lock.
 enum Local {
-    Cpu { offset: isize, slab: &'static CpuSlab },
-    Shared { slab: &'static CpuSlab, _guard: Guard<'static, Shard> },
+    Cpu {
+        offset: isize,
+        slab: &'static CpuSlab,
+    },
+    Shared {
+        slab: &'static CpuSlab,
+        _guard: Guard<'static, Shard>,
+    },
 }
 
 impl Local {
@@ -225,7 +291,10 @@ impl Local {
             // SAFETY: the offset is that of the registered area.
             let cpu = unsafe { rseq::cpu(offset) };
             if cpu >= 0 {
-                return Some(Local::Cpu { offset, slab: Self::of_cpu(cpu as usize)? });
+                return Some(Local::Cpu {
+                    offset,
+                    slab: Self::of_cpu(cpu as usize)?,
+                });
             }
         }
         let shard = shard_of_thread();
@@ -235,7 +304,10 @@ impl Local {
         }
         // SAFETY: slabs are never freed.
         let slab = unsafe { &*guard.0 };
-        Some(Local::Shared { slab, _guard: guard })
+        Some(Local::Shared {
+            slab,
+            _guard: guard,
+        })
     }
 
     fn of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
@@ -246,7 +318,9 @@ impl Local {
             slab = entry.load(Ordering::Acquire);
             if slab.is_null() {
                 let created = CpuSlab::create(cpu)?;
-                created.next.store(SLAB_LIST.load(Ordering::Relaxed), Ordering::Relaxed);
+                created
+                    .next
+                    .store(SLAB_LIST.load(Ordering::Relaxed), Ordering::Relaxed);
                 slab = created.pointer();
                 SLAB_LIST.store(slab.cast(), Ordering::Release);
                 entry.store(slab, Ordering::Release);
@@ -309,7 +383,14 @@ impl Local {
             slab.limit_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return;
         }
-        if !self.replace_header(class, old, Header { end: old.end + more, ..old }) {
+        if !self.replace_header(
+            class,
+            old,
+            Header {
+                end: old.end + more,
+                ..old
+            },
+        ) {
             slab.limit_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
@@ -333,7 +414,10 @@ impl Local {
             }
             let old = slab.header(class);
             let unused = old.end - old.current;
-            let new = Header { end: old.end - unused, ..old };
+            let new = Header {
+                end: old.end - unused,
+                ..old
+            };
             if unused > 0 && self.replace_header(class, old, new) {
                 let freed = usize::from(unused) * size;
                 slab.limit_bytes.fetch_sub(freed, Ordering::Relaxed);
@@ -502,8 +586,8 @@ pub fn drain(all: bool) {
     {
         let _admin = ADMIN.lock();
         for_each_slab(|slab| {
-            let misses = slab.underflows.load(Ordering::Relaxed)
-                + slab.overflows.load(Ordering::Relaxed);
+            let misses =
+                slab.underflows.load(Ordering::Relaxed) + slab.overflows.load(Ordering::Relaxed);
             let idle = slab.seen.swap(misses, Ordering::Relaxed) == misses;
             if (all || idle) && slab.sizes().bytes > 0 {
                 let cpu = slab.cpu.load(Ordering::Relaxed);

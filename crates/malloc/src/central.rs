@@ -43,8 +43,16 @@ pub struct Central {
 
 static CENTRAL: [Central; CLASSES] = [const {
     Central {
-        spans: Lock::new(Spans { heads: [0; LISTS], count: 0, free: 0 }),
-        transfer: Lock::new(Transfer { count: 0, low: 0, objects: [0; TRANSFER_SLOTS] }),
+        spans: Lock::new(Spans {
+            heads: [0; LISTS],
+            count: 0,
+            free: 0,
+        }),
+        transfer: Lock::new(Transfer {
+            count: 0,
+            low: 0,
+            objects: [0; TRANSFER_SLOTS],
+        }),
         transfer_hits: AtomicU64::new(0),
     }
 }; CLASSES];
@@ -99,9 +107,13 @@ pub unsafe fn fork_done() {
     }
 }
 
-/// The most objects that the transfer cache of a class may hold: two batches, 64 KiB.
+/// The most objects that the transfer cache of a class may hold: two batches, but at most 32 KiB;
+/// what lies there holds its spans fast.
 fn transfer_limit(class: usize) -> usize {
-    (2 * usize::from(TABLE[class].batch)).min(TRANSFER_SLOTS)
+    let info = &TABLE[class];
+    (2 * usize::from(info.batch))
+        .min(TRANSFER_SLOTS)
+        .min((32 << 10) / info.bytes as usize)
 }
 
 /// Takes up to `out.len()` objects; fewer, or none, only if the system refuses memory.
@@ -184,7 +196,9 @@ fn put_in_spans(class: usize, objects: &[usize]) {
 fn put_one(spans: &mut Spans, class: usize, object: usize) -> Option<u32> {
     let id = pagemap::span_of(object >> PAGE_SHIFT);
     if id == 0 || usize::from(pagemap::class_of(object >> PAGE_SHIFT)) != class {
-        corrupt(format_args!("free of {object:#x}, which lies in memory that was already freed"));
+        corrupt(format_args!(
+            "free of {object:#x}, which lies in memory that was already freed"
+        ));
     }
     // SAFETY: the page belongs to a span of this class, whose lock is held.
     let span = unsafe { span::get(id) };
@@ -198,7 +212,10 @@ fn put_one(spans: &mut Spans, class: usize, object: usize) -> Option<u32> {
     unlink(spans, id, span);
     // SAFETY: as above; the index was checked.
     if !unsafe { span.put(index) } {
-        corrupt(format_args!("double free of {object:#x} ({} bytes)", info.bytes));
+        corrupt(format_args!(
+            "double free of {object:#x} ({} bytes)",
+            info.bytes
+        ));
     }
     spans.free += 1;
     if span.free == info.objects {

@@ -54,18 +54,26 @@ extern "C-unwind" fn retry(bytes: usize, align: usize, throws: bool) -> *mut c_v
             }
         }
         // A program without libstdc++ cannot catch anything.
-        crate::report::corrupt(format_args!("operator new: out of memory for {bytes} bytes"));
+        crate::report::corrupt(format_args!(
+            "operator new: out of memory for {bytes} bytes"
+        ));
     }
     core::ptr::null_mut()
 }
 
 #[inline(always)]
 fn new(bytes: usize) -> *mut c_void {
-    let address = front::allocate(bytes);
+    front::allocate_or(bytes, new_slow) as *mut c_void
+}
+
+#[cold]
+#[inline(never)]
+fn new_slow(bytes: usize) -> usize {
+    let address = front::allocate_slow(bytes);
     if address == 0 {
-        return retry(bytes, front::MIN_ALIGN, true);
+        return retry(bytes, front::MIN_ALIGN, true) as usize;
     }
-    address as *mut c_void
+    address
 }
 
 #[inline(always)]

@@ -16,13 +16,27 @@ pub const MIN_ALIGN: usize = 16;
 /// Memory of at least `bytes`, aligned to 16 bytes; 0 if there is none.
 #[inline(always)]
 pub fn allocate(bytes: usize) -> usize {
+    allocate_or(bytes, allocate_slow)
+}
+
+/// [`allocate`] with a given way out, so that the fast path ends in a jump and needs no frame.
+#[inline(always)]
+pub fn allocate_or(bytes: usize, slow: impl FnOnce(usize) -> usize) -> usize {
     if bytes <= MAX_SMALL_BYTES {
-        let class = class_of(bytes);
-        let object = cache::fast_pop(class);
+        let object = cache::fast_pop(class_of(bytes));
         if object != 0 {
             return object;
         }
-        return allocate_small_slow(class, bytes);
+    }
+    slow(bytes)
+}
+
+/// [`allocate`] after the fast path failed.
+#[cold]
+#[inline(never)]
+pub fn allocate_slow(bytes: usize) -> usize {
+    if bytes <= MAX_SMALL_BYTES {
+        return allocate_small_slow(class_of(bytes), bytes);
     }
     allocate_large(bytes, PAGE_BYTES, false).0
 }
@@ -52,7 +66,9 @@ fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
     {
         return (address, false);
     }
-    let Some(len) = pages_for(bytes.max(1)) else { return (0, false) };
+    let Some(len) = pages_for(bytes.max(1)) else {
+        return (0, false);
+    };
     let class = if sampled { SAMPLED } else { LARGE };
     let large = pageheap::new_large(len, align.div_ceil(PAGE_BYTES), class);
     crate::upkeep::tick();
@@ -134,7 +150,7 @@ pub unsafe fn free(address: usize) {
 
 #[cold]
 #[inline(never)]
-fn free_slow(address: usize, class: u8) {
+extern "C" fn free_slow(address: usize, class: u8) {
     if address == 0 {
         return;
     }
@@ -161,7 +177,9 @@ fn invalid(address: usize) -> ! {
 
 fn free_large(address: usize, class: u8) {
     if !address.is_multiple_of(PAGE_BYTES) {
-        corrupt(format_args!("invalid free of {address:#x}: inside a large object"));
+        corrupt(format_args!(
+            "invalid free of {address:#x}: inside a large object"
+        ));
     }
     if class == SAMPLED {
         crate::observe::forget(address);
@@ -177,7 +195,10 @@ fn check_object(address: usize, class: u8) {
     let id = pagemap::span_of(address >> PAGE_SHIFT);
     // SAFETY: only the page is read, which does not change while an object of the span is live.
     let base = unsafe { crate::span::get(id) }.page << PAGE_SHIFT;
-    if TABLE[usize::from(class)].object_at(address - base).is_none() {
+    if TABLE[usize::from(class)]
+        .object_at(address - base)
+        .is_none()
+    {
         corrupt(format_args!(
             "invalid free of {address:#x}: inside an object of {} bytes, not at its start",
             TABLE[usize::from(class)].bytes

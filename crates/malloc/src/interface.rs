@@ -31,7 +31,17 @@ fn result(address: usize) -> *mut c_void {
 /// ISO C `malloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    result(front::allocate(bytes))
+    front::allocate_or(bytes, |bytes| malloc_slow(bytes)) as *mut c_void
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slow(bytes: usize) -> usize {
+    let address = front::allocate_slow(bytes);
+    if address == 0 {
+        set_errno(libc::ENOMEM);
+    }
+    address
 }
 
 /// ISO C `free`.
@@ -256,8 +266,21 @@ pub struct Mallinfo([c_int; 10]);
 pub extern "C" fn mallinfo() -> Mallinfo {
     let info = mallinfo2();
     let cut = |bytes: usize| c_int::try_from(bytes).unwrap_or(c_int::MAX);
-    let Mallinfo2 { arena, hblks, hblkhd, uordblks, fordblks, keepcost, .. } = info;
-    Mallinfo([arena, 0, 0, hblks, hblkhd, 0, 0, uordblks, fordblks, keepcost].map(cut))
+    let Mallinfo2 {
+        arena,
+        hblks,
+        hblkhd,
+        uordblks,
+        fordblks,
+        keepcost,
+        ..
+    } = info;
+    Mallinfo(
+        [
+            arena, 0, 0, hblks, hblkhd, 0, 0, uordblks, fordblks, keepcost,
+        ]
+        .map(cut),
+    )
 }
 
 /// glibc's `mallopt`: `M_TRIM_THRESHOLD` sets what is kept of free memory; the parameters that have

@@ -25,7 +25,10 @@ unsafe impl<T: Send> Send for Lock<T> {}
 impl<T> Lock<T> {
     /// A free lock.
     pub const fn new(value: T) -> Self {
-        Lock { state: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Lock {
+            state: AtomicU32::new(FREE),
+            value: UnsafeCell::new(value),
+        }
     }
 
     /// Takes the lock, waiting for it if need be.

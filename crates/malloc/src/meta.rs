@@ -28,7 +28,10 @@ static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Metadata in use and metadata mapped, in bytes.
 pub fn usage_bytes() -> (usize, usize) {
-    (USED_BYTES.load(Ordering::Relaxed), MAPPED_BYTES.load(Ordering::Relaxed))
+    (
+        USED_BYTES.load(Ordering::Relaxed),
+        MAPPED_BYTES.load(Ordering::Relaxed),
+    )
 }
 
 /// Takes the arena's lock before fork.
@@ -55,10 +58,18 @@ pub fn allocate(bytes: usize, align: usize) -> Option<NonNull<u8>> {
         return NonNull::new(start as *mut u8);
     }
     let mapped = MAPPED_BYTES.load(Ordering::Relaxed);
-    let chunk = if mapped == 0 { FIRST_CHUNK_BYTES } else { CHUNK_BYTES };
+    let chunk = if mapped == 0 {
+        FIRST_CHUNK_BYTES
+    } else {
+        CHUNK_BYTES
+    };
     let wanted = bytes.next_multiple_of(4096).max(chunk);
     let base = map_chunk(wanted, mapped).or_else(|| map_chunk(bytes.next_multiple_of(4096), 0))?;
-    let size = if base.1 { wanted } else { bytes.next_multiple_of(4096) };
+    let size = if base.1 {
+        wanted
+    } else {
+        bytes.next_multiple_of(4096)
+    };
     MAPPED_BYTES.fetch_add(size, Ordering::Relaxed);
     USED_BYTES.fetch_add(bytes, Ordering::Relaxed);
     if size - bytes > arena.end - arena.next {
@@ -172,7 +183,10 @@ impl<T: Zeroed + Linked, const CHUNKS: usize> Pool<T, CHUNKS> {
     pub fn pointer(&self, id: u32) -> *mut T {
         let index = id.wrapping_sub(1) as usize;
         let chunk = self.chunks[index / CHUNK_ITEMS].load(Ordering::Acquire);
-        assert!(!chunk.is_null(), "ample-malloc: item {id} was never handed out");
+        assert!(
+            !chunk.is_null(),
+            "ample-malloc: item {id} was never handed out"
+        );
         // SAFETY: the chunk holds CHUNK_ITEMS items and the offset is below that.
         unsafe { chunk.add(index % CHUNK_ITEMS) }
     }

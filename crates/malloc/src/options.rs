@@ -44,13 +44,13 @@ impl Options {
     /// What holds without options.
     pub const DEFAULT: Options = Options {
         huge: HugeMode::ByNeed,
-        heap: HeapOptions { regions: true, split_by_density: true, cache_min_hugepages: 4 },
-        release_enabled: true,
-        release: ReleasePolicy {
-            keep_share_percent: 10,
-            keep_pages: (8 << 20) >> crate::units::PAGE_SHIFT,
-            huge_floor_percent: 94,
+        heap: HeapOptions {
+            regions: true,
+            split_by_density: true,
+            cache_min_hugepages: 4,
         },
+        release_enabled: true,
+        release: ReleasePolicy::DEFAULT,
         release_rate_bytes: 0,
         collapse_hugepages: 8,
         background: true,
@@ -102,6 +102,7 @@ impl Options {
             "release" => self.release_enabled = switch(value)?,
             "keep_percent" => self.release.keep_share_percent = number(value, 1000)? as u32,
             "keep" => self.release.keep_pages = size(value)? >> crate::units::PAGE_SHIFT,
+            "start_percent" => self.release.start_share_percent = number(value, 1000)? as u32,
             "huge_floor" => self.release.huge_floor_percent = number(value, 100)? as u32,
             "release_rate" => self.release_rate_bytes = size(value)?,
             "collapse" => self.collapse_hugepages = number(value, 1024)?,
@@ -135,8 +136,9 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   release=1|0          give free memory back by itself [1]
   keep_percent=N       free memory kept beyond the peak of the last 2 s, % of that peak [10]
   keep=SIZE            and at least this much [8m]
+  start_percent=N      but nothing is given back until this much is free, % of the peak [50]
   huge_floor=N         of the memory kept, at least N % stays on whole hugepages; 100 never breaks
-                       one, 0 breaks any [94]
+                       one, 0 breaks any [92]
   release_rate=SIZE    give back this much each second on top, whatever the peak [0]
   collapse=N           rebuild up to N broken, refilled hugepages a round; 0 is off [8]
   background=1|0       in programs with threads, do this work on a thread of its own [1]
@@ -174,7 +176,9 @@ fn size(value: &str) -> Option<usize> {
         "g" | "G" => 30,
         _ => return None,
     };
-    number(digits, 1 << 44)?.checked_shl(shift).filter(|&bytes| bytes <= 1 << 46)
+    number(digits, 1 << 44)?
+        .checked_shl(shift)
+        .filter(|&bytes| bytes <= 1 << 46)
 }
 
 /// The value of an environment variable; nothing in a program that runs with raised privileges.
@@ -222,9 +226,25 @@ mod tests {
     #[test]
     fn the_help_names_every_option() {
         for name in [
-            "huge", "release", "keep_percent", "keep", "huge_floor", "release_rate", "collapse",
-            "background", "rseq", "cpu_cache", "regions", "density", "hugecache", "check",
-            "profile", "guard", "stats", "signal",
+            "huge",
+            "release",
+            "keep_percent",
+            "keep",
+            "start_percent",
+            "huge_floor",
+            "release_rate",
+            "collapse",
+            "background",
+            "rseq",
+            "cpu_cache",
+            "regions",
+            "density",
+            "hugecache",
+            "check",
+            "profile",
+            "guard",
+            "stats",
+            "signal",
         ] {
             assert!(HELP.contains(&format!("\n  {name}=")), "{name}");
         }

@@ -22,8 +22,10 @@ pub struct Pages {
     pub trace: trace::Recorder,
 }
 
-static PAGES: Lock<Pages> =
-    Lock::new(Pages { heap: PageHeap::new(RealVm::new()), trace: trace::Recorder::off() });
+static PAGES: Lock<Pages> = Lock::new(Pages {
+    heap: PageHeap::new(RealVm::new()),
+    trace: trace::Recorder::off(),
+});
 
 /// Time spent in collapses, in nanoseconds.
 static COLLAPSE_NS: AtomicU64 = AtomicU64::new(0);
@@ -111,15 +113,22 @@ pub fn free_span(id: u32) {
 /// to note in the pagemap.
 pub fn new_large(len: usize, align: usize, class: u8) -> Option<Large> {
     let mut pages = PAGES.lock();
-    let page = pages.allocate(len, align, Density::Sparse)?;
+    let page = pages.allocate(len, align, Density::SPARSE)?;
     let zeroed = pages.heap.last_is_zero();
-    let id = if pagemap::prepare(page, len) { span::create(page, len, 0, 0) } else { None };
+    let id = if pagemap::prepare(page, len) {
+        span::create(page, len, 0, 0)
+    } else {
+        None
+    };
     let Some(id) = id else {
         pages.free(page, len);
         return None;
     };
     pagemap::set(page, class, id);
-    Some(Large { address: page << PAGE_SHIFT, zeroed })
+    Some(Large {
+        address: page << PAGE_SHIFT,
+        zeroed,
+    })
 }
 
 /// The pages of the large object at `address`.
@@ -161,7 +170,8 @@ pub fn grow_large(address: usize, new_len: usize) -> bool {
 impl Pages {
     fn allocate(&mut self, len: usize, align: usize, density: Density) -> Option<usize> {
         let page = self.heap.allocate_aligned(len, align, density)?;
-        self.trace.allocate(self.heap.vm().now_ns(), page, len, align, density);
+        self.trace
+            .allocate(self.heap.vm().now_ns(), page, len, align, density);
         Some(page)
     }
 

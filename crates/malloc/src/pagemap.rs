@@ -29,12 +29,38 @@ pub struct Leaf {
 
 static LEAVES: [AtomicPtr<Leaf>; ROOT] = [const { AtomicPtr::new(core::ptr::null_mut()) }; ROOT];
 
+/// `&LEAVES`; the compiler would load its address from the global offset table.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn leaves() -> &'static [AtomicPtr<Leaf>; ROOT] {
+    let leaves: *const [AtomicPtr<Leaf>; ROOT];
+    // SAFETY: computes an address.
+    unsafe {
+        core::arch::asm!(
+            "lea {leaves}, [rip + {table}]",
+            leaves = out(reg) leaves,
+            table = sym LEAVES,
+            options(nostack, pure, nomem, preserves_flags),
+        );
+    }
+    // SAFETY: the address of a static.
+    unsafe { &*leaves }
+}
+
+#[inline(always)]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn leaves() -> &'static [AtomicPtr<Leaf>; ROOT] {
+    &LEAVES
+}
+
 /// Makes sure that pages can be noted; false if there is no memory. Called under the page heap's
 /// lock.
 pub fn prepare(page: usize, len: usize) -> bool {
     for slot in page >> LEAF_SHIFT..=(page + len - 1) >> LEAF_SHIFT {
         if LEAVES[slot].load(Ordering::Relaxed).is_null() {
-            let Some(leaf) = meta::allocate(size_of::<Leaf>(), 4096) else { return false };
+            let Some(leaf) = meta::allocate(size_of::<Leaf>(), 4096) else {
+                return false;
+            };
             LEAVES[slot].store(leaf.as_ptr().cast(), Ordering::Release);
         }
     }
@@ -43,7 +69,7 @@ pub fn prepare(page: usize, len: usize) -> bool {
 
 #[inline(always)]
 fn leaf(page: usize) -> Option<&'static Leaf> {
-    let slot = LEAVES.get(page >> LEAF_SHIFT)?.load(Ordering::Acquire);
+    let slot = leaves().get(page >> LEAF_SHIFT)?.load(Ordering::Acquire);
     // SAFETY: leaves are zero-initialised memory that is never freed.
     unsafe { slot.as_ref() }
 }

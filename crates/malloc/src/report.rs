@@ -12,7 +12,10 @@ pub struct Line {
 impl Line {
     /// An empty line.
     pub const fn new() -> Self {
-        Line { bytes: [0; 512], len: 0 }
+        Line {
+            bytes: [0; 512],
+            len: 0,
+        }
     }
 
     /// What was written.

@@ -32,7 +32,11 @@ impl Header {
 
     /// The header from what is stored.
     pub const fn unpack(word: u64) -> Self {
-        Header { current: word as u16, begin: (word >> 16) as u16, end: (word >> 32) as u16 }
+        Header {
+            current: word as u16,
+            begin: (word >> 16) as u16,
+            end: (word >> 32) as u16,
+        }
     }
 }
 

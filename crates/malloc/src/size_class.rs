@@ -52,7 +52,7 @@ impl Class {
     /// Where spans of the class lie.
     #[inline]
     pub const fn density(&self) -> Density {
-        if self.objects > 16 { Density::Dense } else { Density::Sparse }
+        Density::of(self.objects as usize)
     }
 }
 
@@ -97,7 +97,14 @@ const fn clamp(value: usize, low: usize, high: usize) -> usize {
 }
 
 const fn build() -> [Class; CLASSES] {
-    let none = Class { bytes: 0, pages: 0, objects: 0, batch: 0, slots: 0, reciprocal: 0 };
+    let none = Class {
+        bytes: 0,
+        pages: 0,
+        objects: 0,
+        batch: 0,
+        slots: 0,
+        reciprocal: 0,
+    };
     let mut classes = [none; CLASSES];
     let mut class = 1;
     while class < CLASSES {
@@ -134,12 +141,36 @@ const fn build_lookup() -> [u8; TABLE_BYTES / 16 + 1] {
 
 static LOOKUP: [u8; TABLE_BYTES / 16 + 1] = build_lookup();
 
+/// `&LOOKUP`; the compiler would load its address from the global offset table.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn lookup() -> &'static [u8; TABLE_BYTES / 16 + 1] {
+    let lookup: *const [u8; TABLE_BYTES / 16 + 1];
+    // SAFETY: computes an address.
+    unsafe {
+        core::arch::asm!(
+            "lea {lookup}, [rip + {table}]",
+            lookup = out(reg) lookup,
+            table = sym LOOKUP,
+            options(nostack, pure, nomem, preserves_flags),
+        );
+    }
+    // SAFETY: the address of a static.
+    unsafe { &*lookup }
+}
+
+#[inline(always)]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn lookup() -> &'static [u8; TABLE_BYTES / 16 + 1] {
+    &LOOKUP
+}
+
 /// The class of a request of at most [`MAX_SMALL_BYTES`].
 #[inline(always)]
 pub fn class_of(bytes: usize) -> usize {
     if bytes <= TABLE_BYTES {
         // SAFETY: the slot is at most TABLE_BYTES / 16, the last of the table.
-        return unsafe { *LOOKUP.get_unchecked((bytes + 15) / 16) } as usize;
+        return unsafe { *lookup().get_unchecked(bytes.div_ceil(16)) } as usize;
     }
     computed_class(bytes)
 }
@@ -198,9 +229,17 @@ mod tests {
             let span = f64::from(this.pages) * PAGE_BYTES as f64;
             let rest = span - f64::from(this.objects) * f64::from(this.bytes);
             tail = tail.max(rest / span);
-            assert!(rest / span <= 0.032, "class of {} bytes loses {rest}", this.bytes);
+            assert!(
+                rest / span <= 0.032,
+                "class of {} bytes loses {rest}",
+                this.bytes
+            );
         }
-        println!("mean rounding {:.2} %, worst span tail {:.2} %", rounding * 100.0, tail * 100.0);
+        println!(
+            "mean rounding {:.2} %, worst span tail {:.2} %",
+            rounding * 100.0,
+            tail * 100.0
+        );
         assert!(rounding < 0.06);
     }
 
@@ -215,7 +254,10 @@ mod tests {
                 assert_eq!(class.object_at(offset), Some(index));
                 assert_eq!(class.object_at(offset + 8), None);
             }
-            assert_eq!(class.object_at(class.objects as usize * class.bytes as usize), None);
+            assert_eq!(
+                class.object_at(class.objects as usize * class.bytes as usize),
+                None
+            );
         }
     }
 

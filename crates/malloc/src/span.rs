@@ -54,7 +54,10 @@ struct Pools {
     extensions: Pool<Extension, { 1 << 17 }>,
 }
 
-static POOLS: Lock<Pools> = Lock::new(Pools { spans: Pool::new(), extensions: Pool::new() });
+static POOLS: Lock<Pools> = Lock::new(Pools {
+    spans: Pool::new(),
+    extensions: Pool::new(),
+});
 
 /// Takes the lock before fork.
 pub fn fork_prepare() {
@@ -78,18 +81,30 @@ pub fn live() -> usize {
 /// A description for a span of `objects` objects, all free; `None` without memory.
 pub fn create(page: usize, pages: usize, class: u8, objects: usize) -> Option<u32> {
     let mut pools = POOLS.lock();
-    let extension = if objects > 64 { pools.extensions.allocate()? } else { 0 };
+    let extension = if objects > 64 {
+        pools.extensions.allocate()?
+    } else {
+        0
+    };
     let Some(id) = pools.spans.allocate() else {
         if extension != 0 {
             pools.extensions.free(extension);
         }
         return None;
     };
-    let low = if objects >= 64 { u64::MAX } else { (1 << objects) - 1 };
+    let low = if objects >= 64 {
+        u64::MAX
+    } else {
+        (1 << objects) - 1
+    };
     if extension != 0 {
         for (index, word) in pools.extensions[extension].words.iter_mut().enumerate() {
             let left = objects.saturating_sub(64 * (index + 1));
-            *word = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
+            *word = if left >= 64 {
+                u64::MAX
+            } else {
+                (1 << left) - 1
+            };
         }
     }
     pools.spans[id] = Span {

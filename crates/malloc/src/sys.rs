@@ -73,7 +73,10 @@ pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
 /// Monotonic time in nanoseconds, from the coarse clock (a few nanoseconds to read; it moves once
 /// a timer tick, which is exact enough for windows of seconds).
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: writes one timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

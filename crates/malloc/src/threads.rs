@@ -55,9 +55,13 @@ extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
         let small = crate::pageheap::sizes().backed_pages() < SMALL_HEAP_PAGES;
         // A small heap is looked at rarely.
         let pause_ns: i64 = if small { 900_000_000 } else { 250_000_000 };
-        let pause = libc::timespec { tv_sec: 0, tv_nsec: pause_ns };
+        let pause = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: pause_ns,
+        };
         // SAFETY: sleeps.
         unsafe { libc::nanosleep(&raw const pause, core::ptr::null_mut()) };
+        upkeep::serve_dump();
         if !small {
             upkeep::round(BACKGROUND_PAGES);
         }
@@ -83,7 +87,12 @@ pub fn start_background(create: Create) {
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES);
         let mut thread = 0;
-        let result = create(&raw mut thread, &raw const attributes, run, core::ptr::null_mut());
+        let result = create(
+            &raw mut thread,
+            &raw const attributes,
+            run,
+            core::ptr::null_mut(),
+        );
         libc::pthread_attr_destroy(&raw mut attributes);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
         result == 0

@@ -3,7 +3,7 @@
 //!
 //! A file is the eight bytes `AMPLEPH1` and then records of three little-endian 64-bit words: time
 //! in nanoseconds; page number; and, from the lowest bit, kind (8 bits: 1 new, 2 delete, 3 grow),
-//! log2 of the alignment in pages (8), density (8: 1 dense), 8 unused bits, and the length in pages
+//! log2 of the alignment in pages (8), density (8: 0 to 4), 8 unused bits, and the length in pages
 //! (32). The lengths of a program's spans are far fewer than its mallocs, so that recording costs
 //! little and a replay over pretended memory takes seconds (paper section 6.2).
 
@@ -54,7 +54,7 @@ impl Event {
         };
         let word = kind
             | u64::from(self.align_log2) << 8
-            | (self.density as u64) << 16
+            | (self.density.index() as u64) << 16
             | u64::from(self.len_pages) << 32;
         let mut record = [0; RECORD_BYTES];
         record[..8].copy_from_slice(&self.time_ns.to_le_bytes());
@@ -77,23 +77,27 @@ impl Event {
             3 => Kind::Grow,
             _ => return None,
         };
-        let density = match last >> 16 & 0xff {
-            0 => Density::Sparse,
-            1 => Density::Dense,
-            _ => return None,
-        };
+        let density = Density::from_index((last >> 16) as u8)?;
         let align_log2 = (last >> 8) as u8;
         let len_pages = (last >> 32) as u32;
         if align_log2 > 34 || len_pages == 0 {
             return None;
         }
-        Some(Event { time_ns: word(0), page: word(8), len_pages, align_log2, density, kind })
+        Some(Event {
+            time_ns: word(0),
+            page: word(8),
+            len_pages,
+            align_log2,
+            density,
+            kind,
+        })
     }
 }
 
 /// Writes the page heap's calls to a file, under the heap's lock.
 pub struct Recorder {
-    fd: i32,
+    /// The descriptor plus one; 0 for none.
+    fd_plus_one: i32,
     count: usize,
     buffer: *mut [u8; RECORD_BYTES],
 }
@@ -104,7 +108,11 @@ unsafe impl Send for Recorder {}
 impl Recorder {
     /// Records nothing.
     pub const fn off() -> Self {
-        Recorder { fd: -1, count: 0, buffer: core::ptr::null_mut() }
+        Recorder {
+            fd_plus_one: 0,
+            count: 0,
+            buffer: core::ptr::null_mut(),
+        }
     }
 
     /// Starts to write to a file descriptor, which the recorder closes; false without memory.
@@ -116,23 +124,23 @@ impl Recorder {
             };
             self.buffer = buffer.as_ptr().cast();
         }
-        self.fd = fd;
+        self.fd_plus_one = fd + 1;
         report::write_all(fd, MAGIC)
     }
 
     /// Writes what is buffered and ends the recording.
     pub fn stop(&mut self) {
         self.flush();
-        if self.fd >= 0 {
+        if self.fd_plus_one > 0 {
             // SAFETY: the descriptor is the recorder's.
-            unsafe { libc::close(self.fd) };
-            self.fd = -1;
+            unsafe { libc::close(self.fd_plus_one - 1) };
+            self.fd_plus_one = 0;
         }
     }
 
     /// Forgets a recording that belongs to the parent process.
     pub fn abandon(&mut self) {
-        self.fd = -1;
+        self.fd_plus_one = 0;
         self.count = 0;
     }
 
@@ -143,9 +151,11 @@ impl Recorder {
             let bytes = unsafe {
                 core::slice::from_raw_parts(self.buffer.cast::<u8>(), self.count * RECORD_BYTES)
             };
-            if !report::write_all(self.fd, bytes) {
-                report::warn(format_args!("writing the page-heap trace failed; recording ends"));
-                self.fd = -1;
+            if !report::write_all(self.fd_plus_one - 1, bytes) {
+                report::warn(format_args!(
+                    "writing the page-heap trace failed; recording ends"
+                ));
+                self.fd_plus_one = 0;
             }
             self.count = 0;
         }
@@ -153,7 +163,7 @@ impl Recorder {
 
     #[inline]
     fn add(&mut self, event: impl FnOnce() -> Event) {
-        if self.fd < 0 {
+        if self.fd_plus_one == 0 {
             return;
         }
         if self.count == BUFFER_RECORDS {
@@ -185,7 +195,7 @@ impl Recorder {
             page: page as u64,
             len_pages: len as u32,
             align_log2: 0,
-            density: Density::Sparse,
+            density: Density::SPARSE,
             kind: Kind::Delete,
         });
     }
@@ -198,7 +208,7 @@ impl Recorder {
             page: page as u64,
             len_pages: len as u32,
             align_log2: 0,
-            density: Density::Sparse,
+            density: Density::SPARSE,
             kind: Kind::Grow,
         });
     }
@@ -216,11 +226,11 @@ mod tests {
             page in any::<u64>(),
             len_pages in 1..u32::MAX,
             align_log2 in 0..=34u8,
-            dense in any::<bool>(),
+            density in 0..5u8,
             kind in 0..3u8,
         ) {
             let kind = [Kind::New, Kind::Delete, Kind::Grow][usize::from(kind)];
-            let density = if dense { Density::Dense } else { Density::Sparse };
+            let density = Density::from_index(density).unwrap();
             let event = Event { time_ns, page, len_pages, align_log2, density, kind };
             prop_assert_eq!(Event::decode(&event.encode()), Some(event));
         }

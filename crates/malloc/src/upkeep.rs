@@ -31,11 +31,7 @@ struct Plan {
 }
 
 static PLAN: Lock<Plan> = Lock::new(Plan {
-    policy: ReleasePolicy {
-        keep_share_percent: 10,
-        keep_pages: (8 << 20) >> crate::units::PAGE_SHIFT,
-        huge_floor_percent: 94,
-    },
+    policy: ReleasePolicy::DEFAULT,
     collapse: CollapseBudget {
         hugepages: 8,
         slow_ns: 30_000_000,
@@ -47,6 +43,7 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
 });
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
+static DUMP: AtomicBool = AtomicBool::new(false);
 static BACKGROUND: AtomicBool = AtomicBool::new(false);
 
 /// Applies the options.
@@ -54,9 +51,9 @@ pub fn configure(options: &Options) {
     let mut plan = PLAN.lock();
     plan.policy = options.release;
     plan.enabled = options.release_enabled;
-    plan.steady_pages =
-        (options.release_rate_bytes >> crate::units::PAGE_SHIFT) * PERIOD_NS as usize
-            / 1_000_000_000;
+    plan.steady_pages = (options.release_rate_bytes >> crate::units::PAGE_SHIFT)
+        * PERIOD_NS as usize
+        / 1_000_000_000;
     plan.collapse.hugepages = options.collapse_hugepages;
 }
 
@@ -94,7 +91,20 @@ pub fn tick() {
     }
 }
 
+/// Asks for statistics; async-signal-safe.
+pub fn request_dump() {
+    DUMP.store(true, Ordering::Relaxed);
+}
+
+/// Writes statistics if a signal asked for them.
+pub fn serve_dump() {
+    if DUMP.load(Ordering::Relaxed) && DUMP.swap(false, Ordering::Relaxed) {
+        crate::dump::requested();
+    }
+}
+
 fn tick_now() {
+    serve_dump();
     if BACKGROUND.load(Ordering::Relaxed) {
         return;
     }
@@ -102,7 +112,12 @@ fn tick_now() {
     let next_ns = NEXT_NS.load(Ordering::Relaxed);
     if now_ns < next_ns
         || NEXT_NS
-            .compare_exchange(next_ns, now_ns + PERIOD_NS, Ordering::Relaxed, Ordering::Relaxed)
+            .compare_exchange(
+                next_ns,
+                now_ns + PERIOD_NS,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            )
             .is_err()
     {
         return;
@@ -115,7 +130,9 @@ fn tick_now() {
 
 /// One round, releasing at most `limit` pages.
 pub fn round(limit: usize) {
-    let Some(mut plan) = PLAN.try_lock() else { return };
+    let Some(mut plan) = PLAN.try_lock() else {
+        return;
+    };
     plan.rounds = plan.rounds.wrapping_add(1);
     let (policy, budget, steady) = (plan.policy, plan.collapse, plan.steady_pages);
     let (enabled, caches) = (plan.enabled, plan.rounds.is_multiple_of(CACHE_ROUNDS));
@@ -139,7 +156,10 @@ pub fn round(limit: usize) {
 pub fn trim(keep_pages: usize) -> bool {
     cache::drain(true);
     (1..CLASSES).for_each(|class| central::drain_transfer(class, true));
-    let policy = ReleasePolicy { huge_floor_percent: 0, ..PLAN.lock().policy };
+    let policy = ReleasePolicy {
+        huge_floor_percent: 0,
+        ..PLAN.lock().policy
+    };
     let sizes = pageheap::sizes();
     let free = sizes.backed_pages().saturating_sub(sizes.used_pages);
     pageheap::release(free.saturating_sub(keep_pages), &policy) > 0

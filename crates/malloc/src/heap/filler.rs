@@ -8,16 +8,18 @@
 use super::lists::Lists;
 use super::tracker::{CHUNKS, Tracker, Trackers};
 use crate::bits::PageBits;
-use crate::units::{Density, PAGES_PER_HUGE};
+use crate::units::{DENSITIES, Density, PAGES_PER_HUGE};
 
-/// Kinds of lists, in the order of preference for one density. Sparse and dense hugepages
-/// alternate except for donated tails, which take sparse spans only.
+/// Kinds of lists, in the order of preference for one density: each kind has one array of lists per
+/// density, except for donated tails, which take sparse spans only.
 const REGULAR: usize = 0;
-const DONATED: usize = 2;
-const PARTLY_RELEASED: usize = 3;
-const RELEASED: usize = 5;
-const KINDS: usize = 7;
+const DONATED: usize = REGULAR + DENSITIES;
+const PARTLY_RELEASED: usize = DONATED + 1;
+const RELEASED: usize = PARTLY_RELEASED + DENSITIES;
+const KINDS: usize = RELEASED + DENSITIES;
 
+/// Below this many hugepages, densities share them: 32 MiB.
+const SHARED_HUGEPAGES: usize = 16;
 /// Hugepages of one kind looked at to find the emptiest or the fullest.
 const SCAN: usize = 4096;
 
@@ -35,23 +37,35 @@ pub struct Placement {
 pub struct FillerSizes {
     /// Hugepages held.
     pub hugepages: usize,
-    /// Pages in use, sparse and dense.
-    pub used_pages: [usize; 2],
+    /// Pages in use, by density.
+    pub used_pages: [usize; DENSITIES],
     /// Free pages that were given back to the system.
     pub released_pages: usize,
     /// Hugepages mapped with native pages.
     pub broken_hugepages: usize,
     /// Pages in use on those.
     pub broken_used_pages: usize,
-    /// Hugepages by kind of list: regular sparse, regular dense, donated, partly released sparse
-    /// and dense, released sparse and dense.
-    pub by_kind: [usize; KINDS],
+    /// Hugepages that nothing was released from, by density.
+    pub regular: [usize; DENSITIES],
+    /// Hugepages with a donated tail.
+    pub donated: usize,
+    /// Hugepages of which some free pages were released.
+    pub partly_released: usize,
+    /// Hugepages of which all free pages were released.
+    pub released: usize,
 }
 
 impl FillerSizes {
     /// Pages in use.
     pub const fn used(&self) -> usize {
-        self.used_pages[0] + self.used_pages[1]
+        {
+            let (mut sum, mut index) = (0, 0);
+            while index < DENSITIES {
+                sum += self.used_pages[index];
+                index += 1;
+            }
+            sum
+        }
     }
 
     /// Free pages that still have memory.
@@ -64,8 +78,8 @@ impl FillerSizes {
 pub struct Filler {
     lists: [Lists; KINDS],
     sizes: FillerSizes,
-    /// Whether sparse and dense spans are kept apart.
-    split_by_density: bool,
+    /// Whether sparse and dense spans share hugepages. (False is zero: the heap is zero memory.)
+    mix_densities: bool,
 }
 
 impl Default for Filler {
@@ -81,44 +95,57 @@ impl Filler {
             lists: [const { Lists::new() }; KINDS],
             sizes: FillerSizes {
                 hugepages: 0,
-                used_pages: [0; 2],
+                used_pages: [0; DENSITIES],
                 released_pages: 0,
                 broken_hugepages: 0,
                 broken_used_pages: 0,
-                by_kind: [0; KINDS],
+                regular: [0; DENSITIES],
+                donated: 0,
+                partly_released: 0,
+                released: 0,
             },
-            split_by_density: true,
+            mix_densities: false,
         }
     }
 
     /// Keeps sparse and dense spans on separate hugepages (the default), or not (the paper).
     pub fn set_split_by_density(&mut self, split: bool) {
-        self.split_by_density = split;
+        self.mix_densities = !split;
     }
 
     /// Sizes, at no cost.
     pub fn sizes(&self) -> FillerSizes {
         let mut sizes = self.sizes;
-        for (count, lists) in sizes.by_kind.iter_mut().zip(&self.lists) {
+        for (count, lists) in sizes.regular.iter_mut().zip(&self.lists[REGULAR..]) {
             *count = lists.count();
         }
+        let count = |from: usize, len: usize| -> usize {
+            self.lists[from..from + len].iter().map(Lists::count).sum()
+        };
+        sizes.donated = count(DONATED, 1);
+        sizes.partly_released = count(PARTLY_RELEASED, DENSITIES);
+        sizes.released = count(RELEASED, DENSITIES);
         sizes
     }
 
     fn density(&self, density: Density) -> Density {
-        if self.split_by_density { density } else { Density::Sparse }
+        if self.mix_densities {
+            Density::SPARSE
+        } else {
+            density
+        }
     }
 
     fn kind_of(tracker: &Tracker) -> usize {
-        let dense = tracker.dense as usize;
-        if tracker.released_pages > 0 {
-            if tracker.free_backed_pages() == 0 { RELEASED + dense } else { PARTLY_RELEASED + dense }
-        } else if tracker.broken && !tracker.donated {
-            PARTLY_RELEASED + dense
+        let density = usize::from(tracker.density);
+        if tracker.released_pages > 0 && tracker.free_backed_pages() == 0 {
+            RELEASED + density
+        } else if tracker.broken {
+            PARTLY_RELEASED + density
         } else if tracker.donated {
             DONATED
         } else {
-            REGULAR + dense
+            REGULAR + density
         }
     }
 
@@ -143,15 +170,32 @@ impl Filler {
         len: usize,
         density: Density,
     ) -> Option<Placement> {
-        let density = self.density(density) as usize;
+        let density = self.density(density).index();
         let from = len * CHUNKS;
-        let kinds = [REGULAR + density, DONATED, PARTLY_RELEASED + density, RELEASED + density];
-        let id = kinds
-            .into_iter()
-            .filter(|&kind| kind != DONATED || density == Density::Sparse as usize)
-            .map(|kind| self.lists[kind].least(from))
-            .find(|&id| id != 0)?;
+        let mut id = self.lists[REGULAR + density].least(from);
+        if id == 0 && density == Density::SPARSE.index() {
+            id = self.lists[DONATED].least(from);
+        }
+        if id == 0 && self.sizes.hugepages < SHARED_HUGEPAGES {
+            id = self.least_of_any(from);
+        }
+        for kind in [PARTLY_RELEASED + density, RELEASED + density] {
+            if id == 0 {
+                id = self.lists[kind].least(from);
+            }
+        }
+        if id == 0 {
+            return None;
+        }
         Some(self.place(trackers, id, len))
+    }
+
+    /// A hugepage of another density: in a small heap an own hugepage for each costs too much.
+    fn least_of_any(&self, from: usize) -> u32 {
+        (REGULAR..=DONATED)
+            .map(|kind| self.lists[kind].least(from))
+            .find(|&id| id != 0)
+            .unwrap_or(0)
     }
 
     fn place(&mut self, trackers: &mut Trackers, id: u32, len: usize) -> Placement {
@@ -159,15 +203,15 @@ impl Filler {
         let tracker = &mut trackers[id];
         let (offset, rebacked) = tracker.allocate(len).expect("the list says that it fits");
         let page = tracker.first_page() + offset;
-        let (dense, broken) = (tracker.dense, tracker.broken);
+        let (density, broken) = (tracker.density, tracker.broken);
         self.sizes.released_pages -= rebacked;
-        self.count_used(dense, broken, len as isize);
+        self.count_used(density, broken, len as isize);
         self.link(trackers, id);
         Placement { tracker: id, page }
     }
 
-    fn count_used(&mut self, dense: bool, broken: bool, pages: isize) {
-        let used = &mut self.sizes.used_pages[dense as usize];
+    fn count_used(&mut self, density: u8, broken: bool, pages: isize) {
+        let used = &mut self.sizes.used_pages[usize::from(density)];
         *used = used.wrapping_add_signed(pages);
         if broken {
             let used = &mut self.sizes.broken_used_pages;
@@ -193,7 +237,7 @@ impl Filler {
         let page = tracker.first_page();
         trackers[id] = tracker;
         self.sizes.hugepages += 1;
-        self.count_used(density == Density::Dense, false, len as isize);
+        self.count_used(density.index() as u8, false, len as isize);
         self.link(trackers, id);
         Some(Placement { tracker: id, page })
     }
@@ -207,9 +251,9 @@ impl Filler {
         }
         let tracker = &mut trackers[id];
         tracker.free(page - tracker.first_page(), len);
-        let (dense, broken, busy) = (tracker.dense, tracker.broken, tracker.busy);
+        let (density, broken, busy) = (tracker.density, tracker.broken, tracker.busy);
         let empty = tracker.used_pages == 0;
-        self.count_used(dense, broken, -(len as isize));
+        self.count_used(density, broken, -(len as isize));
         if busy {
             return false;
         }
@@ -251,9 +295,13 @@ impl Filler {
             tracker.allocations += 1;
             tracker.free(offset, len);
         }
-        let (dense, broken) = (tracker.dense, tracker.broken);
+        let (density, broken) = (tracker.density, tracker.broken);
         self.sizes.released_pages -= rebacked;
-        self.count_used(dense, broken, if grow { len as isize } else { -(len as isize) });
+        self.count_used(
+            density,
+            broken,
+            if grow { len as isize } else { -(len as isize) },
+        );
         if linked {
             self.link(trackers, id);
         }
@@ -277,13 +325,13 @@ impl Filler {
     /// The emptiest hugepage with at least `min_free` free pages that have memory, among the
     /// broken ones or among the whole ones.
     pub fn emptiest(&self, trackers: &Trackers, broken: bool, min_free: usize) -> Option<u32> {
-        let kinds: &[usize] = if broken {
-            &[PARTLY_RELEASED, PARTLY_RELEASED + 1]
+        let kinds = if broken {
+            PARTLY_RELEASED..PARTLY_RELEASED + DENSITIES
         } else {
-            &[REGULAR, REGULAR + 1, DONATED]
+            REGULAR..DONATED + 1
         };
         let mut best: Option<(u16, u32)> = None;
-        for &kind in kinds {
+        for kind in kinds {
             let mut left = SCAN;
             self.lists[kind].visit_down(trackers, |id| {
                 let tracker = &trackers[id];
@@ -365,7 +413,7 @@ impl Filler {
         now_s: u32,
     ) -> Option<u32> {
         let mut best: Option<(u16, u32)> = None;
-        for kind in [PARTLY_RELEASED, PARTLY_RELEASED + 1, RELEASED, RELEASED + 1] {
+        for kind in PARTLY_RELEASED..KINDS {
             let mut left = SCAN;
             self.lists[kind].visit_down(trackers, |id| {
                 let tracker = &trackers[id];

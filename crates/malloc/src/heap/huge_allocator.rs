@@ -19,7 +19,11 @@ pub struct HugeAllocator {
 impl HugeAllocator {
     /// Nothing reserved.
     pub const fn new() -> Self {
-        HugeAllocator { free: RangeSet::new(), reserved: 0, leaked: 0 }
+        HugeAllocator {
+            free: RangeSet::new(),
+            reserved: 0,
+            leaked: 0,
+        }
     }
 
     /// Hugepages reserved from the system.
@@ -43,8 +47,12 @@ impl HugeAllocator {
     }
 
     /// An unbacked range of `len` hugepages, or `None` if the system refuses more address space.
-    pub fn allocate(&mut self, nodes: &mut Nodes, vm: &mut impl Vm, len: usize)
-    -> Option<HugeRange> {
+    pub fn allocate(
+        &mut self,
+        nodes: &mut Nodes,
+        vm: &mut impl Vm,
+        len: usize,
+    ) -> Option<HugeRange> {
         if let Some(start) = self.free.take(nodes, len) {
             return Some(HugeRange { start, len });
         }
@@ -54,9 +62,18 @@ impl HugeAllocator {
         // The upper end first: chunks grow downwards, and what stays free joins the next chunk.
         let rest = chunk.len - len;
         if rest > 0 {
-            self.free(nodes, HugeRange { start: chunk.start, len: rest });
+            self.free(
+                nodes,
+                HugeRange {
+                    start: chunk.start,
+                    len: rest,
+                },
+            );
         }
-        Some(HugeRange { start: chunk.start + rest, len })
+        Some(HugeRange {
+            start: chunk.start + rest,
+            len,
+        })
     }
 
     /// Takes `range` if it is free from its start on: growing an allocation in place.
@@ -116,7 +133,10 @@ mod tests {
     #[test]
     fn a_refusal_of_the_system_is_passed_on() {
         let mut nodes = Box::new(Nodes::new());
-        let mut vm = FakeVm { left_hugepages: 10, ..FakeVm::default() };
+        let mut vm = FakeVm {
+            left_hugepages: 10,
+            ..FakeVm::default()
+        };
         let mut allocator = HugeAllocator::new();
         assert!(allocator.allocate(&mut nodes, &mut vm, 11).is_none());
         assert!(allocator.allocate(&mut nodes, &mut vm, 10).is_some());

@@ -26,7 +26,12 @@ pub struct MinMax {
 
 impl MinMax {
     pub(super) const fn new() -> Self {
-        MinMax { min: [0; EPOCHS], max: [0; EPOCHS], epoch: 0, last: 0 }
+        MinMax {
+            min: [0; EPOCHS],
+            max: [0; EPOCHS],
+            epoch: 0,
+            last: 0,
+        }
     }
 
     fn advance(&mut self, now_ns: u64) {
@@ -101,7 +106,12 @@ impl HugeCache {
             min_limit,
             released_at_ns: 0,
             released_recently: 0,
-            counters: CacheCounters { hits: 0, misses: 0, overflow_hugepages: 0, regret_hugepages: 0 },
+            counters: CacheCounters {
+                hits: 0,
+                misses: 0,
+                overflow_hugepages: 0,
+                regret_hugepages: 0,
+            },
         }
     }
 
@@ -235,14 +245,23 @@ mod tests {
         }
 
         fn take(&mut self, len: usize) -> HugeRange {
-            self.cache.take(&mut self.nodes, self.now_ns, len).unwrap_or_else(|| {
-                self.unbacked += len + 1;
-                HugeRange { start: self.unbacked - len, len }
-            })
+            self.cache
+                .take(&mut self.nodes, self.now_ns, len)
+                .unwrap_or_else(|| {
+                    self.unbacked += len + 1;
+                    HugeRange {
+                        start: self.unbacked - len,
+                        len,
+                    }
+                })
         }
 
         fn put(&mut self, range: HugeRange) {
-            assert!(self.cache.put(&mut self.nodes, self.now_ns, range).is_none());
+            assert!(
+                self.cache
+                    .put(&mut self.nodes, self.now_ns, range)
+                    .is_none()
+            );
             while let Some(range) = self.cache.overflow(&mut self.nodes, self.now_ns) {
                 self.released += range.len;
             }
@@ -265,7 +284,11 @@ mod tests {
             released_by_period.push(world.released - before);
         }
         // The growth of the first period is itself a swing, which the limit already allows.
-        assert!(released_by_period[2..].iter().all(|&released| released == 0));
+        assert!(
+            released_by_period[2..]
+                .iter()
+                .all(|&released| released == 0)
+        );
         assert_eq!(base.len(), 10);
         // After the swinging stops, the window empties the cache with the next return.
         world.now_ns += 2 * WINDOW_NS;

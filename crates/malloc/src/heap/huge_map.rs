@@ -48,7 +48,10 @@ impl Default for HugeMap {
 impl HugeMap {
     /// Everything is nobody's.
     pub const fn new() -> Self {
-        HugeMap { root: [0; ROOT], leaves: Pool::new() }
+        HugeMap {
+            root: [0; ROOT],
+            leaves: Pool::new(),
+        }
     }
 
     /// Who holds the hugepage.
@@ -69,7 +72,9 @@ impl HugeMap {
     pub fn prepare(&mut self, hugepage: usize, len: usize) -> bool {
         for slot in hugepage >> LEAF_SHIFT..=(hugepage + len - 1) >> LEAF_SHIFT {
             if self.root[slot] == 0 {
-                let Some(leaf) = self.leaves.allocate() else { return false };
+                let Some(leaf) = self.leaves.allocate() else {
+                    return false;
+                };
                 self.root[slot] = leaf;
             }
         }
@@ -80,7 +85,10 @@ impl HugeMap {
     pub fn set(&mut self, hugepage: usize, owner: Owner) {
         let leaf = self.root[hugepage >> LEAF_SHIFT];
         if leaf == 0 {
-            debug_assert!(owner == Owner::None, "hugepage {hugepage:#x} was not prepared");
+            debug_assert!(
+                owner == Owner::None,
+                "hugepage {hugepage:#x} was not prepared"
+            );
             return;
         }
         self.leaves[leaf].owners[hugepage % LEAF] = match owner {

@@ -15,7 +15,11 @@ pub struct Lists {
 impl Lists {
     /// No hugepages.
     pub const fn new() -> Self {
-        Lists { heads: [0; LISTS], nonempty: [0; WORDS], count: 0 }
+        Lists {
+            heads: [0; LISTS],
+            nonempty: [0; WORDS],
+            count: 0,
+        }
     }
 
     /// Hugepages on all lists.

@@ -126,7 +126,7 @@ pub struct PageHeap<V> {
     allocator: HugeAllocator,
     cache: HugeCache,
     filler: Filler,
-    use_regions: bool,
+    no_regions: bool,
     /// Pages on whole hugepages of large spans.
     large_pages: usize,
     region_used_pages: usize,
@@ -147,7 +147,8 @@ pub struct PageHeap<V> {
 }
 
 impl<V: Vm> PageHeap<V> {
-    /// An empty heap.
+    /// An empty heap, whose cache keeps nothing until it is configured. It is zero memory but for
+    /// `vm`, so that the process's heap costs no space in the library.
     pub const fn new(vm: V) -> Self {
         PageHeap {
             vm,
@@ -156,9 +157,9 @@ impl<V: Vm> PageHeap<V> {
             regions: Pool::new(),
             map: HugeMap::new(),
             allocator: HugeAllocator::new(),
-            cache: HugeCache::new(CACHE_MIN_HUGEPAGES),
+            cache: HugeCache::new(0),
             filler: Filler::new(),
-            use_regions: true,
+            no_regions: false,
             large_pages: 0,
             region_used_pages: 0,
             region_backed: 0,
@@ -177,7 +178,7 @@ impl<V: Vm> PageHeap<V> {
 
     /// Applies options; to be called before the first request.
     pub fn configure(&mut self, options: HeapOptions) {
-        self.use_regions = options.regions;
+        self.no_regions = !options.regions;
         self.filler.set_split_by_density(options.split_by_density);
         self.cache.set_min_limit(options.cache_min_hugepages);
     }
@@ -232,10 +233,11 @@ impl<V: Vm> PageHeap<V> {
     /// A span on a hugepage that is new to the filler.
     fn allocate_small(&mut self, len: usize, density: Density) -> Option<usize> {
         let range = self.take_hugepages(1)?;
-        self.contribute(range.start, len, false, density).or_else(|| {
-            self.give_back(range);
-            None
-        })
+        self.contribute(range.start, len, false, density)
+            .or_else(|| {
+                self.give_back(range);
+                None
+            })
     }
 
     fn contribute(
@@ -249,7 +251,8 @@ impl<V: Vm> PageHeap<V> {
             return None;
         }
         let placement =
-            self.filler.contribute(&mut self.trackers, hugepage, len, donated, density)?;
+            self.filler
+                .contribute(&mut self.trackers, hugepage, len, donated, density)?;
         self.map.set(hugepage, Owner::Filler(placement.tracker));
         Some(placement.page)
     }
@@ -280,7 +283,7 @@ impl<V: Vm> PageHeap<V> {
         let tail = len % PAGES_PER_HUGE;
         let last = range.start + range.len - 1;
         // Without memory for a tracker the tail simply stays with the span.
-        if donate && tail > 0 && self.contribute(last, tail, true, Density::Sparse).is_some() {
+        if donate && tail > 0 && self.contribute(last, tail, true, Density::SPARSE).is_some() {
             self.slack_pages += PAGES_PER_HUGE - tail;
             self.tail_pages += tail;
             self.large_pages += (range.len - 1) << HUGE_PAGES_SHIFT;
@@ -297,9 +300,8 @@ impl<V: Vm> PageHeap<V> {
             return Some(page);
         }
         let small = self.filler.sizes().used() - self.tail_pages;
-        let wanted =
-            self.slack_pages >= REGION_SLACK_PAGES.max(small) && len < REGION_SPAN_PAGES;
-        if !(self.use_regions && wanted) {
+        let wanted = self.slack_pages >= REGION_SLACK_PAGES.max(small) && len < REGION_SPAN_PAGES;
+        if self.no_regions || !wanted {
             return None;
         }
         self.add_region()?;
@@ -321,8 +323,9 @@ impl<V: Vm> PageHeap<V> {
     }
 
     fn add_region(&mut self) -> Option<u32> {
-        let range =
-            self.allocator.allocate(&mut self.nodes, &mut self.vm, REGION_HUGEPAGES)?;
+        let range = self
+            .allocator
+            .allocate(&mut self.nodes, &mut self.vm, REGION_HUGEPAGES)?;
         let id = if self.map.prepare(range.start, range.len) {
             self.regions.allocate()
         } else {
@@ -375,7 +378,10 @@ impl<V: Vm> PageHeap<V> {
     fn retire(&mut self, id: u32) {
         let (hugepage, whole) = self.filler.retire(&mut self.trackers, id);
         self.map.set(hugepage, Owner::None);
-        let range = HugeRange { start: hugepage, len: 1 };
+        let range = HugeRange {
+            start: hugepage,
+            len: 1,
+        };
         if whole {
             self.give_back(range);
         } else {
@@ -398,7 +404,10 @@ impl<V: Vm> PageHeap<V> {
             self.free_on_filler(id, tail_page, tail);
         }
         self.large_pages -= hugepages << HUGE_PAGES_SHIFT;
-        self.give_back(HugeRange { start, len: hugepages });
+        self.give_back(HugeRange {
+            start,
+            len: hugepages,
+        });
     }
 
     /// Empty backed hugepages go to the cache, and what exceeds its limit to the system.
@@ -435,8 +444,14 @@ impl<V: Vm> PageHeap<V> {
         let align = align.div_ceil(PAGES_PER_HUGE);
         let range = self.take_hugepages(hugepages.checked_add(align - 1)?)?;
         let start = range.start.next_multiple_of(align);
-        let before = HugeRange { start: range.start, len: start - range.start };
-        let after = HugeRange { start: start + hugepages, len: align - 1 - before.len };
+        let before = HugeRange {
+            start: range.start,
+            len: start - range.start,
+        };
+        let after = HugeRange {
+            start: start + hugepages,
+            len: align - 1 - before.len,
+        };
         for rest in [before, after].into_iter().filter(|rest| rest.len > 0) {
             if self.last_is_zero {
                 let now_ns = self.vm.now_ns();
@@ -463,7 +478,8 @@ impl<V: Vm> PageHeap<V> {
         if let Owner::Filler(id) = self.map.get(page >> HUGE_PAGES_SHIFT) {
             for (first, end) in [(page, start), (start + len, page + padded)] {
                 if end > first {
-                    self.filler.resize(&mut self.trackers, id, first, end - first, false);
+                    self.filler
+                        .resize(&mut self.trackers, id, first, end - first, false);
                 }
             }
         }
@@ -478,20 +494,20 @@ impl<V: Vm> PageHeap<V> {
         let grown = match self.map.get(page >> HUGE_PAGES_SHIFT) {
             Owner::Filler(id) => {
                 new_len <= SMALL_PAGES
-                    && self.filler.resize(&mut self.trackers, id, page + len, more, true)
+                    && self
+                        .filler
+                        .resize(&mut self.trackers, id, page + len, more, true)
             }
-            Owner::Region(id) => {
-                match self.regions[id].extend(&mut self.nodes, page + len, more) {
-                    Some(backed) => {
-                        self.region_used_pages += more;
-                        self.region_backed += backed;
-                        let now_ns = self.vm.now_ns();
-                        self.cache.adopt(now_ns, backed);
-                        true
-                    }
-                    None => false,
+            Owner::Region(id) => match self.regions[id].extend(&mut self.nodes, page + len, more) {
+                Some(backed) => {
+                    self.region_used_pages += more;
+                    self.region_backed += backed;
+                    let now_ns = self.vm.now_ns();
+                    self.cache.adopt(now_ns, backed);
+                    true
                 }
-            }
+                None => false,
+            },
             Owner::None => false,
         };
         if grown {

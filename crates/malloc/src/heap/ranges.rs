@@ -44,7 +44,12 @@ impl Default for RangeSet {
 impl RangeSet {
     /// The empty set.
     pub const fn new() -> Self {
-        RangeSet { root: 0, count: 0, total: 0, random: 0 }
+        RangeSet {
+            root: 0,
+            count: 0,
+            total: 0,
+            random: 0,
+        }
     }
 
     /// Ranges in the set.
@@ -59,7 +64,11 @@ impl RangeSet {
 
     /// The length of the longest range.
     pub fn longest(&self, nodes: &Nodes) -> usize {
-        if self.root == 0 { 0 } else { nodes[self.root].longest }
+        if self.root == 0 {
+            0
+        } else {
+            nodes[self.root].longest
+        }
     }
 
     /// Adds a range that overlaps none in the set, merging it with its neighbours. False, with the
@@ -75,7 +84,9 @@ impl RangeSet {
         let joins_before = before.filter(|&(s, l)| s + l == start);
         let joins_after = after.filter(|&(s, _)| s == end);
         if joins_before.is_none() && joins_after.is_none() {
-            let Some(id) = nodes.allocate() else { return false };
+            let Some(id) = nodes.allocate() else {
+                return false;
+            };
             self.link(nodes, id, start, len);
             return true;
         }
@@ -114,8 +125,16 @@ impl RangeSet {
             if node.len >= len && best.is_none_or(|key| (node.len, node.start) < key) {
                 best = Some((node.len, node.start));
             }
-            let left = if node.left == 0 { 0 } else { nodes[node.left].longest };
-            let right = if node.right == 0 { 0 } else { nodes[node.right].longest };
+            let left = if node.left == 0 {
+                0
+            } else {
+                nodes[node.left].longest
+            };
+            let right = if node.right == 0 {
+                0
+            } else {
+                nodes[node.right].longest
+            };
             at = match (left >= len, right >= len) {
                 (true, true) if left <= right => node.left,
                 (true, false) => node.left,
@@ -194,9 +213,19 @@ impl RangeSet {
 
     fn link(&mut self, nodes: &mut Nodes, id: u32, start: usize, len: usize) {
         // A multiplicative generator is random enough for treap priorities and costs nothing.
-        self.random = self.random.wrapping_mul(0x915f_77f5).wrapping_add(0x9e37_79b9);
+        self.random = self
+            .random
+            .wrapping_mul(0x915f_77f5)
+            .wrapping_add(0x9e37_79b9);
         let priority = self.random ^ (self.random >> 15);
-        nodes[id] = Node { start, len, longest: len, priority, left: 0, right: 0 };
+        nodes[id] = Node {
+            start,
+            len,
+            longest: len,
+            priority,
+            left: 0,
+            right: 0,
+        };
         let (low, high) = split(nodes, self.root, start);
         let with = merge(nodes, low, id);
         self.root = merge(nodes, with, high);

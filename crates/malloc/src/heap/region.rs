@@ -42,7 +42,8 @@ impl Region {
         self.used_in = [0; REGION_HUGEPAGES];
         self.backed = [0; WORDS];
         self.backed_hugepages = 0;
-        self.free.insert(nodes, range.first_page(), REGION_HUGEPAGES * PAGES_PER_HUGE)
+        self.free
+            .insert(nodes, range.first_page(), REGION_HUGEPAGES * PAGES_PER_HUGE)
     }
 
     /// Pages in use.
@@ -128,7 +129,10 @@ impl Region {
         while len < limit && empty(self, first + len) {
             len += 1;
         }
-        let range = HugeRange { start: self.start + first, len };
+        let range = HugeRange {
+            start: self.start + first,
+            len,
+        };
         if !self.take_exactly(nodes, range.first_page(), len << HUGE_PAGES_SHIFT) {
             return None;
         }
@@ -141,7 +145,9 @@ impl Region {
 
     /// Takes pages in the middle of a free range.
     fn take_exactly(&mut self, nodes: &mut Nodes, page: usize, len: usize) -> bool {
-        let Some((start, whole)) = self.free.last_before(nodes, page + 1) else { return false };
+        let Some((start, whole)) = self.free.last_before(nodes, page + 1) else {
+            return false;
+        };
         debug_assert!(start + whole >= page + len);
         if !self.free.take_at(nodes, start, whole) {
             return false;

@@ -24,6 +24,9 @@ pub struct ReleasePolicy {
     pub keep_share_percent: u32,
     /// And at least this many pages.
     pub keep_pages: usize,
+    /// Hugepages are broken only when more than this share of the peak is free, and then until
+    /// `keep_share_percent` is left: what a steady program leaves unused is not worth a hugepage.
+    pub start_share_percent: u32,
     /// Of the memory that stays backed, the part on unbroken hugepages may not fall below this.
     /// 0 allows any subrelease, 100 none.
     pub huge_floor_percent: u32,
@@ -31,12 +34,18 @@ pub struct ReleasePolicy {
 
 impl Default for ReleasePolicy {
     fn default() -> Self {
-        ReleasePolicy {
-            keep_share_percent: 10,
-            keep_pages: (8 << 20) / PAGE_BYTES,
-            huge_floor_percent: 94,
-        }
+        Self::DEFAULT
     }
+}
+
+impl ReleasePolicy {
+    /// What holds without options.
+    pub const DEFAULT: ReleasePolicy = ReleasePolicy {
+        keep_share_percent: 10,
+        keep_pages: (8 << 20) / PAGE_BYTES,
+        start_share_percent: 50,
+        huge_floor_percent: 92,
+    };
 }
 
 /// A release under way.
@@ -90,7 +99,10 @@ impl Release {
 impl<V: Vm> PageHeap<V> {
     /// Remembers empty hugepages for release as soon as the lock is free.
     pub(super) fn queue_unback(&mut self, range: HugeRange) {
-        if !self.unbacking.insert(&mut self.nodes, range.start, range.len) {
+        if !self
+            .unbacking
+            .insert(&mut self.nodes, range.start, range.len)
+        {
             // Without memory to remember them the call cannot wait.
             self.vm.unback(range.address(), range.bytes());
             self.allocator.free(&mut self.nodes, range);
@@ -117,9 +129,12 @@ impl<V: Vm> PageHeap<V> {
     pub fn excess_pages(&mut self, policy: &ReleasePolicy) -> usize {
         let now_ns = self.vm.now_ns();
         let peak = self.used_peak.highest(now_ns);
-        let share = peak * policy.keep_share_percent as usize / 100;
-        let keep = peak + share.max(policy.keep_pages);
-        self.sizes().backed_pages().saturating_sub(keep)
+        let keep = |percent: u32| peak + (peak * percent as usize / 100).max(policy.keep_pages);
+        let backed = self.sizes().backed_pages();
+        if backed <= keep(policy.start_share_percent) {
+            return 0;
+        }
+        backed - keep(policy.keep_share_percent).min(backed)
     }
 
     /// Begins one step of `Release(N)`: from the cache, then from regions, then from the emptiest
@@ -146,7 +161,9 @@ impl<V: Vm> PageHeap<V> {
         if let Some(id) = self.filler.emptiest(&self.trackers, true, 1) {
             return Some(self.begin_part(id));
         }
-        let id = self.filler.emptiest(&self.trackers, false, MIN_SUBRELEASE_PAGES)?;
+        let id = self
+            .filler
+            .emptiest(&self.trackers, false, MIN_SUBRELEASE_PAGES)?;
         let tracker = &self.trackers[id];
         let sizes = self.sizes();
         // What stays backed if this hugepage is broken, and how much of it is on broken ones.
@@ -199,9 +216,13 @@ impl<V: Vm> PageHeap<V> {
         let now_s = (self.vm.now_ns() / 1_000_000_000) as u32;
         let before_s = now_s.saturating_sub(COLLAPSE_RETRY_S);
         let id =
-            self.filler.collapse_candidate(&mut self.trackers, COLLAPSE_PAGES, before_s, now_s)?;
+            self.filler
+                .collapse_candidate(&mut self.trackers, COLLAPSE_PAGES, before_s, now_s)?;
         self.filler.begin_busy(&mut self.trackers, id);
-        Some(Collapse { tracker: id, address: self.trackers[id].hugepage() * HUGE_BYTES })
+        Some(Collapse {
+            tracker: id,
+            address: self.trackers[id].hugepage() * HUGE_BYTES,
+        })
     }
 
     /// Ends a collapse.
@@ -211,7 +232,10 @@ impl<V: Vm> PageHeap<V> {
         } else {
             self.collapse_refused += 1;
         }
-        if self.filler.end_collapse(&mut self.trackers, collapse.tracker, succeeded) {
+        if self
+            .filler
+            .end_collapse(&mut self.trackers, collapse.tracker, succeeded)
+        {
             self.retire(collapse.tracker);
         }
     }
@@ -228,7 +252,9 @@ impl<V: Vm> PageHeap<V> {
     pub fn release(&mut self, pages: usize, policy: &ReleasePolicy) -> usize {
         let mut released = 0;
         while released < pages {
-            let Some(release) = self.begin_release(pages - released, policy) else { break };
+            let Some(release) = self.begin_release(pages - released, policy) else {
+                break;
+            };
             let succeeded = release.run(&self.vm);
             self.end_release(release, succeeded);
             if !succeeded {

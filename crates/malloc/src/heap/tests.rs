@@ -10,11 +10,16 @@ use std::collections::BTreeMap;
 const MIB_PAGES: usize = (1 << 20) / PAGE_BYTES;
 
 fn heap() -> Box<PageHeap<FakeVm>> {
-    Box::new(PageHeap::new(FakeVm::default()))
+    let mut heap = Box::new(PageHeap::new(FakeVm::default()));
+    heap.configure(HeapOptions::default());
+    heap
 }
 
 fn spans_are_disjoint(spans: &BTreeMap<usize, usize>) -> bool {
-    spans.iter().zip(spans.iter().skip(1)).all(|(low, high)| low.0 + low.1 <= *high.0)
+    spans
+        .iter()
+        .zip(spans.iter().skip(1))
+        .all(|(low, high)| low.0 + low.1 <= *high.0)
 }
 
 #[derive(Clone, Debug)]
@@ -68,20 +73,36 @@ struct World {
 impl World {
     fn picked(&self, pick: usize) -> Option<(usize, usize)> {
         let index = pick.checked_rem(self.spans.len())?;
-        self.spans.iter().nth(index).map(|(&page, &len)| (page, len))
+        self.spans
+            .iter()
+            .nth(index)
+            .map(|(&page, &len)| (page, len))
     }
 
     fn step(&mut self, step: Step) {
-        let policy = ReleasePolicy { huge_floor_percent: 0, ..ReleasePolicy::default() };
+        let policy = ReleasePolicy {
+            huge_floor_percent: 0,
+            ..ReleasePolicy::default()
+        };
         match step {
             Step::New { len, dense } => {
-                let density = if dense { Density::Dense } else { Density::Sparse };
-                let page = self.heap.allocate(len, density).expect("plenty of address space");
+                let density = if dense {
+                    Density::DENSE
+                } else {
+                    Density::SPARSE
+                };
+                let page = self
+                    .heap
+                    .allocate(len, density)
+                    .expect("plenty of address space");
                 assert!(self.spans.insert(page, len).is_none());
             }
             Step::Aligned { len, align_log2 } => {
                 let align = 1 << align_log2;
-                let page = self.heap.allocate_aligned(len, align, Density::Sparse).unwrap();
+                let page = self
+                    .heap
+                    .allocate_aligned(len, align, Density::SPARSE)
+                    .unwrap();
                 assert!(page.is_multiple_of(align));
                 assert!(self.spans.insert(page, len).is_none());
             }
@@ -183,9 +204,11 @@ fn a_heap_of_64_gib_costs_only_its_metadata() {
     let target = (64 << 30) / PAGE_BYTES;
     let (mut spans, mut used, mut random) = (Vec::new(), 0, 1u64);
     while used < target {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         let len = 1 + (random >> 33) as usize % 64;
-        spans.push((heap.allocate(len, Density::Sparse).unwrap(), len));
+        spans.push((heap.allocate(len, Density::SPARSE).unwrap(), len));
         used += len;
     }
     let sizes = heap.sizes();
@@ -204,31 +227,51 @@ fn donated_tails_do_not_grow_the_heap_by_a_hugepage_each() {
     // Paper section 4.4: 100 MiB and a page, then one page that stays, over and over.
     let mut heap = heap();
     for _ in 0..200 {
-        let large = heap.allocate(100 * MIB_PAGES + 1, Density::Sparse).unwrap();
-        heap.allocate(1, Density::Sparse).unwrap();
+        let large = heap.allocate(100 * MIB_PAGES + 1, Density::SPARSE).unwrap();
+        heap.allocate(1, Density::SPARSE).unwrap();
         heap.free(large, 100 * MIB_PAGES + 1);
         heap.run_queued();
     }
     assert_eq!(heap.sizes().filler.used(), 200);
-    assert!(heap.sizes().filler.hugepages <= 2, "{}", heap.sizes().filler.hugepages);
+    assert!(
+        heap.sizes().filler.hugepages <= 2,
+        "{}",
+        heap.sizes().filler.hugepages
+    );
 }
 
 #[test]
 fn routing_is_that_of_figure_7() {
     let mut heap = heap();
-    heap.allocate(SMALL_PAGES, Density::Sparse).unwrap();
+    heap.allocate(SMALL_PAGES, Density::SPARSE).unwrap();
     assert_eq!(heap.sizes().filler.hugepages, 1, "1 MiB is the filler's");
     let tail = 4 * MIB_PAGES + MIB_PAGES / 2;
-    let large = heap.allocate(tail, Density::Sparse).unwrap();
+    let large = heap.allocate(tail, Density::SPARSE).unwrap();
     assert_eq!(heap.sizes().large_pages, 4 * MIB_PAGES);
-    assert_eq!(heap.sizes().slack_pages, MIB_PAGES * 3 / 2, "4.5 MiB donates 1.5 MiB");
-    let small = heap.allocate(SMALL_PAGES + 1, Density::Sparse).unwrap();
-    assert_eq!(small, large + tail, "below 2 MiB the tail of another span is used first");
+    assert_eq!(
+        heap.sizes().slack_pages,
+        MIB_PAGES * 3 / 2,
+        "4.5 MiB donates 1.5 MiB"
+    );
+    let small = heap.allocate(SMALL_PAGES + 1, Density::SPARSE).unwrap();
+    assert_eq!(
+        small,
+        large + tail,
+        "below 2 MiB the tail of another span is used first"
+    );
     heap.free(large, tail);
     assert_eq!(heap.sizes().slack_pages, 0);
-    assert_eq!(heap.sizes().filler.hugepages, 2, "the tail stays behind for its tenant");
-    let huge = heap.allocate(HUGE_SPAN_PAGES + 1, Density::Sparse).unwrap();
-    assert_eq!(heap.sizes().slack_pages, 0, "from 1 GiB on nothing is donated");
+    assert_eq!(
+        heap.sizes().filler.hugepages,
+        2,
+        "the tail stays behind for its tenant"
+    );
+    let huge = heap.allocate(HUGE_SPAN_PAGES + 1, Density::SPARSE).unwrap();
+    assert_eq!(
+        heap.sizes().slack_pages,
+        0,
+        "from 1 GiB on nothing is donated"
+    );
     heap.free(huge, HUGE_SPAN_PAGES + 1);
     heap.free(small, SMALL_PAGES + 1);
     assert_eq!(heap.sizes().filler.hugepages, 1);
@@ -237,7 +280,10 @@ fn routing_is_that_of_figure_7() {
 /// Runs the loop of paper figure 12 on 1.1 MiB spans; backed pages over pages in use at the end.
 fn backed_over_used(regions: bool) -> f64 {
     let mut heap = heap();
-    heap.configure(HeapOptions { regions, ..HeapOptions::default() });
+    heap.configure(HeapOptions {
+        regions,
+        ..HeapOptions::default()
+    });
     let len = MIB_PAGES * 11 / 10;
     let mut live = std::collections::VecDeque::new();
     for round in 0..20_000 {
@@ -245,7 +291,7 @@ fn backed_over_used(regions: bool) -> f64 {
             heap.free(live.pop_front().unwrap(), len);
             heap.run_queued();
         }
-        live.push_back(heap.allocate(len, Density::Sparse).unwrap());
+        live.push_back(heap.allocate(len, Density::SPARSE).unwrap());
         heap.vm().advance_ns(1_000_000);
     }
     let cached = heap.sizes().cache_hugepages * PAGES_PER_HUGE;
@@ -264,7 +310,7 @@ fn regions_remove_the_slack_of_spans_just_above_a_mebibyte() {
 fn a_loop_over_one_span_makes_no_system_call() {
     let mut heap = heap();
     for _ in 0..1000 {
-        let page = heap.allocate(64, Density::Sparse).unwrap();
+        let page = heap.allocate(64, Density::SPARSE).unwrap();
         heap.free(page, 64);
         heap.run_queued();
         heap.vm().advance_ns(100_000_000);
@@ -275,25 +321,38 @@ fn a_loop_over_one_span_makes_no_system_call() {
 #[test]
 fn release_breaks_only_what_the_floor_allows() {
     let mut heap = heap();
-    let pages: Vec<usize> =
-        (0..100 * PAGES_PER_HUGE).map(|_| heap.allocate(1, Density::Sparse).unwrap()).collect();
+    let pages: Vec<usize> = (0..100 * PAGES_PER_HUGE)
+        .map(|_| heap.allocate(1, Density::SPARSE).unwrap())
+        .collect();
     // One hugepage in two keeps a tenth of its pages, the other keeps all.
     for (index, &page) in pages.iter().enumerate() {
         if (page / PAGES_PER_HUGE) % 2 == 0 && index % 10 != 0 {
             heap.free(page, 1);
         }
     }
-    let policy = ReleasePolicy { huge_floor_percent: 98, ..ReleasePolicy::default() };
+    let policy = ReleasePolicy {
+        huge_floor_percent: 98,
+        ..ReleasePolicy::default()
+    };
     heap.release(usize::MAX, &policy);
     let sizes = heap.sizes();
     assert!(sizes.filler.broken_hugepages > 0);
     let share = sizes.filler.broken_used_pages as f64 / sizes.backed_pages() as f64;
     assert!(share <= 0.02, "{share}");
-    let none = ReleasePolicy { huge_floor_percent: 100, ..policy };
+    let none = ReleasePolicy {
+        huge_floor_percent: 100,
+        ..policy
+    };
     let broken = heap.sizes().filler.broken_hugepages;
     heap.release(usize::MAX, &none);
     assert_eq!(heap.sizes().filler.broken_hugepages, broken);
-    heap.release(usize::MAX, &ReleasePolicy { huge_floor_percent: 0, ..policy });
+    heap.release(
+        usize::MAX,
+        &ReleasePolicy {
+            huge_floor_percent: 0,
+            ..policy
+        },
+    );
     assert_eq!(heap.sizes().filler.free_backed_pages(), 0);
     assert_eq!(heap.sizes().subreleased_bytes, heap.vm().unback_bytes.get());
 }
@@ -301,15 +360,29 @@ fn release_breaks_only_what_the_floor_allows() {
 #[test]
 fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
     let mut heap = heap();
-    let spans: Vec<usize> = (0..4).map(|_| heap.allocate(64, Density::Sparse).unwrap()).collect();
+    let spans: Vec<usize> = (0..4)
+        .map(|_| heap.allocate(64, Density::SPARSE).unwrap())
+        .collect();
     heap.free(spans[1], 64);
     heap.free(spans[3], 64);
-    let all = ReleasePolicy { huge_floor_percent: 0, ..ReleasePolicy::default() };
+    let all = ReleasePolicy {
+        huge_floor_percent: 0,
+        ..ReleasePolicy::default()
+    };
     assert_eq!(heap.release(usize::MAX, &all), 128);
     assert!(heap.is_broken(spans[0]));
-    assert!(heap.begin_collapse().is_none(), "half full is not worth a rebuild");
-    let again: Vec<usize> = (0..2).map(|_| heap.allocate(64, Density::Sparse).unwrap()).collect();
-    assert_eq!(heap.sizes().filler.hugepages, 1, "before another hugepage is taken, it is used");
+    assert!(
+        heap.begin_collapse().is_none(),
+        "half full is not worth a rebuild"
+    );
+    let again: Vec<usize> = (0..2)
+        .map(|_| heap.allocate(64, Density::SPARSE).unwrap())
+        .collect();
+    assert_eq!(
+        heap.sizes().filler.hugepages,
+        1,
+        "before another hugepage is taken, it is used"
+    );
     heap.vm().advance_ns(1_000_000_000);
     let collapse = heap.begin_collapse().expect("full");
     assert_eq!(collapse.address, spans[0] << PAGE_SHIFT);
@@ -321,7 +394,10 @@ fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
     for page in [spans[0], spans[2], again[1]] {
         heap.free(page, 64);
     }
-    assert!(heap.has_queued(), "an empty broken hugepage does not go to the cache");
+    assert!(
+        heap.has_queued(),
+        "an empty broken hugepage does not go to the cache"
+    );
     heap.run_queued();
     assert_eq!(heap.sizes().backed_pages(), 0);
 }
@@ -330,10 +406,10 @@ fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
 fn refusals_of_the_system_lose_nothing() {
     let mut heap = heap();
     heap.vm_mut().left_hugepages = 3;
-    let first = heap.allocate(512, Density::Sparse).unwrap();
-    assert!(heap.allocate(512, Density::Sparse).is_none());
-    assert!(heap.allocate_aligned(256, 512, Density::Sparse).is_none());
-    let small = heap.allocate(8, Density::Sparse).unwrap();
+    let first = heap.allocate(512, Density::SPARSE).unwrap();
+    assert!(heap.allocate(512, Density::SPARSE).is_none());
+    assert!(heap.allocate_aligned(256, 512, Density::SPARSE).is_none());
+    let small = heap.allocate(8, Density::SPARSE).unwrap();
     heap.free(first, 512);
     heap.free(small, 8);
     assert_eq!(heap.sizes().used_pages, 0);

@@ -24,7 +24,7 @@ pub struct Tracker {
     pub(super) released_pages: u16,
     /// Where it is linked: kind and index.
     pub(super) kind: u8,
-    pub(super) dense: bool,
+    pub(super) density: u8,
     pub(super) donated: bool,
     /// The kernel maps it with native pages, as far as we know.
     pub(super) broken: bool,
@@ -60,7 +60,7 @@ impl Tracker {
             longest: PAGES_PER_HUGE as u16,
             released_pages: 0,
             kind: 0,
-            dense: density == Density::Dense,
+            density: density.index() as u8,
             donated: false,
             broken: false,
             busy: false,
@@ -103,7 +103,11 @@ impl Tracker {
     /// The chunk of the allocation count: 0 for the most, 7 for at most one. The paper prints
     /// `min(0, Cmax - log2 A)`, which can only mean the clamped form.
     pub(super) const fn chunk(&self) -> usize {
-        let log2 = if self.allocations == 0 { 0 } else { self.allocations.ilog2() as usize };
+        let log2 = if self.allocations == 0 {
+            0
+        } else {
+            self.allocations.ilog2() as usize
+        };
         if log2 >= CHUNKS { 0 } else { CHUNKS - 1 - log2 }
     }
 

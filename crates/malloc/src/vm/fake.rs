@@ -68,7 +68,8 @@ impl Vm for FakeVm {
             return false;
         }
         self.unback_calls.set(self.unback_calls.get() + 1);
-        self.unback_bytes.set(self.unback_bytes.get() + bytes as u64);
+        self.unback_bytes
+            .set(self.unback_bytes.get() + bytes as u64);
         true
     }
 

@@ -46,7 +46,12 @@ pub fn reserved_bytes() -> usize {
 impl RealVm {
     /// Nothing reserved yet.
     pub const fn new() -> Self {
-        RealVm { mode: HugeMode::ByNeed, chunk_bytes: 0, lowest: 0, first_chunk: 0 }
+        RealVm {
+            mode: HugeMode::ByNeed,
+            chunk_bytes: 0,
+            lowest: 0,
+            first_chunk: 0,
+        }
     }
 
     /// Chooses how hugepages are asked for; to be called before the first reservation.
@@ -85,7 +90,11 @@ impl Vm for RealVm {
     fn reserve(&mut self, min_hugepages: usize) -> Option<HugeRange> {
         let first = self.chunk_bytes == 0;
         let min_bytes = min_hugepages.checked_mul(HUGE_BYTES)?;
-        let next = if first { FIRST_CHUNK_BYTES } else { self.chunk_bytes * 8 };
+        let next = if first {
+            FIRST_CHUNK_BYTES
+        } else {
+            self.chunk_bytes * 8
+        };
         let mut bytes = next.min(LAST_CHUNK_BYTES).max(min_bytes);
         loop {
             // Growing downwards from the last chunk keeps the heap in one mapping.
@@ -104,7 +113,10 @@ impl Vm for RealVm {
                 self.chunk_bytes = next.min(LAST_CHUNK_BYTES);
                 RESERVED_BYTES.fetch_add(bytes, Ordering::Relaxed);
                 let len = bytes >> HUGE_SHIFT;
-                return Some(HugeRange { start: address >> HUGE_SHIFT, len });
+                return Some(HugeRange {
+                    start: address >> HUGE_SHIFT,
+                    len,
+                });
             }
             // Address-space limits and strict overcommit refuse large chunks first.
             if bytes == min_bytes {
