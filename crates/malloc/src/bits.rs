@@ -11,11 +11,7 @@ pub struct PageBits([u64; WORDS]);
 
 /// The bits of word `word` that lie in `start..end`.
 const fn word_mask(word: usize, start: usize, end: usize) -> u64 {
-    let low = if start > word * 64 {
-        start - word * 64
-    } else {
-        0
-    };
+    let low = start.saturating_sub(word * 64);
     let high = if end < word * 64 + 64 {
         end - word * 64
     } else {
@@ -145,7 +141,7 @@ impl PageBits {
     }
 
     /// Every bit flipped.
-    pub fn not(self) -> PageBits {
+    pub fn inverted(self) -> PageBits {
         PageBits(self.0.map(|word| !word))
     }
 }
@@ -168,8 +164,8 @@ mod tests {
     fn runs(bits: &[bool; PAGES_PER_HUGE]) -> Vec<(usize, usize)> {
         let mut runs = Vec::new();
         let mut start = None;
-        for index in 0..=PAGES_PER_HUGE {
-            let clear = index < PAGES_PER_HUGE && !bits[index];
+        for (index, used) in bits.iter().copied().chain([true]).enumerate() {
+            let clear = !used;
             match (clear, start) {
                 (true, None) => start = Some(index),
                 (false, Some(first)) => {
@@ -206,7 +202,7 @@ mod tests {
                 .min_by_key(|run| (run.1, run.0))
                 .map(|run| run.0);
             prop_assert_eq!(bits.best_fit(wanted), best);
-            prop_assert_eq!(bits.not().count(), 256 - bits.count());
+            prop_assert_eq!(bits.inverted().count(), 256 - bits.count());
         }
     }
 }

@@ -208,8 +208,7 @@ impl CpuSlab {
         // SAFETY: zeroed memory of the right size and alignment, which is never freed; all fields
         // are atomics, for which zero is valid.
         let slab: &CpuSlab = unsafe { memory.cast().as_ref() };
-        for class in 1..CLASSES {
-            let begin = BEGIN[class];
+        for (class, &begin) in BEGIN.iter().enumerate().skip(1) {
             let header = Header {
                 current: begin,
                 begin,

@@ -1,19 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics on demand: at exit, by a signal, or by a call.
 
-use crate::options::Options;
-use crate::stats;
+use crate::lock::Lock;
+use crate::options::{Options, Path};
+use crate::{observe, pageheap, stats};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
 static JSON: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
+struct Paths {
+    stats: Path,
+    signal: Path,
+    profile: Path,
+    record: Path,
+}
+
+static PATHS: Lock<Paths> = Lock::new(Paths {
+    stats: Path::NONE,
+    signal: Path::NONE,
+    profile: Path::NONE,
+    record: Path::NONE,
+});
+
 /// Applies the options.
 pub fn configure(options: &Options) {
     AT_EXIT.store(options.stats_at_exit, Ordering::Relaxed);
     JSON.store(options.stats_json, Ordering::Relaxed);
     SIGNAL.store(options.signal, Ordering::Relaxed);
+    *PATHS.lock() = Paths {
+        stats: options.stats_to,
+        signal: options.signal_to,
+        profile: options.profile_to,
+        record: options.record,
+    };
 }
 
 /// Writes the statistics to a file descriptor.
@@ -26,7 +47,37 @@ pub fn write(fd: i32, json: bool) {
 }
 
 extern "C" fn at_exit() {
-    write(2, JSON.load(Ordering::Relaxed));
+    if AT_EXIT.load(Ordering::Relaxed) {
+        write_to(PATHS.lock().stats);
+    }
+    let profile = PATHS.lock().profile;
+    if profile.is_some() {
+        with_file(&profile, observe::write_profile);
+    }
+    pageheap::lock().trace.stop();
+}
+
+/// Takes the lock before fork.
+pub fn fork_prepare() {
+    PATHS.acquire();
+}
+
+/// Gives the lock back after fork.
+///
+/// # Safety
+/// [`fork_prepare`] was called.
+pub unsafe fn fork_done() {
+    // SAFETY: as the caller promises.
+    unsafe { PATHS.release() }
+}
+
+fn with_file(path: &Path, write: impl FnOnce(i32)) {
+    let fd = path.create();
+    if fd >= 0 {
+        write(fd);
+        // SAFETY: the descriptor was opened here.
+        unsafe { libc::close(fd) };
+    }
 }
 
 /// The handler asks for statistics; they are written by the next slow call or upkeep round, because
@@ -35,14 +86,38 @@ extern "C" fn on_signal(_signal: i32) {
     crate::upkeep::request_dump();
 }
 
-/// Writes what a signal asked for.
+/// Writes the statistics that a signal asked for.
 pub fn requested() {
-    write(2, JSON.load(Ordering::Relaxed));
+    let (stats, signal) = {
+        let paths = PATHS.lock();
+        (paths.stats, paths.signal)
+    };
+    write_to(if signal.is_some() { signal } else { stats });
+}
+
+/// Writes the statistics to a file, or to stderr without one.
+fn write_to(path: Path) {
+    let json = JSON.load(Ordering::Relaxed);
+    if path.is_some() {
+        with_file(&path, |fd| write(fd, json));
+    } else {
+        write(2, json);
+    }
 }
 
 /// Called once the library is loaded: registers what the options ask for.
 pub fn loaded() {
-    if AT_EXIT.load(Ordering::Relaxed) {
+    let (record, profile) = {
+        let paths = PATHS.lock();
+        (paths.record, paths.profile)
+    };
+    if record.is_some() {
+        let fd = record.create();
+        if fd >= 0 {
+            pageheap::lock().trace.start(fd);
+        }
+    }
+    if AT_EXIT.load(Ordering::Relaxed) || record.is_some() || profile.is_some() {
         // SAFETY: the function lives as long as the process.
         unsafe { libc::atexit(at_exit) };
     }

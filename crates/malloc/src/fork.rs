@@ -3,9 +3,10 @@
 //!
 //! The order is that of the allocator itself: caches, classes, page heap, spans, metadata.
 
-use crate::{cache, central, meta, observe, pageheap, span, upkeep};
+use crate::{cache, central, dump, meta, observe, pageheap, span, upkeep};
 
 unsafe extern "C" fn prepare() {
+    dump::fork_prepare();
     upkeep::fork_prepare();
     observe::fork_prepare();
     cache::fork_prepare(crate::threads::may_exist());
@@ -25,6 +26,7 @@ unsafe extern "C" fn parent() {
         cache::fork_done();
         observe::fork_done();
         upkeep::fork_done();
+        dump::fork_done();
     }
 }
 

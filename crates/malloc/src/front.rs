@@ -4,7 +4,7 @@
 
 use crate::cache;
 use crate::pageheap;
-use crate::pagemap::{self, GUARDED, LARGE, NO_SPAN, SAMPLED};
+use crate::pagemap::{self, LARGE, NO_SPAN, SAMPLED};
 use crate::report::corrupt;
 use crate::size_class::{MAX_SMALL_BYTES, TABLE, aligned_class_of, class_of};
 use crate::start;
@@ -157,7 +157,6 @@ extern "C" fn free_slow(address: usize, class: u8) {
     match class {
         NO_SPAN => invalid(address),
         LARGE | SAMPLED => free_large(address, class),
-        GUARDED => crate::observe::free_guarded(address),
         _ => {
             if start::checked() {
                 check_object(address, class);
@@ -215,7 +214,6 @@ pub fn usable_bytes(address: usize) -> usize {
             "size asked of {address:#x}, which was freed or never allocated by this allocator"
         )),
         LARGE | SAMPLED => pageheap::large_pages(address) << PAGE_SHIFT,
-        GUARDED => crate::observe::guarded_bytes(address),
         class => TABLE[usize::from(class)].bytes as usize,
     }
 }
@@ -247,24 +245,15 @@ pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
     {
         return address;
     }
-    // Growing a little at a time is common: leave room for more, in the same class or pages.
     let new = allocate(bytes);
     if new == 0 {
         return 0;
     }
+    let copied = old_bytes.min(bytes);
     // SAFETY: both objects have at least the copied bytes, and the new one is distinct.
     unsafe {
-        copy_object(address, new, old_bytes.min(bytes));
+        core::ptr::copy_nonoverlapping(address as *const u8, new as *mut u8, copied);
         free(address);
     }
     new
-}
-
-/// Copies the contents of a large object by moving its pages where that is cheaper.
-///
-/// # Safety
-/// Two live objects of at least `bytes` bytes; the contents of the first are given up.
-unsafe fn copy_object(from: usize, to: usize, bytes: usize) {
-    // SAFETY: as the caller promises.
-    unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
 }

@@ -337,6 +337,34 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
     if written == bytes.len() { 0 } else { -1 }
 }
 
+/// Writes the statistics to a file descriptor, as text or as one JSON object.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_stats(fd: c_int, json: c_int) {
+    crate::start::ensure();
+    crate::dump::write(fd, json != 0);
+}
+
+/// Writes the heap profile to a file descriptor, in the text format of pprof.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_profile(fd: c_int) {
+    crate::start::ensure();
+    crate::observe::write_profile(fd);
+}
+
+/// Gives up to `bytes` of free memory back to the system, breaking hugepages if need be; the bytes
+/// given back.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_release(bytes: usize) -> usize {
+    crate::start::ensure();
+    crate::upkeep::release(bytes / PAGE_BYTES) * PAGE_BYTES
+}
+
+/// Whether the address belongs to a live object of this allocator, as far as can be seen.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_owns(object: *const c_void) -> c_int {
+    c_int::from(front::owns(object as usize))
+}
+
 /// Starts the background thread beside the first thread of the program.
 ///
 /// # Safety

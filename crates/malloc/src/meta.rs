@@ -129,6 +129,12 @@ pub struct Pool<T, const CHUNKS: usize> {
     marker: PhantomData<T>,
 }
 
+impl<T: Zeroed + Linked, const CHUNKS: usize> Default for Pool<T, CHUNKS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Zeroed + Linked, const CHUNKS: usize> Pool<T, CHUNKS> {
     /// An empty table.
     pub const fn new() -> Self {

@@ -5,6 +5,64 @@ use crate::heap::{HeapOptions, ReleasePolicy};
 use crate::report;
 use crate::vm::real::HugeMode;
 
+/// A path, with `%p` for the process id.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    bytes: [u8; 256],
+    len: usize,
+}
+
+impl Path {
+    /// No path.
+    pub const NONE: Path = Path {
+        bytes: [0; 256],
+        len: 0,
+    };
+
+    /// A path of at most 255 bytes.
+    pub fn new(text: &str) -> Option<Path> {
+        if text.is_empty() || text.len() > 255 {
+            return None;
+        }
+        let mut path = Path {
+            bytes: [0; 256],
+            len: text.len(),
+        };
+        path.bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Some(path)
+    }
+
+    /// Whether there is a path.
+    pub const fn is_some(&self) -> bool {
+        self.len > 0
+    }
+
+    /// Creates the file; a descriptor, or -1 with one line of complaint.
+    pub fn create(&self) -> i32 {
+        use core::fmt::Write;
+        let mut name = report::Line::new();
+        let text = core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("");
+        for (index, part) in text.split("%p").enumerate() {
+            if index > 0 {
+                // SAFETY: no preconditions.
+                let _ = write!(name, "{}", unsafe { libc::getpid() });
+            }
+            let _ = name.write_str(part);
+        }
+        let _ = name.write_str("\0");
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        // SAFETY: the name ends in a zero byte.
+        let fd = unsafe { libc::open(name.as_bytes().as_ptr().cast(), flags, 0o644) };
+        if fd < 0 {
+            report::warn(format_args!(
+                "cannot create {text}: error {}",
+                crate::sys::errno()
+            ));
+        }
+        fd
+    }
+}
+
 /// All options.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -30,12 +88,18 @@ pub struct Options {
     pub check: bool,
     /// Mean bytes between two samples of the heap profile; 0 for none.
     pub profile_bytes: usize,
-    /// One in so many sampled allocations is guarded; 0 for none.
-    pub guard_rate: usize,
     /// Whether statistics are written at exit.
     pub stats_at_exit: bool,
     /// Whether they are JSON.
     pub stats_json: bool,
+    /// Where statistics go instead of stderr.
+    pub stats_to: Path,
+    /// Where the statistics that a signal asks for go instead.
+    pub signal_to: Path,
+    /// Where the heap profile goes at exit.
+    pub profile_to: Path,
+    /// Where the page-heap trace goes; recording starts with the program.
+    pub record: Path,
     /// The signal that dumps statistics; 0 for none.
     pub signal: i32,
 }
@@ -58,9 +122,12 @@ impl Options {
         cpu_cache_bytes: crate::cache::DEFAULT_BYTES,
         check: false,
         profile_bytes: 0,
-        guard_rate: 0,
         stats_at_exit: false,
         stats_json: false,
+        stats_to: Path::NONE,
+        signal_to: Path::NONE,
+        profile_to: Path::NONE,
+        record: Path::NONE,
         signal: 0,
     };
 
@@ -114,7 +181,6 @@ impl Options {
             "hugecache" => self.heap.cache_min_hugepages = number(value, 1 << 20)?,
             "check" => self.check = switch(value)?,
             "profile" => self.profile_bytes = size(value)?,
-            "guard" => self.guard_rate = number(value, 1 << 30)?,
             "stats" => {
                 self.stats_at_exit = value != "0";
                 self.stats_json = value == "json";
@@ -122,6 +188,10 @@ impl Options {
                     return None;
                 }
             }
+            "stats_to" => self.stats_to = Path::new(value)?,
+            "signal_to" => self.signal_to = Path::new(value)?,
+            "profile_to" => self.profile_to = Path::new(value)?,
+            "record" => self.record = Path::new(value)?,
             "signal" => self.signal = number(value, 64)? as i32,
             _ => return None,
         }
@@ -149,9 +219,12 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   hugecache=N          empty hugepages kept whatever the demand [4]
   check=1|0            check every free in full: slower [0]
   profile=SIZE         heap profile, one sample each SIZE bytes on average; 0 is off [0]
-  guard=N              one in N samples gets guard pages; needs profile [0]
   stats=1|json|0       statistics on stderr at exit [0]
-  signal=N             signal N writes statistics to stderr [0: none]
+  stats_to=PATH        statistics go to this file; %p is the process id [stderr]
+  signal=N             signal N writes statistics [0: none]
+  signal_to=PATH       to this file [where stats_to says]
+  profile_to=PATH      the heap profile, in the text format of pprof, is written there at exit
+  record=PATH          write a trace of the page heap there, for a replay
   help                 print this
 ";
 
@@ -242,8 +315,11 @@ mod tests {
             "hugecache",
             "check",
             "profile",
-            "guard",
             "stats",
+            "stats_to",
+            "signal_to",
+            "profile_to",
+            "record",
             "signal",
         ] {
             assert!(HELP.contains(&format!("\n  {name}=")), "{name}");

@@ -95,8 +95,8 @@ pub fn new_span(class: usize) -> Option<u32> {
 
 /// Gives a span of a size class back that holds no object any more and is on no list.
 pub fn free_span(id: u32) {
-    // SAFETY: the caller took the span off its lists, so it is the only one that knows it.
     let (page, len) = {
+        // SAFETY: the caller took the span off its lists, so it is the only one that knows it.
         let span = unsafe { span::get(id) };
         (span.page, span.pages as usize)
     };

@@ -16,10 +16,8 @@ const ROOT: usize = 1 << (ADDRESS_BITS - PAGE_SHIFT - LEAF_SHIFT);
 pub const NO_SPAN: u8 = 0;
 /// The class of the first page of a span that is one object.
 pub const LARGE: u8 = 255;
-/// The class of the first page of a guarded object.
-pub const GUARDED: u8 = 254;
 /// The class of the first page of a large span whose object is in the heap profile.
-pub const SAMPLED: u8 = 253;
+pub const SAMPLED: u8 = 254;
 
 /// One gibibyte of pages.
 pub struct Leaf {
@@ -56,12 +54,12 @@ fn leaves() -> &'static [AtomicPtr<Leaf>; ROOT] {
 /// Makes sure that pages can be noted; false if there is no memory. Called under the page heap's
 /// lock.
 pub fn prepare(page: usize, len: usize) -> bool {
-    for slot in page >> LEAF_SHIFT..=(page + len - 1) >> LEAF_SHIFT {
-        if LEAVES[slot].load(Ordering::Relaxed).is_null() {
+    for slot in &LEAVES[page >> LEAF_SHIFT..=(page + len - 1) >> LEAF_SHIFT] {
+        if slot.load(Ordering::Relaxed).is_null() {
             let Some(leaf) = meta::allocate(size_of::<Leaf>(), 4096) else {
                 return false;
             };
-            LEAVES[slot].store(leaf.as_ptr().cast(), Ordering::Release);
+            slot.store(leaf.as_ptr().cast(), Ordering::Release);
         }
     }
     true

@@ -266,7 +266,8 @@ mod tests {
         for align in (0..=13).map(|shift| 1usize << shift) {
             for bytes in (1..40_000).step_by(61) {
                 let class = TABLE[aligned_class_of(bytes, align).unwrap()];
-                assert!(class.bytes as usize >= bytes && class.bytes as usize % align == 0);
+                let size = class.bytes as usize;
+                assert!(size >= bytes && size.is_multiple_of(align));
             }
         }
         assert_eq!(aligned_class_of(1, 2 * PAGE_BYTES), None);

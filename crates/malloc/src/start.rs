@@ -53,7 +53,7 @@ fn start() {
     let options = Options::from_environment();
     pageheap::configure(options.huge, options.heap);
     let mut modes = 0;
-    if options.profile_bytes > 0 || options.guard_rate > 0 {
+    if options.profile_bytes > 0 {
         modes |= OBSERVED;
     }
     if options.check {

@@ -152,6 +152,15 @@ pub fn round(limit: usize) {
     }
 }
 
+/// Releases up to `pages` free pages, breaking hugepages if need be; pages released.
+pub fn release(pages: usize) -> usize {
+    let policy = ReleasePolicy {
+        huge_floor_percent: 0,
+        ..PLAN.lock().policy
+    };
+    pageheap::release(pages, &policy)
+}
+
 /// Gives back all memory that can be given back: `malloc_trim`. True if some was.
 pub fn trim(keep_pages: usize) -> bool {
     cache::drain(true);

@@ -353,7 +353,7 @@ impl Filler {
         self.unlink(trackers, id);
         let tracker = &mut trackers[id];
         tracker.busy = true;
-        tracker.used.or(tracker.released).not()
+        tracker.used.or(tracker.released).inverted()
     }
 
     /// Ends a release that gave `pages` back; true when the hugepage became empty meanwhile and is

@@ -346,7 +346,10 @@ impl<V: Vm> PageHeap<V> {
         match self.map.get(page >> HUGE_PAGES_SHIFT) {
             Owner::Filler(id) => {
                 // A donating span below one hugepage is its own fictitious allocation.
-                if len > SMALL_PAGES && self.trackers[id].donated && page % PAGES_PER_HUGE == 0 {
+                if len > SMALL_PAGES
+                    && self.trackers[id].donated
+                    && page.is_multiple_of(PAGES_PER_HUGE)
+                {
                     self.note_tail_gone(id, len);
                 }
                 self.free_on_filler(id, page, len);

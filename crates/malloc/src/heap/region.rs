@@ -191,7 +191,7 @@ mod tests {
             steps in prop::collection::vec((0..3u8, 1..900usize, any::<u16>()), 1..120),
         ) {
             let mut nodes = Box::new(Nodes::new());
-            let mut pool: Box<Pool<Region, 1>> = Box::new(Pool::new());
+            let mut pool: Box<Pool<Region, 1>> = Box::default();
             let id = pool.allocate().unwrap();
             let region = &mut pool[id];
             let whole = HugeRange { start: 512, len: REGION_HUGEPAGES };

@@ -12,6 +12,9 @@ use crate::vm::Vm;
 
 /// A hugepage is broken only for at least this many free pages: an eighth of it.
 const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;
+/// So many pages may lie on broken hugepages whatever the floor says: in a heap of a few hugepages a
+/// share means nothing. 2 MiB.
+const MIN_BROKEN_PAGES: usize = PAGES_PER_HUGE;
 /// A broken hugepage is rebuilt when this much of it is in use again: seven eighths.
 const COLLAPSE_PAGES: usize = PAGES_PER_HUGE / 8 * 7;
 /// A refused collapse is not tried again for this long.
@@ -75,7 +78,7 @@ impl Release {
                 vm.unback(range.address(), range.bytes())
             }
             Release::Part(_, hugepage, pages) => {
-                let free = pages.not();
+                let free = pages.inverted();
                 let (mut from, mut succeeded) = (0, true);
                 while let Some((start, len)) = free.clear_run(from) {
                     let address = hugepage * HUGE_BYTES + start * PAGE_BYTES;
@@ -169,7 +172,10 @@ impl<V: Vm> PageHeap<V> {
         // What stays backed if this hugepage is broken, and how much of it is on broken ones.
         let stays = sizes.backed_pages() - tracker.free_backed_pages();
         let broken = sizes.filler.broken_used_pages + tracker.used_pages();
-        let allowed = stays * (100 - policy.huge_floor_percent.min(100)) as usize / 100;
+        let allowed = match policy.huge_floor_percent {
+            100.. => 0,
+            floor => (stays * (100 - floor as usize) / 100).max(MIN_BROKEN_PAGES),
+        };
         (broken <= allowed).then(|| self.begin_part(id))
     }
 

@@ -321,12 +321,12 @@ fn a_loop_over_one_span_makes_no_system_call() {
 #[test]
 fn release_breaks_only_what_the_floor_allows() {
     let mut heap = heap();
-    let pages: Vec<usize> = (0..100 * PAGES_PER_HUGE)
+    let pages: Vec<usize> = (0..400 * PAGES_PER_HUGE)
         .map(|_| heap.allocate(1, Density::SPARSE).unwrap())
         .collect();
     // One hugepage in two keeps a tenth of its pages, the other keeps all.
     for (index, &page) in pages.iter().enumerate() {
-        if (page / PAGES_PER_HUGE) % 2 == 0 && index % 10 != 0 {
+        if (page / PAGES_PER_HUGE).is_multiple_of(2) && index % 10 != 0 {
             heap.free(page, 1);
         }
     }

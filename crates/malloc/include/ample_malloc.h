@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What libample_malloc offers beyond the C library's own interface. Link with -lample_malloc, or
+ * look the functions up with dlsym in a program that may run without the library.
+ */
+#ifndef AMPLE_MALLOC_H
+#define AMPLE_MALLOC_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes the statistics to a file descriptor: a page of text, or one JSON object with the schema
+ * "ample.malloc-stats/1". */
+void ample_malloc_stats(int fd, int json);
+
+/* Writes the sampled heap profile in the text format that pprof reads. It is empty unless the
+ * process was started with AMPLE_MALLOC=profile=SIZE. */
+void ample_malloc_profile(int fd);
+
+/* Gives up to `bytes` of free memory back to the system, breaking hugepages if need be. Returns the
+ * bytes that were given back. malloc_trim(keep) empties the caches first. */
+size_t ample_malloc_release(size_t bytes);
+
+/* Whether the address belongs to a live object of this allocator, as far as can be seen. */
+int ample_malloc_owns(const void *object);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample-malloc`: run programs under the allocator, look at them, replay and simulate page heaps.
+
+use ample_malloc::heap::{HeapOptions, ReleasePolicy};
+use ample_malloc::tools::{bench, driver, fill, replay};
+use ample_malloc::units::PAGE_BYTES;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+Run programs under libample_malloc, look at them, and experiment with page heaps.
+
+  ample-malloc run [--options LIST] -- COMMAND...   run under the allocator, statistics at exit
+  ample-malloc stats PID                            statistics of a program started by `run`
+  ample-malloc record FILE -- COMMAND...            run and write a trace of the page heap
+  ample-malloc replay FILE [--json] [--no-regions] [--no-density]
+                                                    replay a trace over pretended memory
+  ample-malloc fill [--json] [--mib N] [--seeds N]  figure 11: policies of the filler
+  ample-malloc drive [--json] [--mib N]             the empirical driver over the page heap
+  ample-malloc pageheap [--json] [--gib N]          time of New and Delete, size sweep
+
+The library is looked for beside this program and in its ../lib; AMPLE_MALLOC_LIB overrides.
+AMPLE_MALLOC=help COMMAND lists the options. Exit: 0 ok, 2 usage or I/O.
+";
+
+/// The signal that asks a program started by `run` for its statistics.
+const STATS_SIGNAL: i32 = 44;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.first().map(String::as_str) {
+        None | Some("help" | "--help" | "-h") => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Some("run") => run(&arguments[1..]),
+        Some("stats") => stats(&arguments[1..]),
+        Some("record") => record(&arguments[1..]),
+        Some("replay") => run_replay(&arguments[1..]),
+        Some("fill") => run_fill(&arguments[1..]),
+        Some("drive") => run_drive(&arguments[1..]),
+        Some("pageheap") => run_pageheap(&arguments[1..]),
+        Some(other) => Err(format!(
+            "unknown command \"{other}\"; see ample-malloc --help"
+        )),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("ample-malloc: {text}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn library() -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os("AMPLE_MALLOC_LIB") {
+        return Ok(path.into());
+    }
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    ["libample_malloc.so", "../lib/libample_malloc.so"]
+        .iter()
+        .map(|name| folder.join(name))
+        .find(|path| path.exists())
+        .ok_or_else(|| {
+            format!(
+                "libample_malloc.so is not in {} nor in ../lib; build it with cargo build \
+                 --profile malloc -p ample-malloc or set AMPLE_MALLOC_LIB",
+                folder.display()
+            )
+        })
+}
+
+/// The command after `--`, and the arguments before.
+fn split(arguments: &[String]) -> Result<(&[String], &[String]), String> {
+    let at = arguments
+        .iter()
+        .position(|argument| argument == "--")
+        .ok_or("put -- between the options and the command")?;
+    if at + 1 == arguments.len() {
+        return Err("there is no command after --".into());
+    }
+    Ok((&arguments[..at], &arguments[at + 1..]))
+}
+
+fn start(command: &[String], options: &str) -> Result<(), String> {
+    let mut list = options.to_string();
+    if let Ok(more) = std::env::var("AMPLE_MALLOC") {
+        list = format!("{list},{more}");
+    }
+    let error = Command::new(&command[0])
+        .args(&command[1..])
+        .env("LD_PRELOAD", library()?)
+        .env("AMPLE_MALLOC", list)
+        .exec();
+    Err(format!("cannot run {}: {error}", command[0]))
+}
+
+fn stats_path(pid: &str) -> String {
+    format!(
+        "{}/ample-malloc.{pid}.stats",
+        std::env::temp_dir().display()
+    )
+}
+
+fn run(arguments: &[String]) -> Result<(), String> {
+    let (before, command) = split(arguments)?;
+    let options = match before {
+        [] => String::new(),
+        [flag, list] if flag == "--options" => format!(",{list}"),
+        _ => return Err("usage: ample-malloc run [--options LIST] -- COMMAND...".into()),
+    };
+    // At exit as well the statistics go to stderr: the file is for a running program.
+    let list = format!(
+        "stats=1,signal={STATS_SIGNAL},signal_to={}{options}",
+        stats_path("%p")
+    );
+    start(command, &list)
+}
+
+fn record(arguments: &[String]) -> Result<(), String> {
+    let (before, command) = split(arguments)?;
+    let [file] = before else {
+        return Err("usage: ample-malloc record FILE -- COMMAND...".into());
+    };
+    if file.contains(',') {
+        return Err("the name of the trace may not contain a comma".into());
+    }
+    start(command, &format!("record={file}"))
+}
+
+fn stats(arguments: &[String]) -> Result<(), String> {
+    let [pid] = arguments else {
+        return Err("usage: ample-malloc stats PID".into());
+    };
+    let number: i32 = pid
+        .parse()
+        .map_err(|_| format!("\"{pid}\" is no process id"))?;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))
+        .map_err(|error| format!("process {pid}: {error}"))?;
+    if !maps.contains("libample_malloc.so") {
+        return Err(format!("process {pid} does not run under libample_malloc"));
+    }
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let wanted = format!("signal={STATS_SIGNAL}");
+    if !environment
+        .windows(wanted.len())
+        .any(|part| part == wanted.as_bytes())
+    {
+        return Err(format!("process {pid} was not started by ample-malloc run"));
+    }
+    let path = stats_path(pid);
+    let _ = std::fs::remove_file(&path);
+    // SAFETY: sends a signal that the process handles.
+    if unsafe { libc::kill(number, STATS_SIGNAL) } != 0 {
+        return Err(format!(
+            "process {pid}: {}",
+            std::io::Error::last_os_error()
+        ));
+    }
+    for _ in 0..40 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        if let Ok(text) = std::fs::read_to_string(&path)
+            && text.contains("hugepages rebuilt")
+        {
+            print!("{text}");
+            let _ = std::fs::remove_file(&path);
+            return Ok(());
+        }
+    }
+    Err(format!(
+        "process {pid} did not answer within 2 s: without a background thread it answers at its \
+         next slow allocation"
+    ))
+}
+
+/// The value after a flag, or the default.
+fn value(arguments: &[String], flag: &str, default: usize) -> Result<usize, String> {
+    match arguments.iter().position(|argument| argument == flag) {
+        None => Ok(default),
+        Some(at) => arguments
+            .get(at + 1)
+            .and_then(|text| text.parse().ok())
+            .filter(|&number: &usize| (1..=1 << 20).contains(&number))
+            .ok_or_else(|| format!("{flag} needs a whole number from 1 to 1048576")),
+    }
+}
+
+fn has(arguments: &[String], flag: &str) -> bool {
+    arguments.iter().any(|argument| argument == flag)
+}
+
+fn run_replay(arguments: &[String]) -> Result<(), String> {
+    let name = arguments
+        .first()
+        .filter(|name| !name.starts_with("--"))
+        .ok_or("usage: ample-malloc replay FILE [--json] [--no-regions] [--no-density]")?;
+    let file = File::open(name).map_err(|error| format!("{name}: {error}"))?;
+    let events = replay::read_events(file).map_err(|error| format!("{name}: {error}"))?;
+    let options = HeapOptions {
+        regions: !has(arguments, "--no-regions"),
+        split_by_density: !has(arguments, "--no-density"),
+        ..HeapOptions::default()
+    };
+    let outcome = replay::replay(&events, options, &ReleasePolicy::default());
+    print_outcome(&outcome, has(arguments, "--json"));
+    Ok(())
+}
+
+fn print_outcome(outcome: &replay::Outcome, json: bool) {
+    let end = &outcome.end;
+    let (used, backed) = (end.used_pages * PAGE_BYTES, end.backed_pages() * PAGE_BYTES);
+    if json {
+        println!(
+            "{{\"schema\":\"ample.malloc-replay/1\",\"events\":{},\"unknown\":{},\
+             \"duration_ns\":{},\"peak_used_bytes\":{},\"peak_backed_bytes\":{},\
+             \"mean_overhead\":{:.4},\"end_used_bytes\":{used},\"end_backed_bytes\":{backed},\
+             \"unback_calls\":{},\"broken_hugepages\":{},\"regions\":{}}}",
+            outcome.events,
+            outcome.unknown,
+            outcome.duration_ns,
+            outcome.peak_used_bytes,
+            outcome.peak_backed_bytes,
+            outcome.mean_overhead,
+            outcome.unback_calls,
+            end.filler.broken_hugepages,
+            end.regions
+        );
+        return;
+    }
+    let mib = |bytes: usize| bytes as f64 / 1_048_576.0;
+    println!("events            {:>12}", outcome.events);
+    println!(
+        "time              {:>12.1} s",
+        outcome.duration_ns as f64 / 1e9
+    );
+    println!(
+        "peak used         {:>12.1} MiB",
+        mib(outcome.peak_used_bytes)
+    );
+    println!(
+        "peak backed       {:>12.1} MiB",
+        mib(outcome.peak_backed_bytes)
+    );
+    println!(
+        "mean overhead     {:>12.2} %",
+        outcome.mean_overhead * 100.0
+    );
+    println!("used at the end   {:>12.1} MiB", mib(used));
+    println!("backed at the end {:>12.1} MiB", mib(backed));
+    println!("releases          {:>12}", outcome.unback_calls);
+    println!("broken hugepages  {:>12}", end.filler.broken_hugepages);
+    println!("regions           {:>12}", end.regions);
+    if outcome.unknown > 0 {
+        println!(
+            "({} events name spans that the trace does not show)",
+            outcome.unknown
+        );
+    }
+}
+
+fn run_fill(arguments: &[String]) -> Result<(), String> {
+    let mib = value(arguments, "--mib", 1200)?;
+    let seeds = value(arguments, "--seeds", 3)?;
+    let target_pages = mib * (1 << 20) / PAGE_BYTES;
+    let json = has(arguments, "--json");
+    if !json {
+        println!("demand {mib} MiB, drop to a third at half time, {seeds} seeds: medians");
+        println!(
+            "{:<12} {:>12} {:>12} {:>12}",
+            "policy", "before", "after", "peak before"
+        );
+    }
+    let mut rows = Vec::new();
+    for (policy, name) in fill::Policy::ALL {
+        let runs: Vec<fill::Overhead> = (1..=seeds as u64)
+            .map(|seed| {
+                fill::run(
+                    policy,
+                    fill::Plan {
+                        target_pages,
+                        steps: target_pages * 2,
+                        seed,
+                    },
+                )
+            })
+            .collect();
+        let median = |pick: fn(&fill::Overhead) -> f64| {
+            let mut all: Vec<f64> = runs.iter().map(pick).collect();
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        let (before, after, peak) = (
+            median(|run| run.before),
+            median(|run| run.after),
+            median(|run| run.peak_before),
+        );
+        if json {
+            rows.push(format!(
+                "{{\"policy\":\"{name}\",\"overhead_before\":{before:.4},\
+                 \"overhead_after\":{after:.4},\"peak_before\":{peak:.4}}}"
+            ));
+        } else {
+            let percent = |share: f64| format!("{:.1} %", share * 100.0);
+            let (before, after, peak) = (percent(before), percent(after), percent(peak));
+            println!("{name:<12} {before:>12} {after:>12} {peak:>12}");
+        }
+    }
+    if json {
+        println!(
+            "{{\"schema\":\"ample.malloc-fill/1\",\"target_mib\":{mib},\"seeds\":{seeds},\
+             \"policies\":[{}]}}",
+            rows.join(",")
+        );
+    }
+    Ok(())
+}
+
+fn run_drive(arguments: &[String]) -> Result<(), String> {
+    let mib = value(arguments, "--mib", 2048)?;
+    let load = driver::Load {
+        target_pages: mib * (1 << 20) / PAGE_BYTES,
+        duration_s: 120.0,
+        lifetime_s: 5.0,
+        cycle_s: 40.0,
+        drop_at_s: Some(80.0),
+        seed: 1,
+    };
+    let events = driver::generate(&load);
+    let outcome = replay::replay(&events, HeapOptions::default(), &ReleasePolicy::default());
+    print_outcome(&outcome, has(arguments, "--json"));
+    Ok(())
+}
+
+fn run_pageheap(arguments: &[String]) -> Result<(), String> {
+    let gib = value(arguments, "--gib", 64)?;
+    let json = has(arguments, "--json");
+    let sizes: Vec<usize> = [1, 4, 16, 64, 256]
+        .into_iter()
+        .filter(|&size| size < gib)
+        .chain([gib])
+        .collect();
+    let mut rows = Vec::new();
+    for gib in sizes {
+        let times = bench::page_heap(gib, 400_000, 1);
+        if json {
+            rows.push(format!(
+                "{{\"heap_gib\":{gib},\"new_median_ns\":{:.1},\"delete_median_ns\":{:.1}}}",
+                times.new_ns, times.delete_ns
+            ));
+        } else {
+            println!(
+                "{gib:>4} GiB: New {:>6.1} ns, Delete {:>6.1} ns (medians of batches of 64)",
+                times.new_ns, times.delete_ns
+            );
+        }
+    }
+    if json {
+        println!(
+            "{{\"schema\":\"ample.malloc-pageheap/1\",\"sweep\":[{}]}}",
+            rows.join(",")
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Time of the page heap's `New` and `Delete` in a heap of a given size.
+
+use super::{Random, span_pages};
+use crate::heap::{HeapOptions, PageHeap};
+use crate::units::{Density, GIB, PAGE_BYTES};
+use crate::vm::fake::FakeVm;
+use std::time::Instant;
+
+/// Median times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// `New`.
+    pub new_ns: f64,
+    /// `Delete`.
+    pub delete_ns: f64,
+}
+
+/// Calls timed together, because reading the clock takes as long as a call.
+const BATCH: usize = 64;
+
+/// Fills a heap to `gib` GiB, then times random replacement.
+pub fn page_heap(gib: usize, calls: usize, seed: u64) -> Times {
+    let mut heap = Box::new(PageHeap::new(FakeVm::default()));
+    heap.configure(HeapOptions::default());
+    let mut random = Random::new(seed);
+    let mut live = Vec::new();
+    let mut used = 0;
+    while used < gib * (GIB / PAGE_BYTES) {
+        let len = span_pages(&mut random);
+        let page = heap
+            .allocate(len, Density::SPARSE)
+            .expect("address space is pretended");
+        live.push((page, len));
+        used += len;
+    }
+    let (mut new_ns, mut delete_ns) = (Vec::new(), Vec::new());
+    for _ in 0..calls / BATCH {
+        let picked: Vec<(usize, usize)> = (0..BATCH)
+            .map(|_| live.swap_remove(random.below(live.len())))
+            .collect();
+        let start = Instant::now();
+        for &(page, len) in &picked {
+            heap.free(page, len);
+        }
+        delete_ns.push(start.elapsed().as_nanos() as f64 / BATCH as f64);
+        heap.run_queued();
+        let lengths: Vec<usize> = picked.iter().map(|span| span.1).collect();
+        let mut made = Vec::with_capacity(BATCH);
+        let start = Instant::now();
+        for &len in &lengths {
+            made.push((heap.allocate(len, Density::SPARSE).expect("as above"), len));
+        }
+        new_ns.push(start.elapsed().as_nanos() as f64 / BATCH as f64);
+        live.append(&mut made);
+    }
+    let median = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    Times {
+        new_ns: median(new_ns),
+        delete_ns: median(delete_ns),
+    }
+}
