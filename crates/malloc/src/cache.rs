@@ -546,6 +546,20 @@ fn for_each_slab(mut visit: impl FnMut(&'static CpuSlab)) {
     }
 }
 
+/// Whether any CPU's slab holds the object. A live object lies in none, so what other threads do
+/// meanwhile cannot make this true for one.
+pub fn holds(class: usize, object: usize) -> bool {
+    let mut found = false;
+    for_each_slab(|slab| {
+        let header = slab.header(class);
+        let words = &slab.words[usize::from(header.begin)..usize::from(header.current)];
+        found |= words
+            .iter()
+            .any(|word| word.load(Ordering::Relaxed) == object as u64);
+    });
+    found
+}
+
 /// Calls `visit` with the sizes of each slab.
 pub fn for_each_sizes(mut visit: impl FnMut(SlabSizes)) {
     for_each_slab(|slab| visit(slab.sizes()));

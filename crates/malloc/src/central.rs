@@ -192,8 +192,23 @@ fn put_in_spans(class: usize, objects: &[usize]) {
     }
 }
 
-/// Puts one object into its span; the span, if that emptied it, is on no list any more.
-fn put_one(spans: &mut Spans, class: usize, object: usize) -> Option<u32> {
+/// Ends the process if `object` is not the start of an object of the class, or lies free in its
+/// span or in a CPU's slab.
+pub fn check(class: usize, object: usize) {
+    let cached = crate::cache::holds(class, object);
+    let _spans = CENTRAL[class].spans.lock();
+    let (_, span, index) = locate(class, object);
+    // SAFETY: the lock of the class is held; the index was checked.
+    if cached || unsafe { span.is_free(index) } {
+        corrupt(format_args!(
+            "double free of {object:#x} ({} bytes)",
+            TABLE[class].bytes
+        ));
+    }
+}
+
+/// The span of an object and its index there. The caller holds the lock of the class.
+fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
     let id = pagemap::span_of(object >> PAGE_SHIFT);
     if id == 0 || usize::from(pagemap::class_of(object >> PAGE_SHIFT)) != class {
         corrupt(format_args!(
@@ -209,8 +224,15 @@ fn put_one(spans: &mut Spans, class: usize, object: usize) -> Option<u32> {
             info.bytes
         ));
     };
+    (id, span, index)
+}
+
+/// Puts one object into its span; the span, if that emptied it, is on no list any more.
+fn put_one(spans: &mut Spans, class: usize, object: usize) -> Option<u32> {
+    let (id, span, index) = locate(class, object);
+    let info = &TABLE[class];
     unlink(spans, id, span);
-    // SAFETY: as above; the index was checked.
+    // SAFETY: the caller holds the lock of the class; the index was checked.
     if !unsafe { span.put(index) } {
         corrupt(format_args!(
             "double free of {object:#x} ({} bytes)",

@@ -159,7 +159,7 @@ extern "C" fn free_slow(address: usize, class: u8) {
         LARGE | SAMPLED => free_large(address, class),
         _ => {
             if start::checked() {
-                check_object(address, class);
+                crate::central::check(class.into(), address);
             }
             cache::push_slow(class.into(), address);
         }
@@ -187,22 +187,6 @@ fn free_large(address: usize, class: u8) {
     let id = pagemap::span_of(page);
     pagemap::set(page, NO_SPAN, 0);
     pageheap::free_large(page, id);
-}
-
-/// Ends the process if `address` is not the start of an object of its span.
-fn check_object(address: usize, class: u8) {
-    let id = pagemap::span_of(address >> PAGE_SHIFT);
-    // SAFETY: only the page is read, which does not change while an object of the span is live.
-    let base = unsafe { crate::span::get(id) }.page << PAGE_SHIFT;
-    if TABLE[usize::from(class)]
-        .object_at(address - base)
-        .is_none()
-    {
-        corrupt(format_args!(
-            "invalid free of {address:#x}: inside an object of {} bytes, not at its start",
-            TABLE[usize::from(class)].bytes
-        ));
-    }
 }
 
 /// The bytes that the object may use; 0 for address 0.

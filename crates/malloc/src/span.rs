@@ -174,6 +174,21 @@ impl Span {
         count
     }
 
+    /// Whether an object is marked free.
+    ///
+    /// # Safety
+    /// As for [`Span::put`].
+    pub unsafe fn is_free(&self, index: usize) -> bool {
+        let word = if index < 64 {
+            self.bits
+        } else {
+            // SAFETY: as the caller promises; spans of more than 64 objects have an extension.
+            let words = unsafe { words(self.extension) };
+            words[index / 64 - 1]
+        };
+        word >> (index % 64) & 1 == 1
+    }
+
     /// Marks an object free; false if it already is.
     ///
     /// # Safety
@@ -235,7 +250,7 @@ mod tests {
             for address in seen {
                 let index = (address - (16 << 13)) / 128;
                 // SAFETY: as above.
-                assert!(unsafe { span.put(index) });
+                assert!(unsafe { !span.is_free(index) && span.put(index) && span.is_free(index) });
                 // SAFETY: as above.
                 assert!(!unsafe { span.put(index) }, "a second free is noticed");
             }

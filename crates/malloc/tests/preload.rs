@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The shared library under C and C++ programs, with each of the ways it can work.
+
+#![cfg(all(target_os = "linux", feature = "preload"))]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The library that was built beside this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    let folder = test.parent().expect("a file is in a folder");
+    let path = folder.join("libample_malloc.so");
+    assert!(path.exists(), "{} is missing", path.display());
+    path
+}
+
+/// Compiles a program of `tests/programs`.
+fn program(name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(name);
+    let compiler = if name.ends_with(".cc") { "c++" } else { "cc" };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let binary = folder.join(format!("{name}.{}", std::process::id()));
+    // No optimisation of malloc calls: the compiler knows what they do and removes them.
+    let flags = [
+        "-O1",
+        "-fno-builtin",
+        "-pthread",
+        "-Wno-use-after-free",
+        "-w",
+    ];
+    let done = Command::new(compiler)
+        .args(flags)
+        .arg("-o")
+        .arg(&binary)
+        .arg(&source)
+        .status();
+    assert!(
+        done.expect("a C compiler is installed").success(),
+        "{name} does not compile"
+    );
+    binary
+}
+
+fn run(binary: &Path, arguments: &[&str], options: &str) -> Output {
+    Command::new(binary)
+        .args(arguments)
+        .env("LD_PRELOAD", library())
+        .env("AMPLE_MALLOC", options)
+        .output()
+        .expect("the program starts")
+}
+
+fn expect_ok(binary: &Path, arguments: &[&str], options: &str) {
+    let output = run(binary, arguments, options);
+    let (out, err) = (&output.stdout, &output.stderr);
+    let shown = format!(
+        "{}{}",
+        String::from_utf8_lossy(out),
+        String::from_utf8_lossy(err)
+    );
+    assert!(
+        output.status.success(),
+        "{}, AMPLE_MALLOC={options}: {shown}",
+        output.status
+    );
+    assert!(shown.contains("ok"), "{shown}");
+}
+
+/// Each way the allocator can work.
+const WAYS: [&str; 8] = [
+    "",
+    "rseq=0",
+    "check=1",
+    "profile=64k",
+    "huge=always",
+    "huge=never,release=0",
+    "density=0,regions=0,hugecache=0",
+    "cpu_cache=16k,keep=0,keep_percent=0,start_percent=0,huge_floor=0",
+];
+
+#[test]
+fn entry_points_keep_their_promises_in_every_way() {
+    let binary = program("entry_points.c");
+    WAYS.iter()
+        .for_each(|options| expect_ok(&binary, &[], options));
+}
+
+#[test]
+fn operators_of_cxx_work_and_throw() {
+    let binary = program("operators.cc");
+    WAYS.iter()
+        .for_each(|options| expect_ok(&binary, &[], options));
+}
+
+#[test]
+fn threads_signals_and_forks_damage_nothing() {
+    let binary = program("threads.c");
+    WAYS.iter()
+        .for_each(|options| expect_ok(&binary, &["8"], options));
+    expect_ok(&binary, &["20"], "background=0");
+}
+
+#[test]
+fn misuse_ends_the_program_with_one_clear_line() {
+    let binary = program("misuse.c");
+    for (kind, text) in [
+        ("double", "double free"),
+        ("double-later", "double free"),
+        ("double-large", "invalid free"),
+        ("interior", "inside an object"),
+        ("interior-large", "invalid free"),
+        ("stack", "invalid free"),
+        ("wild", "invalid free"),
+    ] {
+        // A double free that is not at once followed is noticed at the latest when the object goes
+        // back to its span, which a small cache makes soon; `check` notices interior pointers.
+        let output = run(&binary, &[kind], "cpu_cache=4k,check=1");
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{kind} was not noticed");
+        assert!(
+            line.contains(text) && line.lines().count() == 1,
+            "{kind}: {line}"
+        );
+    }
+}
+
+#[test]
+fn small_address_spaces_give_enomem_and_no_crash() {
+    let binary = program("threads.c");
+    for limit_kib in [200_000, 400_000, 4_000_000] {
+        let script = format!("ulimit -v {limit_kib}; exec {} 2", binary.display());
+        let output = Command::new("sh")
+            .args(["-c", &script])
+            .env("LD_PRELOAD", library())
+            .output()
+            .expect("sh");
+        let text = String::from_utf8_lossy(&output.stderr);
+        // The program itself aborts when malloc gives nothing; the allocator may not complain.
+        assert!(!text.contains("ample-malloc"), "{limit_kib} KiB: {text}");
+    }
+}
+
+#[test]
+fn programs_of_the_system_run() {
+    for (command, expected) in [
+        ("echo $(echo nested $(echo shells))", "nested shells"),
+        ("seq 1 20000 | sort -rn | head -1", "20000"),
+        ("printf 'a b c' | awk '{print $2}'", "b"),
+        ("AMPLE_MALLOC=nonsense=1 true; echo went on", "went on"),
+    ] {
+        let output = Command::new("bash")
+            .args(["-c", command])
+            .env("LD_PRELOAD", library())
+            .output()
+            .expect("bash");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.trim() == expected,
+            "{command}: {text}"
+        );
+    }
+}
+
+#[test]
+fn statistics_profile_and_trace_are_written() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let binary = program("threads.c");
+    let file = |name: &str| folder.join(format!("{name}.{}", std::process::id()));
+    let (profile, trace, stats) = (file("profile"), file("trace"), file("stats"));
+    let options = format!(
+        "stats=json,stats_to={},profile=32k,profile_to={},record={}",
+        stats.display(),
+        profile.display(),
+        trace.display()
+    );
+    // No fork here: the child of a fork writes no trace, and this program's child ends by _exit.
+    expect_ok(&binary, &["3"], &options);
+    let json = std::fs::read_to_string(&stats).expect("statistics");
+    assert!(
+        json.starts_with("{\"schema\":\"ample.malloc-stats/1\""),
+        "{json}"
+    );
+    let text = std::fs::read_to_string(&profile).expect("profile");
+    assert!(text.starts_with("heap profile: ") && text.contains("MAPPED_LIBRARIES:"));
+    let events =
+        ample_malloc::tools::replay::read_events(std::fs::File::open(&trace).expect("trace"))
+            .expect("a whole trace");
+    assert!(events.len() > 100);
+    let outcome = ample_malloc::tools::replay::replay(
+        &events,
+        ample_malloc::heap::HeapOptions::default(),
+        &ample_malloc::heap::ReleasePolicy::default(),
+    );
+    assert_eq!(outcome.events, events.len() as u64);
+    for path in [profile, trace, stats] {
+        let _ = std::fs::remove_file(path);
+    }
+}
