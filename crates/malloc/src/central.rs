@@ -193,9 +193,12 @@ fn put_in_spans(class: usize, objects: &[usize]) {
 }
 
 /// Ends the process if `object` is not the start of an object of the class, or lies free in its
-/// span or in a CPU's slab.
+/// span, in the transfer cache or in a CPU's slab.
 pub fn check(class: usize, object: usize) {
-    let cached = crate::cache::holds(class, object);
+    let cached = crate::cache::holds(class, object) || {
+        let transfer = CENTRAL[class].transfer.lock();
+        transfer.objects[..usize::from(transfer.count)].contains(&object)
+    };
     let _spans = CENTRAL[class].spans.lock();
     let (_, span, index) = locate(class, object);
     // SAFETY: the lock of the class is held; the index was checked.
