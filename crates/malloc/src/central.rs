@@ -179,8 +179,11 @@ fn put_in_spans(class: usize, objects: &[usize]) {
         let mut empty = [0; MAX_BATCH];
         let mut empty_count = 0;
         let mut spans = CENTRAL[class].spans.lock();
-        for &object in objects {
-            if let Some(id) = put_one(&mut spans, class, object) {
+        let mut left = objects;
+        while !left.is_empty() {
+            let (count, emptied) = put_run(&mut spans, class, left);
+            left = &left[count..];
+            if let Some(id) = emptied {
                 empty[empty_count] = id;
                 empty_count += 1;
             }
@@ -230,26 +233,47 @@ fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
     (id, span, index)
 }
 
-/// Puts one object into its span; the span, if that emptied it, is on no list any more.
-fn put_one(spans: &mut Spans, class: usize, object: usize) -> Option<u32> {
-    let (id, span, index) = locate(class, object);
+/// Puts the first objects into their span, as many as follow each other in one; how many, and the
+/// span if that emptied it: it is then on no list any more.
+fn put_run(spans: &mut Spans, class: usize, objects: &[usize]) -> (usize, Option<u32>) {
+    let (id, span, mut index) = locate(class, objects[0]);
     let info = &TABLE[class];
-    unlink(spans, id, span);
-    // SAFETY: the caller holds the lock of the class; the index was checked.
-    if !unsafe { span.put(index) } {
-        corrupt(format_args!(
-            "double free of {object:#x} ({} bytes)",
-            info.bytes
-        ));
+    let base = span.page << PAGE_SHIFT;
+    let was_listed = span.free > 0;
+    let mut count = 0;
+    loop {
+        // SAFETY: the caller holds the lock of the class; the index was checked.
+        if !unsafe { span.put(index) } {
+            let object = objects[count];
+            corrupt(format_args!(
+                "double free of {object:#x} ({} bytes)",
+                info.bytes
+            ));
+        }
+        count += 1;
+        let next = objects
+            .get(count)
+            .and_then(|object| object.checked_sub(base));
+        match next.and_then(|offset| info.object_at(offset)) {
+            Some(next) => index = next,
+            None => break,
+        }
     }
-    spans.free += 1;
-    if span.free == info.objects {
-        spans.free -= u32::from(info.objects);
-        spans.count -= 1;
-        return Some(id);
+    spans.free += count as u32;
+    let empty = span.free == info.objects;
+    // Most runs leave their span on the list where it is.
+    if empty || !was_listed || list_of(span.free) != usize::from(span.list) {
+        if was_listed {
+            unlink(spans, id, span);
+        }
+        if empty {
+            spans.free -= u32::from(info.objects);
+            spans.count -= 1;
+            return (count, Some(id));
+        }
+        link(spans, id, span);
     }
-    link(spans, id, span);
-    None
+    (count, None)
 }
 
 /// The list of a span with `free` objects free: exact logarithm, so fullest spans come first.
@@ -275,11 +299,8 @@ fn link(spans: &mut Spans, id: u32, span: &mut span::Span) {
     spans.heads[list] = id;
 }
 
-/// Unlinks a span if it has free objects: only then is it on a list.
+/// Unlinks a span.
 fn unlink(spans: &mut Spans, id: u32, span: &mut span::Span) {
-    if span.free == 0 {
-        return;
-    }
     let (next, previous) = (span.next, span.previous);
     if next != 0 {
         // SAFETY: neighbours on the list of a class whose lock the caller holds.

@@ -229,7 +229,14 @@ pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
     {
         return address;
     }
-    let new = allocate(bytes);
+    // Who grows an object once will grow it again: a quarter of room makes the copies few.
+    let mut new = 0;
+    if bytes > old_bytes && old_bytes >= 128 {
+        new = allocate(bytes.max(old_bytes + old_bytes / 4));
+    }
+    if new == 0 {
+        new = allocate(bytes);
+    }
     if new == 0 {
         return 0;
     }

@@ -14,7 +14,7 @@ pub const MAX_SMALL_BYTES: usize = 256 << 10;
 /// The most objects in one span.
 pub const MAX_OBJECTS: usize = 512;
 /// The most objects moved between caches at a time.
-pub const MAX_BATCH: usize = 32;
+pub const MAX_BATCH: usize = 64;
 
 const STEP_SHIFT: u32 = 3;
 const LINEAR_BYTES: usize = 128;
@@ -41,6 +41,10 @@ impl Class {
     /// The object of a span that begins `offset` bytes into it; `None` if none begins there.
     #[inline]
     pub const fn object_at(&self, offset: usize) -> Option<usize> {
+        // Beyond any span the product could overflow.
+        if offset > u32::MAX as usize {
+            return None;
+        }
         let index = ((offset as u64 * self.reciprocal) >> 32) as usize;
         if index * self.bytes as usize == offset && index < self.objects as usize {
             Some(index)
@@ -115,7 +119,7 @@ const fn build() -> [Class; CLASSES] {
             pages: pages as u16,
             objects: (pages * PAGE_BYTES / bytes) as u16,
             batch: clamp((32 << 10) / bytes, 1, MAX_BATCH) as u16,
-            slots: clamp((128 << 10) / bytes, 2, 256) as u16,
+            slots: clamp((256 << 10) / bytes, 2, 2048) as u16,
             reciprocal: (1u64 << 32).div_ceil(bytes as u64),
         };
         class += 1;
