@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is explored: sizes, design, and what may happen.
+
+use crate::protocol::{Design, Fault, LineAddr, Mapping, Rules, SliceHash};
+
+/// A bounded machine.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// For tables of results.
+    pub name: &'static str,
+    /// Design, cores, slices, table size, planted fault.
+    pub rules: Rules,
+    /// Lines of a page.
+    pub lines: u32,
+    /// Pages of data, each of which migrates once.
+    pub pages: u8,
+    /// Whether a NIC reads and writes.
+    pub nic: bool,
+    /// Whether private caches lose lines at any time.
+    pub evictions: bool,
+    /// Whether the OS may abort.
+    pub aborts: bool,
+    /// Whether a private cache starts with a dirty line of the destination's former life.
+    pub dead_line: bool,
+    /// Whether acknowledgements arrive at once. They only end a wait, so that a late one allows
+    /// nothing that an early one does not; fewer states.
+    pub prompt_answers: bool,
+    /// Whether states that differ in the names of cores count once.
+    pub symmetry: bool,
+}
+
+impl Config {
+    /// Two cores, no NIC, one line, one page, two slices, all events allowed.
+    pub fn new(name: &'static str, design: Design) -> Self {
+        Self {
+            name,
+            rules: Rules {
+                design,
+                cores: 2,
+                slices: 2,
+                hash: SliceHash::Modulo,
+                parallel_slices: false,
+                announce: true,
+                table_entries: 2,
+                queue_entries: 2,
+                fault: None,
+            },
+            lines: 1,
+            pages: 1,
+            nic: false,
+            evictions: true,
+            aborts: design == Design::Cacheable,
+            dead_line: false,
+            prompt_answers: true,
+            symmetry: true,
+        }
+    }
+
+    /// With this error planted.
+    pub fn with_fault(mut self, fault: Fault) -> Self {
+        self.rules.fault = Some(fault);
+        self
+    }
+
+    /// The migration of page `p`.
+    pub fn mapping(&self, p: u8) -> Mapping {
+        let first = u64::from(p) * 2 * u64::from(self.lines);
+        Mapping {
+            src: LineAddr(first),
+            dst: LineAddr(first + u64::from(self.lines)),
+            lines: self.lines,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exhaustive model checking of the migration protocol: the code of [`crate::protocol`], every
+//! order of events, small machines.
+
+mod config;
+mod liveness;
+mod properties;
+mod report;
+mod safety;
+mod state;
+mod step;
+mod suite;
+
+pub use config::Config;
+pub use liveness::{Liveness, check as liveness};
+pub use report::{Checked, Finding, Params, Report, run};
+pub use safety::{Counterexample, Safety, check as safety};
+pub use state::State;
+pub use suite::{full, quick, with_faults};
+
+#[cfg(test)]
+mod tests;

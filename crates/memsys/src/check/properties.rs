@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What must hold in every reachable state. (That every access and every migration ends is a
+//! property of the whole graph: `liveness.rs`.)
+
+use super::config::Config;
+use super::state::State;
+use crate::protocol::{Cached, Directory, Kind, LineAddr, Message, OsPhase, Role};
+
+/// A property of a state, with its name.
+pub type Check = (&'static str, fn(&Config, &State) -> bool);
+
+/// All of them.
+pub const CHECKS: [Check; 4] = [
+    ("every access returns the last write", reads_are_fresh),
+    ("no write is lost", some_copy_is_fresh),
+    (
+        "a line is cached under one mapping at most",
+        one_mapping_cached,
+    ),
+    (
+        "a freed page is unreferenced after Clear",
+        freed_page_unreferenced,
+    ),
+];
+
+/// The sides a TLB names, or would name after a miss.
+fn visible(entry: Option<Role>, pte: Role) -> Role {
+    entry.unwrap_or(pte)
+}
+
+fn reads_are_fresh(config: &Config, state: &State) -> bool {
+    let hits_are_fresh = state.cores.iter().all(|core| {
+        state.os.iter().enumerate().all(|(page, os)| {
+            let role = visible(core.tlb[page], os.pte);
+            (0..config.lines).all(|i| {
+                let line = os.map.line(role, i);
+                core.cache[line.0 as usize].readable() != Some(false)
+            })
+        })
+    });
+    state.error.is_none() && hits_are_fresh
+}
+
+fn some_copy_is_fresh(config: &Config, state: &State) -> bool {
+    // A step that failed another property leaves no meaning to this one.
+    if state.error.is_some() {
+        return true;
+    }
+    let mut copy = state.clone();
+    (0..usize::from(config.pages)).all(|page| {
+        (0..config.lines).all(|index| {
+            let mut fresh = false;
+            copy.each_copy(config, (page, index), |v| fresh |= *v);
+            fresh
+        })
+    })
+}
+
+/// Whether the destination may still hold dead lines of its former life in private caches.
+fn before_purge(os_phase: OsPhase, pte: Role) -> bool {
+    pte == Role::Source
+        && matches!(
+            os_phase,
+            OsPhase::Ready | OsPhase::Installing | OsPhase::Copying
+        )
+}
+
+fn one_mapping_cached(config: &Config, state: &State) -> bool {
+    state.os.iter().all(|os| {
+        let cached = |role, i| {
+            let line = os.map.line(role, i).0 as usize;
+            let readable = |c: &super::state::Core| c.cache[line].readable().is_some();
+            state.cores.iter().any(readable)
+        };
+        before_purge(os.phase, os.pte)
+            || (0..config.lines).all(|i| !(cached(Role::Source, i) && cached(Role::Destination, i)))
+    })
+}
+
+/// Whether a write-back of this line has not arrived yet.
+fn leaving(state: &State, core: u8, line: LineAddr) -> bool {
+    state.net.iter().any(|e| match e.message {
+        Message::Request(r) => {
+            r.agent == core && r.line == line && matches!(r.kind, Kind::WriteBack(_))
+        }
+        _ => false,
+    })
+}
+
+fn freed_page_unreferenced(config: &Config, state: &State) -> bool {
+    state.os.iter().enumerate().all(|(page, os)| {
+        if os.phase != OsPhase::Done {
+            return true;
+        }
+        let freed = match os.pte {
+            Role::Source => Role::Destination,
+            Role::Destination => Role::Source,
+        };
+        let is_freed = |line: LineAddr| os.map.locate(line).is_some_and(|(role, _)| role == freed);
+        let tlbs = state.cores.iter().map(|c| &c.tlb);
+        let devices = [&state.nic.tlb, &state.nic.iotlb];
+        let translated = tlbs.chain(devices).any(|tlb| tlb[page] == Some(freed));
+        let waiting = state.cores.iter().map(|c| &c.pending);
+        let pending = waiting
+            .chain([&state.nic.pending])
+            .flatten()
+            .any(|p| is_freed(p.line));
+        let cached = (0..).zip(&state.cores).any(|(core, c)| {
+            (0..config.lines).any(|i| {
+                let line = os.map.line(freed, i);
+                match c.cache[line.0 as usize] {
+                    Cached::Invalid => false,
+                    // Once its data are taken, a write-back is an empty shell that waits for an
+                    // answer.
+                    Cached::Evicting { given, .. } => !given && leaving(state, core, line),
+                    _ => true,
+                }
+            })
+        });
+        let listed = state
+            .slices
+            .iter()
+            .flat_map(|s| &s.lines.0)
+            .any(|(at, line)| {
+                let tag = line.directory.holders().map(|(tag, _)| tag);
+                tag.is_some_and(is_freed) || (is_freed(*at) && line.directory != Directory::Idle)
+            });
+        let under_way = state.net.iter().any(|e| match e.message {
+            Message::Request(r) => is_freed(r.line) && !matches!(r.kind, Kind::WriteBack(_)),
+            _ => false,
+        });
+        !(translated || pending || cached || listed || under_way)
+    })
+}

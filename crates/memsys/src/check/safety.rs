@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The checker stateright explores all states and finds a shortest way to one that breaks a
+//! property.
+
+use super::config::Config;
+use super::properties::CHECKS;
+use super::state::State;
+use super::step::{Action, actions, apply};
+use stateright::{Checker, HasDiscoveries, Model, Property};
+use std::time::Instant;
+
+/// The configuration as a stateright model.
+#[derive(Clone, Debug)]
+struct Machine(Config);
+
+impl Model for Machine {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::initial(&self.0)]
+    }
+
+    fn actions(&self, state: &State, all: &mut Vec<Action>) {
+        actions(&self.0, state, all);
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        apply(&self.0, last, &action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        // stateright wants plain functions: one for each entry of CHECKS.
+        fn holds<const N: usize>(machine: &Machine, state: &State) -> bool {
+            CHECKS[N].1(&machine.0, state)
+        }
+        vec![
+            Property::always(CHECKS[0].0, holds::<0>),
+            Property::always(CHECKS[1].0, holds::<1>),
+            Property::always(CHECKS[2].0, holds::<2>),
+            Property::always(CHECKS[3].0, holds::<3>),
+        ]
+    }
+}
+
+/// A shortest run that breaks a property.
+#[derive(Clone, Debug)]
+pub struct Counterexample {
+    /// The property.
+    pub property: &'static str,
+    /// The events, in order.
+    pub events: Vec<String>,
+    /// What the last step reported, if anything.
+    pub error: Option<&'static str>,
+}
+
+/// Result of the exploration.
+#[derive(Debug)]
+pub struct Safety {
+    /// Distinct states.
+    pub states: usize,
+    /// Length of the longest shortest path.
+    pub depth: usize,
+    /// Wall time.
+    pub seconds: f64,
+    /// The first broken property found, if any.
+    pub broken: Option<Counterexample>,
+}
+
+/// Explores everything, or until a property is broken.
+pub fn check(config: &Config, threads: usize) -> Safety {
+    let started = Instant::now();
+    let checker = Machine(config.clone())
+        .checker()
+        .threads(threads)
+        .finish_when(HasDiscoveries::Any)
+        .spawn_bfs()
+        .join();
+    let broken = checker.discoveries().into_iter().next();
+    let broken = broken.map(|(property, path)| {
+        let error = path.last_state().error;
+        Counterexample {
+            property,
+            events: path
+                .into_actions()
+                .iter()
+                .map(|action| format!("{action:?}"))
+                .collect(),
+            error,
+        }
+    });
+    Safety {
+        states: checker.unique_state_count(),
+        depth: checker.max_depth(),
+        seconds: started.elapsed().as_secs_f64(),
+        broken,
+    }
+}

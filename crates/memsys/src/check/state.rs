@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine the checker explores: cores, a NIC, slices, and messages in no particular order.
+//!
+//! Data are one bit: *is this the last write?* A write makes its own copy fresh and all others
+//! stale, so that runs of any length have finitely many states. This is exact because the
+//! protocol never looks at data.
+
+use super::config::Config;
+use crate::protocol::{
+    Busy, Cached, Controller, Directory, Envelope, HomeLine, Kind, LineAddr, LineStore, Message,
+    Node, OsMigration, Role, Slice, Todo,
+};
+
+/// Lines a slice is home of, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FewLines(pub Vec<(LineAddr, HomeLine<bool>)>);
+
+impl LineStore<bool> for FewLines {
+    fn line(&mut self, at: LineAddr) -> &mut HomeLine<bool> {
+        let found = self.0.iter_mut().find(|(line, _)| *line == at);
+        &mut found.expect("the slice is home of the line").1
+    }
+}
+
+/// An access waiting for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pending {
+    /// The line as the TLB named it.
+    pub line: LineAddr,
+    /// Load or store.
+    pub write: bool,
+}
+
+/// A core with its TLB and private cache.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Core {
+    /// For each page of data: the side its TLB entry names.
+    pub tlb: Vec<Option<Role>>,
+    /// Private cache, by physical line.
+    pub cache: Vec<Cached<bool>>,
+    /// A bit for each page of data whose source must not be cached.
+    pub marked: u8,
+    /// At most one access at a time.
+    pub pending: Option<Pending>,
+}
+
+/// The NIC: a TLB behind an IOTLB, no cache.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Nic {
+    /// Device TLB.
+    pub tlb: Vec<Option<Role>>,
+    /// IOTLB.
+    pub iotlb: Vec<Option<Role>>,
+    /// At most one DMA at a time.
+    pub pending: Option<Pending>,
+}
+
+/// A state of the whole machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    /// Cores.
+    pub cores: Vec<Core>,
+    /// NIC.
+    pub nic: Nic,
+    /// Slices of the last-level cache.
+    pub slices: Vec<Slice<FewLines>>,
+    /// Work queue and completion records.
+    pub controller: Controller,
+    /// One migration for each page of data.
+    pub os: Vec<OsMigration>,
+    /// Messages under way, sorted: any may arrive next.
+    pub net: Vec<Envelope<bool>>,
+    /// What went wrong in the step that led here.
+    pub error: Option<&'static str>,
+}
+
+impl State {
+    /// Page `p` of data lies in lines `2pL..` (source) and moves to `2pL + L..`.
+    pub fn initial(config: &Config) -> Self {
+        let rules = &config.rules;
+        let lines = config.lines;
+        let total = u64::from(config.pages) * 2 * u64::from(lines);
+        let mut slices: Vec<_> = (0..rules.slices)
+            .map(|id| Slice::new(id, FewLines(Vec::new())))
+            .collect();
+        for at in (0..total).map(LineAddr) {
+            let is_source = (at.0 / u64::from(lines)) % 2 == 0;
+            let home = usize::from(rules.home(at));
+            slices[home].lines.0.push((at, HomeLine::new(is_source)));
+        }
+        let pages = usize::from(config.pages);
+        let core = Core {
+            tlb: vec![None; pages],
+            cache: vec![Cached::Invalid; total as usize],
+            marked: 0,
+            pending: None,
+        };
+        let mut state = Self {
+            cores: vec![core; usize::from(rules.cores)],
+            nic: Nic {
+                tlb: vec![None; pages],
+                iotlb: vec![None; pages],
+                pending: None,
+            },
+            slices,
+            controller: Controller::default(),
+            os: (0..config.pages)
+                .map(|p| OsMigration::new(config.mapping(p)))
+                .collect(),
+            net: Vec::new(),
+            error: None,
+        };
+        if config.dead_line {
+            let (tag, owner) = (config.mapping(0).dst, 0);
+            state.cores[0].cache[tag.0 as usize] = Cached::Modified(false);
+            state.home_line(config, tag).directory = Directory::Owned { tag, owner };
+        }
+        state
+    }
+
+    /// The line at its home.
+    pub fn home_line(&mut self, config: &Config, at: LineAddr) -> &mut HomeLine<bool> {
+        let home = usize::from(config.rules.home(at));
+        self.slices[home].lines.line(at)
+    }
+
+    /// Page of data and index within it of a physical line.
+    pub fn logical(config: &Config, line: LineAddr) -> (usize, u32) {
+        let lines = u64::from(config.lines);
+        ((line.0 / (2 * lines)) as usize, (line.0 % lines) as u32)
+    }
+
+    /// Calls `f` for every copy of a line of data, wherever it is.
+    pub fn each_copy(&mut self, config: &Config, of: (usize, u32), mut f: impl FnMut(&mut bool)) {
+        let same = |line: LineAddr| Self::logical(config, line) == of;
+        for slice in &mut self.slices {
+            let lines = slice.lines.0.iter_mut();
+            lines
+                .filter(|(at, _)| same(*at))
+                .for_each(|(_, line)| f(&mut line.data));
+        }
+        for core in &mut self.cores {
+            for (at, cached) in core.cache.iter_mut().enumerate() {
+                if same(LineAddr(at as u64)) {
+                    match cached {
+                        Cached::Invalid => {}
+                        Cached::Shared(v) | Cached::Exclusive(v) | Cached::Modified(v) => f(v),
+                        Cached::Evicting { data, .. } => f(data),
+                    }
+                }
+            }
+        }
+        for envelope in &mut self.net {
+            if let Some((line, data)) = carried(&mut envelope.message)
+                && same(line)
+            {
+                f(data);
+            }
+        }
+        self.net.sort_unstable();
+    }
+
+    /// A write has taken effect: all copies are stale. The caller then makes one fresh.
+    pub fn stale_all(&mut self, config: &Config, line: LineAddr) {
+        self.each_copy(config, Self::logical(config, line), |fresh| *fresh = false);
+    }
+
+    /// Puts a message under way.
+    pub fn send(&mut self, envelope: Envelope<bool>) {
+        let place = self.net.partition_point(|e| *e <= envelope);
+        self.net.insert(place, envelope);
+    }
+
+    /// Nothing under way, every access answered, every migration over.
+    pub fn is_quiet(&self) -> bool {
+        use crate::protocol::OsPhase::{Done, Refused};
+        self.net.is_empty()
+            && !self.controller.has_work()
+            && self.nic.pending.is_none()
+            && self.cores.iter().all(|c| c.pending.is_none())
+            && self
+                .os
+                .iter()
+                .all(|os| matches!(os.phase, Done | Refused(_)))
+    }
+
+    /// The same state with cores renamed: core `c` becomes `to[c]`.
+    fn renamed(&self, to: &[u8]) -> Self {
+        let mut new = self.clone();
+        let agent = |a: u8| to.get(usize::from(a)).copied().unwrap_or(a);
+        let bits = |set: u64| {
+            (0..to.len())
+                .filter(|c| set >> c & 1 == 1)
+                .fold(0, |new, c| new | 1u64 << to[c])
+        };
+        for (c, core) in self.cores.iter().enumerate() {
+            new.cores[usize::from(to[c])] = core.clone();
+        }
+        for os in &mut new.os {
+            let devices = os.stale_tlbs >> to.len() << to.len();
+            os.stale_tlbs = devices | u128::from(bits(os.stale_tlbs as u64));
+        }
+        for (_, line) in new.slices.iter_mut().flat_map(|s| &mut s.lines.0) {
+            match &mut line.directory {
+                Directory::Idle => {}
+                Directory::Shared { sharers, .. } => *sharers = bits(*sharers),
+                Directory::Owned { owner, .. } => *owner = agent(*owner),
+            }
+            if let Busy::Probing { waiting, todo, .. } = &mut line.busy {
+                *waiting = bits(*waiting);
+                if let Todo::Serve(request) = todo {
+                    request.agent = agent(request.agent);
+                }
+            }
+        }
+        for envelope in &mut new.net {
+            for node in [&mut envelope.from, &mut envelope.to] {
+                if let Node::Agent(a) = node {
+                    *a = agent(*a);
+                }
+            }
+            match &mut envelope.message {
+                Message::Request(request) => request.agent = agent(request.agent),
+                Message::ProbeReply { agent: a, .. } => *a = agent(*a),
+                Message::Handover { owner, .. } => *owner = agent(*owner),
+                _ => {}
+            }
+        }
+        new.net.sort_unstable();
+        new
+    }
+
+    /// Cores are alike: the renaming with the least cores stands for all of them. Ties (equal
+    /// cores that differ in who knows of them) keep their order, which costs states, not
+    /// soundness.
+    pub fn representative(self) -> Self {
+        let mut order: Vec<u8> = (0..self.cores.len() as u8).collect();
+        order.sort_by(|&a, &b| {
+            let key = |c: u8| (&self.cores[usize::from(c)], self.stale_bits(c));
+            key(a).cmp(&key(b))
+        });
+        if order.is_sorted() {
+            return self;
+        }
+        let mut to = vec![0; order.len()];
+        for (new, &old) in order.iter().enumerate() {
+            to[usize::from(old)] = new as u8;
+        }
+        self.renamed(&to)
+    }
+
+    fn stale_bits(&self, core: u8) -> u32 {
+        self.os
+            .iter()
+            .fold(0, |bits, os| bits << 1 | (os.stale_tlbs >> core & 1) as u32)
+    }
+}
+
+/// The line and data a message carries, if it carries a copy.
+fn carried(message: &mut Message<bool>) -> Option<(LineAddr, &mut bool)> {
+    match message {
+        Message::Request(request) => match &mut request.kind {
+            Kind::WriteBack(v) => Some((request.line, v)),
+            _ => None,
+        },
+        Message::ProbeReply { at, data, .. } => data.as_mut().map(|v| (*at, v)),
+        Message::Data { line, data, .. } => Some((*line, data)),
+        Message::CopyWrite { map, index, data } => Some((map.line(Role::Source, *index), data)),
+        _ => None,
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The configurations that are checked.
+
+use super::config::Config;
+use crate::protocol::Design::{Cacheable, NonCacheable};
+use crate::protocol::{Design, Fault, SliceHash};
+
+/// The same machine in both designs.
+fn both(names: [&'static str; 2], change: impl Fn(&mut Config)) -> [Config; 2] {
+    let make = |design, name| {
+        let mut config = Config::new(name, design);
+        change(&mut config);
+        config
+    };
+    [make(NonCacheable, names[0]), make(Cacheable, names[1])]
+}
+
+/// Small enough for every test run.
+pub fn quick() -> Vec<Config> {
+    let mut all = Vec::new();
+    all.extend(both(["nc-2cores", "c-2cores"], |c| c.dead_line = true));
+    all.extend(both(["nc-nic", "c-nic"], nic));
+    all.extend(both(["nc-2lines", "c-2lines"], |c| {
+        c.rules.cores = 1;
+        c.lines = 2;
+        c.dead_line = true;
+    }));
+    all.extend(both(["nc-2pages", "c-2pages"], |c| {
+        two_pages(c);
+        c.evictions = false;
+    }));
+    all.extend(both(["nc-1slice", "c-1slice"], |c| {
+        nic(c);
+        c.rules.hash = SliceHash::Page;
+    }));
+    all.extend(both(["nc-parallel", "c-parallel"], |c| {
+        c.rules.cores = 1;
+        c.lines = 2;
+        c.rules.parallel_slices = true;
+    }));
+    all.extend(both(["nc-late-answers", "c-late-answers"], |c| {
+        c.rules.cores = 1;
+        c.prompt_answers = false;
+        c.symmetry = false;
+    }));
+    all.extend(both(["nc-unannounced", "c-unannounced"], |c| {
+        nic(c);
+        c.rules.announce = false;
+    }));
+    all
+}
+
+/// Everything: minutes, and gigabytes for the largest.
+pub fn full() -> Vec<Config> {
+    let mut all = quick();
+    all.extend(both(["nc-2pages-evict", "c-2pages-evict"], two_pages));
+    all.extend(both(["nc-nic-2lines", "c-nic-2lines"], |c| {
+        nic(c);
+        c.lines = 2;
+    }));
+    all.extend(both(["nc-2cores-nic", "c-2cores-nic"], |c| {
+        nic(c);
+        c.rules.cores = 2;
+        c.evictions = false;
+    }));
+    all.extend(both(["nc-2cores-2lines", "c-2cores-2lines"], |c| {
+        c.lines = 2;
+        c.evictions = false;
+    }));
+    all.extend(both(["nc-3cores", "c-3cores"], |c| {
+        c.rules.cores = 3;
+        c.evictions = false;
+    }));
+    all
+}
+
+fn nic(config: &mut Config) {
+    config.rules.cores = 1;
+    config.nic = true;
+    config.dead_line = true;
+}
+
+/// Two migrations at once and one table entry: one of them meets a full table.
+fn two_pages(config: &mut Config) {
+    config.rules.cores = 1;
+    config.pages = 2;
+    config.rules.table_entries = 1;
+}
+
+/// For each planted fault, the smallest machine on which it does harm.
+pub fn with_faults() -> Vec<(Fault, Config)> {
+    let machine = |design: Design, fault: Fault| {
+        let mut config = Config::new("fault", design).with_fault(fault);
+        nic(&mut config);
+        config.symmetry = false;
+        (fault, config)
+    };
+    crate::protocol::FAULTS
+        .iter()
+        .flat_map(|&fault| {
+            let designs: &[Design] = match fault {
+                Fault::EarlyClear | Fault::NoNack => &[NonCacheable],
+                Fault::SkipOppositeCheck
+                | Fault::SkipCleanOwner
+                | Fault::LoseHandover
+                | Fault::PteBeforeInstall
+                | Fault::CopyBeforeTlbsClean
+                | Fault::AbortWithoutFlush
+                | Fault::ClearBeforeAllFlushed => &[Cacheable],
+                _ => &[NonCacheable, Cacheable],
+            };
+            designs.iter().map(move |&design| machine(design, fault))
+        })
+        .collect()
+}

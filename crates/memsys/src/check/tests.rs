@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every configuration of the quick suite holds; every planted fault is found.
+
+use super::config::Config;
+use super::{liveness, quick, run, safety, with_faults};
+use crate::protocol::{Design, FAULTS, Fault};
+
+fn check(design: Design) {
+    let wanted = |c: &Config| c.rules.design == design;
+    for config in quick().iter().filter(|c| wanted(c)) {
+        let safety = safety(config, 1);
+        assert!(safety.broken.is_none(), "{}: {:#?}", config.name, safety);
+        let liveness = liveness(config, 3_000_000);
+        assert!(!liveness.truncated, "{}", config.name);
+        assert!(liveness.stuck.is_none(), "{}: {liveness:#?}", config.name);
+        assert!(liveness.quiet > 0, "{}", config.name);
+        // Two explorers written apart see the same graph.
+        assert_eq!(safety.states, liveness.states, "{}", config.name);
+    }
+}
+
+#[test]
+fn non_cacheable_design_holds() {
+    check(Design::NonCacheable);
+}
+
+#[test]
+fn cacheable_design_holds() {
+    check(Design::Cacheable);
+}
+
+#[test]
+fn every_planted_fault_is_found_with_a_readable_run() {
+    for (fault, config) in with_faults() {
+        let broken = safety(&config, 1).broken.map(|c| (c.property, c.events));
+        let stuck = || liveness(&config, 3_000_000).stuck.map(|e| ("can end", e));
+        let found = broken.or_else(stuck);
+        let (property, events) =
+            found.unwrap_or_else(|| panic!("{fault:?} in {:?} not found", config.rules.design));
+        assert!(events.len() < 80, "{fault:?}: {property}: {events:#?}");
+        assert!(events.iter().any(|e| e.starts_with("OS: submits")));
+        if fault == Fault::LoseTurn {
+            assert_eq!(property, "can end");
+        }
+    }
+}
+
+#[test]
+fn every_fault_is_planted_somewhere() {
+    let planted = with_faults();
+    for fault in FAULTS {
+        assert!(planted.iter().any(|(f, _)| *f == fault), "{fault:?}");
+    }
+}
+
+#[test]
+fn an_unknown_name_lists_the_names() {
+    let params = super::Params {
+        full: false,
+        only: Some("no-such".into()),
+        threads: 1,
+        liveness_states: 0,
+    };
+    let error = run(&params, |_| {}).unwrap_err();
+    assert!(error.contains("c-2cores"), "{error}");
+}

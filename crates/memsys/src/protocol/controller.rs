@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The front end of the migration engine: a work queue of descriptors, checks, and completion
+//! records, in the manner of ENQCMD and Intel's DSA (Contiguitas §3.3, interface).
+
+use super::types::{Design, Fault, Mapping, Message, Node, Outbox, Rules};
+use std::collections::VecDeque;
+
+/// A work descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Command {
+    /// `Migrate(PPN_Src, PPN_Dst, Flag)`.
+    Migrate {
+        /// Source, destination, size.
+        map: Mapping,
+        /// The flag: also copy. Without it the mapping is only installed. On a mapping that is
+        /// already installed, copying starts.
+        start: bool,
+    },
+    /// `Clear(PPN_Src)`: ends a migration. Before copying has started it aborts it: both pages
+    /// stay as they were and lines cached under the destination go back to the source.
+    Clear {
+        /// The migration whose source page is given.
+        map: Mapping,
+    },
+}
+
+impl Command {
+    /// The migration it is about.
+    pub fn map(&self) -> Mapping {
+        match *self {
+            Self::Migrate { map, .. } | Self::Clear { map } => map,
+        }
+    }
+}
+
+/// What a completion record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Status {
+    /// Both mappings may be used from now on.
+    Installed,
+    /// Every line is at the destination.
+    Copied,
+    /// The entry is gone from all slices.
+    Cleared,
+    /// No free entry in the metadata table. Submit again after a `Clear`.
+    TableFull,
+    /// A page of the descriptor already takes part in another migration.
+    Overlap,
+    /// Source and destination overlap, or the size is zero.
+    BadRange,
+    /// No such migration.
+    NotFound,
+    /// Copying is under way: it can neither be started twice nor be taken back.
+    CopyInProgress,
+}
+
+impl Status {
+    /// Whether the command was refused. A refused command has changed nothing.
+    pub fn is_refusal(self) -> bool {
+        !matches!(self, Self::Installed | Self::Copied | Self::Cleared)
+    }
+}
+
+/// Written to the completion address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Completion {
+    /// The command that ended.
+    pub command: Command,
+    /// How.
+    pub status: Status,
+}
+
+/// ENQCMD found the queue full (it sets ZF): submit again later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the work queue is full, submit the descriptor again later")]
+pub struct QueueFull;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum State {
+    Installing { waiting: u8, start: bool },
+    Installed,
+    Copying { waiting: u8 },
+    Finishing { waiting: u8 },
+    Copied,
+    Flushing { waiting: u8 },
+    Clearing { waiting: u8 },
+}
+
+/// The controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Controller {
+    queue: VecDeque<Command>,
+    slots: Vec<(Mapping, State)>,
+}
+
+impl Controller {
+    /// ENQCMD: puts a descriptor into the queue.
+    ///
+    /// # Errors
+    /// When the queue has no room.
+    pub fn submit(&mut self, rules: &Rules, command: Command) -> Result<(), QueueFull> {
+        if self.queue.len() >= usize::from(rules.queue_entries) {
+            return Err(QueueFull);
+        }
+        self.queue.push_back(command);
+        Ok(())
+    }
+
+    /// Whether descriptors wait.
+    pub fn has_work(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Migrations in the table.
+    pub fn in_flight(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn slot(&mut self, map: Mapping) -> Option<&mut State> {
+        self.slots
+            .iter_mut()
+            .find(|(m, _)| *m == map)
+            .map(|(_, s)| s)
+    }
+
+    /// Takes the next descriptor. Refusals complete at once.
+    pub fn take_next<V: Copy>(&mut self, rules: &Rules, out: &mut Outbox<V>) -> Option<Completion> {
+        let command = self.queue.pop_front()?;
+        self.begin(rules, command, out)
+            .err()
+            .map(|status| Completion { command, status })
+    }
+
+    fn begin<V: Copy>(
+        &mut self,
+        rules: &Rules,
+        command: Command,
+        out: &mut Outbox<V>,
+    ) -> Result<(), Status> {
+        let known = self.slots.iter().find(|(m, _)| *m == command.map());
+        match (command, known.map(|(_, state)| *state)) {
+            (Command::Migrate { map, start }, None) => {
+                self.check_new(rules, map)?;
+                let waiting = rules.slices;
+                self.slots.push((map, State::Installing { waiting, start }));
+                self.slots.sort_unstable();
+                self.broadcast(rules, Message::Install(map), out);
+            }
+            (Command::Migrate { map, start: true }, Some(State::Installed)) => {
+                self.start_copy(rules, map, out);
+            }
+            (Command::Migrate { .. }, Some(_)) => return Err(Status::CopyInProgress),
+            (Command::Clear { map }, Some(state @ (State::Copied | State::Installed))) => {
+                let waiting = rules.slices;
+                let flush = state == State::Installed && !rules.has(Fault::AbortWithoutFlush);
+                if let Some(state) = self.slot(map) {
+                    *state = match flush {
+                        true => State::Flushing { waiting },
+                        false => State::Clearing { waiting },
+                    };
+                }
+                if rules.design == Design::NonCacheable {
+                    for core in 0..rules.cores {
+                        out.send(Node::Controller, Node::Agent(core), Message::Unmark(map));
+                    }
+                }
+                let message = match flush {
+                    true => Message::Flush(map),
+                    false => Message::Clear(map),
+                };
+                self.broadcast(rules, message, out);
+            }
+            (Command::Clear { .. }, Some(_)) => return Err(Status::CopyInProgress),
+            (Command::Clear { .. }, None) => return Err(Status::NotFound),
+        }
+        Ok(())
+    }
+
+    fn check_new(&self, rules: &Rules, map: Mapping) -> Result<(), Status> {
+        if map.is_degenerate() {
+            return Err(Status::BadRange);
+        }
+        if self.slots.iter().any(|(other, _)| other.overlaps(&map)) {
+            return Err(Status::Overlap);
+        }
+        if self.slots.len() >= usize::from(rules.table_entries) {
+            return Err(Status::TableFull);
+        }
+        Ok(())
+    }
+
+    fn broadcast<V: Copy>(&self, rules: &Rules, message: Message<V>, out: &mut Outbox<V>) {
+        for slice in 0..rules.slices {
+            out.send(Node::Controller, Node::Slice(slice), message);
+        }
+    }
+
+    fn start_copy<V>(&mut self, rules: &Rules, map: Mapping, out: &mut Outbox<V>) {
+        let first = match rules.parallel_slices {
+            true => rules.slices,
+            false => 1,
+        };
+        if let Some(state) = self.slot(map) {
+            *state = State::Copying { waiting: first };
+        }
+        if rules.design == Design::NonCacheable && rules.announce {
+            for core in 0..rules.cores {
+                out.send(Node::Controller, Node::Agent(core), Message::Mark(map));
+            }
+        }
+        for slice in 0..first {
+            out.send(Node::Controller, Node::Slice(slice), Message::Turn(map));
+        }
+    }
+
+    /// Takes an answer of a slice.
+    pub fn handle<V: Copy>(
+        &mut self,
+        rules: &Rules,
+        message: Message<V>,
+        out: &mut Outbox<V>,
+    ) -> Option<Completion> {
+        let (Message::Installed(map)
+        | Message::SliceCopied(map)
+        | Message::Finished(map)
+        | Message::Flushed(map)
+        | Message::Cleared(map)) = message
+        else {
+            unreachable!("not a message for the controller");
+        };
+        let state = self.slot(map)?;
+        let (State::Installing { waiting, .. }
+        | State::Copying { waiting }
+        | State::Finishing { waiting }
+        | State::Flushing { waiting }
+        | State::Clearing { waiting }) = state
+        else {
+            return None;
+        };
+        *waiting -= 1;
+        if *waiting > 0 {
+            return None;
+        }
+        let migrate = |start| Command::Migrate { map, start };
+        match *state {
+            State::Installing { start: true, .. } => {
+                self.start_copy(rules, map, out);
+                None
+            }
+            State::Installing { start, .. } => {
+                *state = State::Installed;
+                Some(Completion {
+                    command: migrate(start),
+                    status: Status::Installed,
+                })
+            }
+            State::Copying { .. } => {
+                *state = State::Finishing {
+                    waiting: rules.slices,
+                };
+                self.broadcast(rules, Message::Finish(map), out);
+                None
+            }
+            State::Finishing { .. } => {
+                *state = State::Copied;
+                Some(Completion {
+                    command: migrate(true),
+                    status: Status::Copied,
+                })
+            }
+            State::Flushing { .. } => {
+                *state = State::Clearing {
+                    waiting: rules.slices,
+                };
+                self.broadcast(rules, Message::Clear(map), out);
+                None
+            }
+            State::Clearing { .. } => {
+                self.slots.retain(|(m, _)| *m != map);
+                Some(Completion {
+                    command: Command::Clear { map },
+                    status: Status::Cleared,
+                })
+            }
+            State::Installed | State::Copied => None,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The migration protocol as pure state machines: no time, no randomness, no capacity of caches.
+//!
+//! Parties take one [`Message`] at a time and send others. The timed memory system
+//! (`crate::timed`) delivers them after delays; the model checker delivers them in every
+//! possible order. Both run this code.
+
+mod controller;
+mod engine;
+mod home;
+mod os;
+mod private;
+mod slice;
+mod table;
+mod types;
+
+pub use controller::{Command, Completion, Controller, QueueFull, Status};
+pub use home::{Busy, Directory, HomeLine, Todo};
+pub use os::{OsMigration, OsPhase};
+pub use private::Cached;
+pub use slice::{LineStore, Slice};
+pub use table::{Entry, Phase, Table};
+pub use types::{
+    Design, Envelope, FAULTS, Fault, Grant, Kind, LineAddr, Mapping, Message, Node, Outbox,
+    Performed, Probe, Request, Role, Rules, SliceHash, Taken,
+};

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A slice of the last-level cache: routing by the metadata table, and the coherence of the
+//! lines it is home of. The copy engine of the slice is in `engine.rs`.
+//!
+//! While a line has not been copied, the home of its *source* name orders all accesses to it,
+//! whichever mapping they use; once it has been copied, the home of its destination name does.
+//! Without such a single place two slices could each find "no copy under the opposite mapping"
+//! at the same moment.
+
+use super::home::{Busy, HomeLine, Plan, Todo};
+use super::table::{Entry, Phase, Table};
+use super::types::{
+    Design, Envelope, Fault, Kind, LineAddr, Message, Node, Outbox, Performed, Probe, Request,
+    Role, Rules, Taken,
+};
+
+/// Where a slice keeps its lines: a map in the simulator, a short list in the model checker.
+pub trait LineStore<V> {
+    /// The line, created with its initial data when it was never touched.
+    fn line(&mut self, at: LineAddr) -> &mut HomeLine<V>;
+}
+
+/// A slice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Slice<S> {
+    /// Its number.
+    pub id: u8,
+    /// Its metadata table.
+    pub table: Table,
+    /// Its lines.
+    pub lines: S,
+}
+
+enum Route {
+    Local(LineAddr),
+    Forward { slice: u8, resolved: bool },
+    Nack,
+}
+
+impl<S> Slice<S> {
+    /// An empty slice.
+    pub fn new(id: u8, lines: S) -> Self {
+        Self {
+            id,
+            table: Table::default(),
+            lines,
+        }
+    }
+
+    pub(super) fn node(&self) -> Node {
+        Node::Slice(self.id)
+    }
+
+    fn route<V: Copy>(&self, rules: &Rules, request: &Request<V>) -> Route {
+        let line = request.line;
+        let Some((entry, role, index)) = self.table.find(line) else {
+            return self.towards(rules, line, line, true);
+        };
+        let map = entry.map;
+        let other_side = map.line(Role::Destination, index);
+        if role == Role::Source {
+            if request.resolved {
+                return self.towards(rules, other_side, other_side, true);
+            }
+            if !self.is_copied(rules, entry, index) {
+                return self.towards(rules, line, line, false);
+            }
+            let wants_copy = matches!(request.kind, Kind::GetShared | Kind::GetModified);
+            if wants_copy && rules.design == Design::NonCacheable && !rules.has(Fault::NoNack) {
+                return Route::Nack;
+            }
+            return self.towards(rules, other_side, other_side, true);
+        }
+        if request.resolved || entry.phase == Phase::Done {
+            return self.towards(rules, line, line, true);
+        }
+        let source = map.line(Role::Source, index);
+        if rules.home(source) != self.id {
+            return self.towards(rules, source, source, false);
+        }
+        if self.is_copied(rules, entry, index) {
+            self.towards(rules, line, line, true)
+        } else {
+            Route::Local(source)
+        }
+    }
+
+    /// Serve `local` here when this is the home of `at`, else send the request there.
+    fn towards(&self, rules: &Rules, at: LineAddr, local: LineAddr, resolved: bool) -> Route {
+        match rules.home(at) {
+            slice if slice == self.id => Route::Local(local),
+            slice => Route::Forward { slice, resolved },
+        }
+    }
+
+    fn is_copied(&self, rules: &Rules, entry: &Entry, index: u32) -> bool {
+        entry.is_copied(index)
+            || (rules.has(Fault::PointerOffByOne)
+                && entry.phase == Phase::Copying
+                && index == entry.pointer)
+    }
+
+    /// Takes one message. On [`Taken::Busy`] nothing has changed.
+    pub fn handle<V: Copy>(
+        &mut self,
+        rules: &Rules,
+        message: Message<V>,
+        out: &mut Outbox<V>,
+    ) -> Taken
+    where
+        S: LineStore<V>,
+    {
+        match message {
+            Message::Request(request) => return self.request(rules, request, out),
+            Message::ProbeReply {
+                at,
+                agent,
+                data,
+                kept,
+            } => match self.lines.line(at).answer(agent, data, kept) {
+                Some(Todo::Serve(request)) => return self.serve(rules, at, request, out),
+                Some(Todo::Engine(map)) => self.engine_probed(rules, map, at, out),
+                None => {}
+            },
+            Message::Unblock { at } => self.lines.line(at).busy = Busy::Free,
+            other => return self.engine_message(rules, other, out),
+        }
+        Taken::Yes
+    }
+
+    fn request<V: Copy>(&mut self, rules: &Rules, request: Request<V>, out: &mut Outbox<V>) -> Taken
+    where
+        S: LineStore<V>,
+    {
+        match self.route(rules, &request) {
+            Route::Local(at) => self.serve(rules, at, request, out),
+            Route::Forward { slice, resolved } => {
+                let request = Request {
+                    resolved,
+                    ..request
+                };
+                out.send(self.node(), Node::Slice(slice), Message::Request(request));
+                Taken::Yes
+            }
+            Route::Nack => {
+                let line = request.line;
+                out.send(
+                    self.node(),
+                    Node::Agent(request.agent),
+                    Message::Nack { line },
+                );
+                Taken::Yes
+            }
+        }
+    }
+
+    /// Serves a request on line `at`, of which this slice is the home.
+    fn serve<V: Copy>(
+        &mut self,
+        rules: &Rules,
+        at: LineAddr,
+        request: Request<V>,
+        out: &mut Outbox<V>,
+    ) -> Taken
+    where
+        S: LineStore<V>,
+    {
+        let (me, id) = (self.node(), self.id);
+        let home = self.lines.line(at);
+        if home.is_busy() {
+            return Taken::Busy(at);
+        }
+        let agent = Node::Agent(request.agent);
+        let line = request.line;
+        match home.plan(rules, &request) {
+            Plan::Probe { probe, tag, cores } => {
+                home.busy = Busy::Probing {
+                    probe,
+                    waiting: cores,
+                    todo: Todo::Serve(request),
+                };
+                send_probes(id, at, probe, tag, cores, out);
+            }
+            Plan::Grant(grant) => {
+                home.record(line, request.agent, grant);
+                home.busy = Busy::AwaitUnblock;
+                let data = home.data;
+                let message = Message::Data {
+                    line,
+                    at,
+                    home: id,
+                    data,
+                    grant,
+                };
+                out.send(me, agent, message);
+            }
+            Plan::InPlace => {
+                let before = home.data;
+                let written = match request.kind {
+                    Kind::WriteOnce(v) => Some(v),
+                    _ => None,
+                };
+                home.data = written.unwrap_or(before);
+                out.performed = Some(Performed {
+                    at,
+                    line,
+                    before,
+                    written,
+                });
+                out.send(me, agent, Message::Once { line, data: before });
+            }
+            Plan::WriteBack { current } => {
+                if let (true, Kind::WriteBack(data)) = (current, request.kind) {
+                    home.data = data;
+                    home.directory = Default::default();
+                }
+                out.send(me, agent, Message::WriteBackDone { line });
+            }
+        }
+        Taken::Yes
+    }
+}
+
+/// Asks each core in the bit set.
+pub(super) fn send_probes<V>(
+    home: u8,
+    at: LineAddr,
+    probe: Probe,
+    line: LineAddr,
+    cores: u64,
+    out: &mut Outbox<V>,
+) {
+    let mut left = cores;
+    while left != 0 {
+        let core = left.trailing_zeros() as u8;
+        left &= left - 1;
+        out.sent.push(Envelope {
+            from: Node::Slice(home),
+            to: Node::Agent(core),
+            message: Message::Probe {
+                line,
+                at,
+                home,
+                probe,
+            },
+        });
+    }
+}

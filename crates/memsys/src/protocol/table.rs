@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metadata table of a slice (Contiguitas figure 8b).
+
+use super::types::{LineAddr, Mapping, Role};
+
+/// Where a slice is with a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Phase {
+    /// Taking dead lines of the destination out of the private caches.
+    Purging,
+    /// Both mappings are valid; nothing of this slice has been copied.
+    Redirecting,
+    /// This slice copies its lines; those below the pointer are done.
+    Copying,
+    /// All lines of all slices have been copied.
+    Done,
+    /// The migration was aborted: taking back lines cached under the destination.
+    Flushing,
+}
+
+/// One entry. `pointer` counts lines of the page; a slice only works on those it is home of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Entry {
+    /// Source, destination and size.
+    pub map: Mapping,
+    /// Progress.
+    pub phase: Phase,
+    /// Next line of the current pass.
+    pub pointer: u32,
+}
+
+impl Entry {
+    /// Whether line `index`, whose source is at home in this slice, has moved.
+    pub fn is_copied(&self, index: u32) -> bool {
+        match self.phase {
+            Phase::Done => true,
+            Phase::Copying => index < self.pointer,
+            _ => false,
+        }
+    }
+}
+
+/// A fully associative table. Its capacity is enforced by the controller, whose table all
+/// slices replicate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Table {
+    entries: Vec<Entry>,
+}
+
+impl Table {
+    /// The entry that covers `line`, with the side and index.
+    pub fn find(&self, line: LineAddr) -> Option<(&Entry, Role, u32)> {
+        self.entries.iter().find_map(|entry| {
+            let (role, index) = entry.map.locate(line)?;
+            Some((entry, role, index))
+        })
+    }
+
+    /// The entry of a migration.
+    pub fn get(&self, map: Mapping) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.map == map)
+    }
+
+    pub(super) fn get_mut(&mut self, map: Mapping) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|e| e.map == map)
+    }
+
+    pub(super) fn insert(&mut self, map: Mapping) {
+        self.entries.push(Entry {
+            map,
+            phase: Phase::Purging,
+            pointer: 0,
+        });
+        // Order carries no meaning; sorted, equal tables are equal values.
+        self.entries.sort_unstable();
+    }
+
+    pub(super) fn remove(&mut self, map: Mapping) {
+        self.entries.retain(|e| e.map != map);
+    }
+
+    /// All entries in use.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}
