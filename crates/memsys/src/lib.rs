@@ -7,4 +7,6 @@
 
 #[cfg(any(test, feature = "model-check"))]
 pub mod check;
+pub mod experiments;
 pub mod protocol;
+pub mod timed;

@@ -80,11 +80,13 @@ fn nic(config: &mut Config) {
     config.dead_line = true;
 }
 
-/// Two migrations at once and one table entry: one of them meets a full table.
+/// Two migrations at once, one table entry and a queue for one descriptor: one of them meets a
+/// full queue or a full table.
 fn two_pages(config: &mut Config) {
     config.rules.cores = 1;
     config.pages = 2;
     config.rules.table_entries = 1;
+    config.rules.queue_entries = 1;
 }
 
 /// For each planted fault, the smallest machine on which it does harm.

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figure 13 of Contiguitas: cycles a page is unavailable while it moves, against the number of
+//! remote TLBs; and where the time of one migration goes.
+
+use super::{Server, Service};
+use crate::protocol::Design;
+use crate::timed::{BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Timeline};
+use serde::{Deserialize, Serialize};
+
+/// What to run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Numbers of remote TLBs.
+    pub remote_tlbs: Vec<u8>,
+    /// Migrations averaged for each point.
+    pub migrations: u32,
+    /// Costs of the operating system.
+    pub os: OsParams,
+    /// Seed of the random numbers.
+    pub seed: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            remote_tlbs: vec![1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 63],
+            migrations: 8,
+            os: OsParams::default(),
+            seed: 1,
+        }
+    }
+}
+
+/// One number of TLBs, all in core cycles, means over the migrations.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Remote TLBs.
+    pub remote_tlbs: u8,
+    /// Software: until all TLBs have acknowledged.
+    pub software_shootdown_cycles: f64,
+    /// Software: from there until the page is back.
+    pub software_copy_cycles: f64,
+    /// Software: both.
+    pub software_unavailable_cycles: f64,
+    /// Hardware, either design: one local invalidation.
+    pub hardware_unavailable_cycles: f64,
+    /// Non-cacheable design: command until copied.
+    pub noncacheable_copy_cycles: f64,
+    /// Cacheable design: command until both mappings are usable.
+    pub cacheable_install_cycles: f64,
+}
+
+/// One migration in hardware, means, in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Breakdown {
+    /// The design.
+    pub design: Design,
+    /// Until both mappings are usable and the destination is purged.
+    pub install_ns: f64,
+    /// Copying alone.
+    pub copy_ns: f64,
+    /// From the page table entry to the last TLB.
+    pub invalidate_ns: f64,
+    /// From the start to the freed source.
+    pub total_ns: f64,
+}
+
+/// Results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Format of this object.
+    pub schema: &'static str,
+    /// Seed.
+    pub seed: u64,
+    /// Points of the figure.
+    pub points: Vec<Point>,
+    /// Fit of the software line: cycles = fixed + each × TLBs.
+    pub software_fixed_cycles: f64,
+    /// See `software_fixed_cycles`.
+    pub software_each_cycles: f64,
+    /// Paper: copy about 1,300 cycles; one 4 KB migration close to 2 µs.
+    pub paper_copy_cycles: u32,
+    /// See `paper_copy_cycles`.
+    pub paper_migration_ns: u32,
+    /// Eight cores, where the time goes.
+    pub breakdown: Vec<Breakdown>,
+}
+
+fn migrate(
+    params: &Params,
+    cores: u8,
+    design: Design,
+    mover: Mover,
+    service: Service,
+) -> Result<Vec<Timeline>, BadParams> {
+    let mut memory = MemoryParams::with_cores(cores);
+    memory.engine.design = design;
+    let program = Server::new(service, cores, params.seed);
+    let pages = Server::pages(service, cores);
+    let core = CoreParams {
+        width: 4,
+        window: 200,
+    };
+    let mut machine = Machine::new(&memory, core, params.os, program, (pages, 64), params.seed)?;
+    // Caches fill, all cores run.
+    let mut now = 100_000;
+    machine.run_until(now);
+    for n in 0..params.migrations {
+        machine.requests.push((n % 4, mover));
+        let limit = now + 5_000_000;
+        while machine.in_flight() > 0 && now < limit {
+            now += 10_000;
+            machine.run_until(now);
+        }
+    }
+    assert_eq!(
+        machine.memory.wrong_values(),
+        0,
+        "a load returned a wrong value"
+    );
+    Ok(machine.finished)
+}
+
+fn mean(all: &[Timeline], f: impl Fn(&Timeline) -> Option<u64>) -> f64 {
+    let values: Vec<u64> = all.iter().filter_map(f).collect();
+    values.iter().sum::<u64>() as f64 / values.len().max(1) as f64
+}
+
+/// Least squares.
+fn line(points: &[(f64, f64)]) -> (f64, f64) {
+    let n = points.len() as f64;
+    let (sx, sy) = points
+        .iter()
+        .fold((0.0, 0.0), |(a, b), p| (a + p.0, b + p.1));
+    let (mx, my) = (sx / n, sy / n);
+    let sxy: f64 = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
+    let sxx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
+    let slope = if sxx > 0.0 { sxy / sxx } else { 0.0 };
+    (my - slope * mx, slope)
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When a number of TLBs cannot be built, with the reason.
+pub fn run(params: &Params) -> Result<Report, BadParams> {
+    if params.migrations == 0 || params.remote_tlbs.is_empty() {
+        return Err(BadParams {
+            field: "migrations",
+            reason: "at least one migration and one number of TLBs are needed".into(),
+        });
+    }
+    let mut points = Vec::new();
+    for &remote_tlbs in &params.remote_tlbs {
+        let cores = remote_tlbs.saturating_add(1);
+        let go = |design, mover| migrate(params, cores, design, mover, Service::Idle);
+        let software = go(Design::NonCacheable, Mover::Software)?;
+        let plain = go(Design::NonCacheable, Mover::Hardware)?;
+        let cacheable = go(Design::Cacheable, Mover::Hardware)?;
+        let shootdown = mean(&software, |t| t.clean_cycles);
+        let total = mean(&software, |t| Some(t.unavailable_cycles));
+        let both: Vec<Timeline> = plain.iter().chain(&cacheable).copied().collect();
+        points.push(Point {
+            remote_tlbs,
+            software_shootdown_cycles: shootdown,
+            software_copy_cycles: total - shootdown,
+            software_unavailable_cycles: total,
+            hardware_unavailable_cycles: mean(&both, |t| Some(t.unavailable_cycles)),
+            noncacheable_copy_cycles: mean(&plain, |t| t.copied_cycles),
+            cacheable_install_cycles: mean(&cacheable, |t| t.installed_cycles),
+        });
+    }
+    let xy: Vec<(f64, f64)> = points
+        .iter()
+        .map(|p| (f64::from(p.remote_tlbs), p.software_unavailable_cycles))
+        .collect();
+    let (fixed, each) = line(&xy);
+    Ok(Report {
+        schema: "ample.hw-unavailable/1",
+        seed: params.seed,
+        points,
+        software_fixed_cycles: fixed,
+        software_each_cycles: each,
+        paper_copy_cycles: 1300,
+        paper_migration_ns: 2000,
+        breakdown: vec![
+            breakdown(params, Design::NonCacheable)?,
+            breakdown(params, Design::Cacheable)?,
+        ],
+    })
+}
+
+fn breakdown(params: &Params, design: Design) -> Result<Breakdown, BadParams> {
+    let all = migrate(params, 8, design, Mover::Hardware, Service::Memcached)?;
+    let ns = 1.0 / MemoryParams::table1().clock_ghz;
+    let between = |from: fn(&Timeline) -> Option<u64>, to: fn(&Timeline) -> Option<u64>| {
+        mean(&all, |t| Some(to(t)?.saturating_sub(from(t)?))) * ns
+    };
+    let cacheable = design == Design::Cacheable;
+    Ok(Breakdown {
+        design,
+        install_ns: match cacheable {
+            true => mean(&all, |t| t.installed_cycles) * ns,
+            // Installing and copying are one command; the former is not seen by the OS.
+            false => 0.0,
+        },
+        copy_ns: match cacheable {
+            true => between(|t| t.clean_cycles, |t| t.copied_cycles),
+            false => mean(&all, |t| t.copied_cycles) * ns,
+        },
+        invalidate_ns: match cacheable {
+            true => between(|t| t.installed_cycles, |t| t.clean_cycles),
+            false => between(|t| t.copied_cycles, |t| t.clean_cycles),
+        },
+        total_ns: mean(&all, |t| t.done_cycles) * ns,
+    })
+}

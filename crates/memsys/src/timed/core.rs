@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A simple out-of-order core: it issues a given stream of accesses as fast as its width, its
+//! window and the outstanding misses allow. (The core with TLBs and page walks is in the machine
+//! crate; this one drives the memory system in the experiments here.)
+
+use std::collections::VecDeque;
+
+/// One memory access of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// Instructions before it that do not touch memory.
+    pub gap: u32,
+    /// Page of data, as the program knows it.
+    pub page: u32,
+    /// Line within the page.
+    pub index: u32,
+    /// Store or load.
+    pub write: bool,
+    /// The address depends on the previous load.
+    pub dependent: bool,
+}
+
+/// Width and window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CoreParams {
+    /// Instructions a cycle.
+    pub width: u64,
+    /// Reorder buffer.
+    pub window: u64,
+}
+
+/// Why a core waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It does not.
+    None,
+    /// For this load.
+    For(u64),
+    /// For any of its misses to end.
+    Any,
+    /// For all of them.
+    Drain,
+    /// For a page that software is moving.
+    Page(u32),
+}
+
+/// A core.
+pub struct Core {
+    params: CoreParams,
+    /// Position in time, in issue slots.
+    slots: u64,
+    /// Instructions issued.
+    pub instructions: u64,
+    /// Loads outstanding, oldest first: token, instruction, end.
+    window: VecDeque<(u64, u64, Option<u64>)>,
+    /// Tokens of everything outstanding.
+    pub outstanding: u32,
+    last_load: Option<u64>,
+    last_load_end: u64,
+    /// Why it does not run.
+    pub wait: Wait,
+    /// The access to issue next.
+    pub next: Option<Op>,
+    /// Accesses the kernel makes first (a page copy).
+    pub kernel: VecDeque<Op>,
+    /// Cycles it has waited for pages that software was moving.
+    pub blocked_cycles: u64,
+    /// Instructions of page copies, not of the program.
+    pub kernel_instructions: u64,
+    /// Cycles spent in the kernel for migrations.
+    pub kernel_cycles: u64,
+}
+
+impl Core {
+    /// An idle core at cycle 0.
+    pub fn new(params: CoreParams) -> Self {
+        Self {
+            params,
+            slots: 0,
+            instructions: 0,
+            window: VecDeque::new(),
+            outstanding: 0,
+            last_load: None,
+            last_load_end: 0,
+            wait: Wait::None,
+            next: None,
+            kernel: VecDeque::new(),
+            blocked_cycles: 0,
+            kernel_instructions: 0,
+            kernel_cycles: 0,
+        }
+    }
+
+    /// Instructions of the program so far: the work done.
+    pub fn work(&self) -> u64 {
+        self.instructions - self.kernel_instructions
+    }
+
+    /// Its cycle.
+    pub fn now(&self) -> u64 {
+        self.slots / self.params.width
+    }
+
+    /// Moves it to a later cycle.
+    pub fn skip_to(&mut self, cycle: u64) {
+        self.slots = self.slots.max(cycle * self.params.width);
+    }
+
+    /// Spends cycles in the kernel.
+    pub fn spend(&mut self, cycles: u64) {
+        self.slots += cycles * self.params.width;
+        self.kernel_cycles += cycles;
+    }
+
+    /// Makes room in the window for `op`; on `Err` the core must wait.
+    pub fn make_room(&mut self, op: &Op) -> Result<(), Wait> {
+        while let Some(&(token, at, end)) = self.window.front() {
+            match end {
+                Some(end) if end <= self.now() => {}
+                _ if at + self.params.window > self.instructions + u64::from(op.gap) => break,
+                Some(end) => self.skip_to(end),
+                None => return Err(Wait::For(token)),
+            }
+            self.window.pop_front();
+        }
+        if op.dependent {
+            if let Some(token) = self.last_load {
+                return Err(Wait::For(token));
+            }
+            self.skip_to(self.last_load_end);
+        }
+        Ok(())
+    }
+
+    /// The access was issued and ended in the private caches.
+    pub fn issued_hit(&mut self, op: &Op, at: u64) {
+        self.advance(op);
+        if !op.write {
+            self.last_load = None;
+            self.last_load_end = at;
+        }
+    }
+
+    /// The access was issued and missed.
+    pub fn issued_miss(&mut self, op: &Op, token: u64) {
+        self.advance(op);
+        self.outstanding += 1;
+        if !op.write {
+            self.window.push_back((token, self.instructions, None));
+            self.last_load = Some(token);
+        }
+    }
+
+    fn advance(&mut self, op: &Op) {
+        self.instructions += u64::from(op.gap) + 1;
+        self.slots += u64::from(op.gap) + 1;
+    }
+
+    /// A miss ended. Returns whether the core can go on.
+    pub fn ended(&mut self, token: u64, at: u64) -> bool {
+        self.outstanding -= 1;
+        if let Some(entry) = self.window.iter_mut().find(|e| e.0 == token) {
+            entry.2 = Some(at);
+        }
+        if self.last_load == Some(token) {
+            self.last_load = None;
+            self.last_load_end = at;
+        }
+        let go = match self.wait {
+            Wait::For(waited) => waited == token,
+            Wait::Any => true,
+            Wait::Drain => self.outstanding == 0,
+            Wait::None | Wait::Page(_) => false,
+        };
+        if go {
+            self.skip_to(at);
+            self.wait = Wait::None;
+        }
+        go
+    }
+}

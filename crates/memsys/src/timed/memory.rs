@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory system with time: the protocol's parties, and an event queue that carries their
+//! messages over a ring.
+//!
+//! The directory is exact and covers all memory (as a large snoop filter would); capacity of the
+//! last level decides latency only. Each slice takes one message every other cycle.
+
+use super::cache::SetAssoc;
+use super::dram::Dram;
+use super::params::{BadParams, LINE_BYTES, MemoryParams, PAGE_LINES};
+use super::private::PrivateCache;
+use super::shadow::Shadow;
+use crate::protocol::{
+    Command, Completion, Controller, Envelope, HomeLine, Kind, LineAddr, LineStore, Mapping,
+    Message, Node, Outbox, QueueFull, Request, Role, Rules, Slice, Taken,
+};
+use std::cmp::Ordering;
+use std::collections::hash_map::HashMap;
+use std::collections::{BinaryHeap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A fast hash for line numbers; they come from the simulator, not from an adversary.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LineHasher(u64);
+
+impl Hasher for LineHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+    fn write_u64(&mut self, x: u64) {
+        let mixed = (self.0 ^ x).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 29);
+    }
+}
+
+/// A map keyed by lines.
+pub type LineMap<T> = HashMap<LineAddr, T, BuildHasherDefault<LineHasher>>;
+
+/// Lines of one slice, made when first touched.
+#[derive(Clone, Debug, Default)]
+pub struct MappedLines(LineMap<HomeLine<u64>>);
+
+impl LineStore<u64> for MappedLines {
+    fn line(&mut self, at: LineAddr) -> &mut HomeLine<u64> {
+        self.0.entry(at).or_insert_with(|| HomeLine::new(0))
+    }
+}
+
+/// What became of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Done in the private caches at this cycle.
+    Done(u64),
+    /// A miss: [`MemorySystem::completed`] will list the token.
+    Pending,
+    /// No MSHR is free, or the line is being written back: try again after a completion.
+    Full,
+}
+
+/// An access that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Who asked.
+    pub agent: u8,
+    /// The number the asker gave it.
+    pub token: u64,
+    /// When.
+    pub at: u64,
+}
+
+/// Counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counters {
+    /// Accesses by agents.
+    pub accesses: u64,
+    /// Those that missed the private caches.
+    pub misses: u64,
+    /// Requests that were passed from one slice to another.
+    pub forwards: u64,
+    /// First accesses refused by the non-cacheable design.
+    pub nacks: u64,
+    /// Accesses performed in the last level instead of a private cache.
+    pub uncached: u64,
+    /// Reads of a slice's data that had to go to memory.
+    pub llc_misses: u64,
+    /// Messages delivered.
+    pub messages: u64,
+}
+
+/// A message and when it arrives. The earliest is the greatest, as the heap wants it; messages
+/// of one cycle arrive in the order they were sent.
+struct Event {
+    at: u64,
+    sequence: u64,
+    envelope: Envelope<u64>,
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Event {}
+
+struct SliceState {
+    protocol: Slice<MappedLines>,
+    /// Tags for timing; the value says whether the line is newer than memory.
+    tags: SetAssoc<bool>,
+    free_at: u64,
+}
+
+/// The memory system. Agents `0..cores` are cores; higher numbers are devices.
+pub struct MemorySystem {
+    params: MemoryParams,
+    rules: Rules,
+    slices: Vec<SliceState>,
+    controller: Controller,
+    pub(super) cores: Vec<PrivateCache>,
+    devices: LineMap<VecDeque<(u8, u64)>>,
+    dram: Dram,
+    events: BinaryHeap<Event>,
+    sequence: u64,
+    waiting: LineMap<VecDeque<Envelope<u64>>>,
+    pub(super) shadow: Shadow,
+    out: Outbox<u64>,
+    /// Accesses that ended since the caller last emptied the list.
+    pub completed: Vec<Completed>,
+    /// Completion records written, with their cycle.
+    pub records: Vec<(u64, Completion)>,
+    /// Counters since the start.
+    pub counters: Counters,
+}
+
+impl MemorySystem {
+    /// An empty system.
+    ///
+    /// # Errors
+    /// When the parameters cannot be built.
+    pub fn new(params: &MemoryParams) -> Result<Self, BadParams> {
+        params.check()?;
+        let slice = |id| SliceState {
+            protocol: Slice::new(id, MappedLines::default()),
+            tags: SetAssoc::new(&params.llc_slice),
+            free_at: 0,
+        };
+        Ok(Self {
+            params: *params,
+            rules: params.rules(),
+            slices: (0..params.slices).map(slice).collect(),
+            controller: Controller::default(),
+            cores: (0..params.cores)
+                .map(|id| PrivateCache::new(id, params))
+                .collect(),
+            devices: LineMap::default(),
+            dram: Dram::new(&params.dram, params.clock_ghz),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            waiting: LineMap::default(),
+            shadow: Shadow::default(),
+            out: Outbox::default(),
+            completed: Vec::new(),
+            records: Vec::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// The rules of the protocol.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &MemoryParams {
+        &self.params
+    }
+
+    /// Main memory, for its counters.
+    pub fn dram(&self) -> &Dram {
+        &self.dram
+    }
+
+    /// Loads that returned something else than the last store: must stay 0.
+    pub fn wrong_values(&self) -> u64 {
+        self.shadow.wrong
+    }
+
+    /// A load or store of `agent` at cycle `now`, to a line as its TLB names it.
+    pub fn access(
+        &mut self,
+        now: u64,
+        agent: u8,
+        line: LineAddr,
+        write: bool,
+        token: u64,
+    ) -> Access {
+        self.counters.accesses += 1;
+        if agent >= self.params.cores {
+            self.devices
+                .entry(line)
+                .or_default()
+                .push_back((agent, token));
+            let kind = match write {
+                true => Kind::WriteOnce(self.shadow.next_value()),
+                false => Kind::ReadOnce,
+            };
+            self.request(now, agent, line, kind);
+            return Access::Pending;
+        }
+        let core = &mut self.cores[usize::from(agent)];
+        if let Some(latency) = core.hit(line, write, &mut self.shadow) {
+            return Access::Done(now + latency);
+        }
+        match core.miss(line, write, token) {
+            super::private::Miss::Refused => {
+                self.counters.accesses -= 1;
+                Access::Full
+            }
+            super::private::Miss::Joined => Access::Pending,
+            super::private::Miss::Send(once) => {
+                self.counters.misses += 1;
+                self.ask(
+                    now + self.params.l2.latency_cycles,
+                    agent,
+                    line,
+                    write,
+                    once,
+                );
+                Access::Pending
+            }
+        }
+    }
+
+    fn ask(&mut self, at: u64, core: u8, line: LineAddr, write: bool, once: bool) {
+        let kind = match (once, write) {
+            (false, false) => Kind::GetShared,
+            (false, true) => Kind::GetModified,
+            (true, false) => Kind::ReadOnce,
+            (true, true) => Kind::WriteOnce(self.shadow.next_value()),
+        };
+        self.counters.uncached += u64::from(once);
+        self.request(at, core, line, kind);
+    }
+
+    fn request(&mut self, now: u64, agent: u8, line: LineAddr, kind: Kind<u64>) {
+        let request = Request {
+            agent,
+            line,
+            kind,
+            resolved: false,
+        };
+        let envelope = Envelope {
+            from: Node::Agent(agent),
+            to: Node::Slice(self.rules.home(line)),
+            message: Message::Request(request),
+        };
+        self.post(now, envelope);
+    }
+
+    /// ENQCMD at cycle `now`.
+    ///
+    /// # Errors
+    /// When the work queue is full.
+    pub fn submit(&mut self, now: u64, command: Command) -> Result<(), QueueFull> {
+        self.controller.submit(&self.rules, command)?;
+        let completion = self.controller.take_next(&self.rules, &mut self.out);
+        if let (Command::Migrate { map, .. }, None) = (command, &completion) {
+            self.shadow.alias(map);
+        }
+        self.records.extend(completion.map(|record| (now, record)));
+        self.flush(now, None);
+        Ok(())
+    }
+
+    /// Tells the shadow memory that software is about to copy a page.
+    pub(super) fn copied_by_software(&mut self, map: Mapping) {
+        self.shadow.reuse(map);
+    }
+
+    /// Migrations in the table.
+    pub fn migrations_in_flight(&self) -> usize {
+        self.controller.in_flight()
+    }
+
+    /// Cycle of the next message, if any is under way.
+    pub fn next_event(&self) -> Option<u64> {
+        self.events.peek().map(|event| event.at)
+    }
+
+    /// Delivers all messages up to and including cycle `until`.
+    pub fn run_until(&mut self, until: u64) {
+        while self.next_event().is_some_and(|at| at <= until)
+            && let Some(event) = self.events.pop()
+        {
+            self.deliver(event.at, event.envelope);
+        }
+    }
+
+    /// Stop on the ring: slice `i` sits beside core `i`, devices beside slice 0.
+    fn stop(&self, node: Node) -> u64 {
+        let stops = u64::from(self.params.slices);
+        match node {
+            Node::Slice(s) => u64::from(s),
+            Node::Agent(a) if a < self.params.cores => {
+                u64::from(a) * stops / u64::from(self.params.cores)
+            }
+            Node::Agent(_) | Node::Controller => 0,
+        }
+    }
+
+    fn post(&mut self, ready: u64, envelope: Envelope<u64>) {
+        let stops = u64::from(self.params.slices);
+        let apart = self.stop(envelope.from).abs_diff(self.stop(envelope.to));
+        let hops = apart.min(stops - apart);
+        let at = ready + hops * self.params.hop_cycles;
+        self.sequence += 1;
+        let sequence = self.sequence;
+        self.events.push(Event {
+            at,
+            sequence,
+            envelope,
+        });
+    }
+
+    fn deliver(&mut self, now: u64, envelope: Envelope<u64>) {
+        self.counters.messages += 1;
+        match envelope.to {
+            Node::Slice(s) => self.to_slice(now, s, envelope),
+            Node::Controller => {
+                let record = self
+                    .controller
+                    .handle(&self.rules, envelope.message, &mut self.out);
+                self.records.extend(record.map(|record| (now, record)));
+                self.flush(now, None);
+            }
+            Node::Agent(a) if a < self.params.cores => self.to_core(now, a, envelope.message),
+            Node::Agent(_) => {
+                if let Message::Once { line, .. } = envelope.message
+                    && let Some(queue) = self.devices.get_mut(&line)
+                    && let Some((agent, token)) = queue.pop_front()
+                {
+                    self.completed.push(Completed {
+                        agent,
+                        token,
+                        at: now,
+                    });
+                    if queue.is_empty() {
+                        self.devices.remove(&line);
+                    }
+                }
+            }
+        }
+    }
+
+    fn to_slice(&mut self, now: u64, s: u8, envelope: Envelope<u64>) {
+        let slice = &mut self.slices[usize::from(s)];
+        let start = now.max(slice.free_at);
+        slice.free_at = start + 2;
+        match slice
+            .protocol
+            .handle(&self.rules, envelope.message, &mut self.out)
+        {
+            Taken::Busy(at) => self.waiting.entry(at).or_default().push_back(envelope),
+            Taken::Yes => {
+                self.note_data_in(start, s, &envelope.message);
+                self.flush(start, Some(s));
+                let freed = match envelope.message {
+                    Message::ProbeReply { at, .. } | Message::Unblock { at } => Some(at),
+                    Message::CopyAck { map, index } => Some(map.line(Role::Source, index)),
+                    Message::Request(_) => None,
+                    _ => None,
+                };
+                if let Some(at) = freed {
+                    self.wake(start, s, at);
+                }
+            }
+        }
+    }
+
+    /// Delivers what waited for line `at`, until it is busy again.
+    fn wake(&mut self, now: u64, s: u8, at: LineAddr) {
+        loop {
+            let slice = &mut self.slices[usize::from(s)];
+            if slice.protocol.lines.line(at).is_busy() {
+                return;
+            }
+            let Some(queue) = self.waiting.get_mut(&at) else {
+                return;
+            };
+            let envelope = queue.pop_front();
+            if queue.is_empty() {
+                self.waiting.remove(&at);
+            }
+            let Some(envelope) = envelope else { return };
+            let taken = slice
+                .protocol
+                .handle(&self.rules, envelope.message, &mut self.out);
+            match taken {
+                Taken::Yes => self.flush(now + 2, Some(s)),
+                Taken::Busy(other) => {
+                    self.waiting.entry(other).or_default().push_back(envelope);
+                }
+            }
+        }
+    }
+
+    /// Data that come into a slice fill its array.
+    fn note_data_in(&mut self, now: u64, s: u8, message: &Message<u64>) {
+        let line = match *message {
+            Message::Request(Request {
+                line,
+                kind: Kind::WriteBack(_),
+                ..
+            }) => line,
+            Message::ProbeReply {
+                at, data: Some(_), ..
+            } => at,
+            Message::CopyWrite { map, index, .. } => map.line(Role::Destination, index),
+            _ => return,
+        };
+        self.fill_llc(now, s, line, true);
+    }
+
+    fn fill_llc(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) {
+        let tags = &mut self.slices[usize::from(s)].tags;
+        if let Some(was) = tags.touch(line) {
+            *was |= dirty;
+        } else if let Some((victim, true)) = tags.insert(line, dirty) {
+            self.dram.access(now, victim);
+        }
+    }
+
+    /// When a slice has the data of `line` in hand.
+    fn data_ready(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) -> u64 {
+        let tags = &mut self.slices[usize::from(s)].tags;
+        if let Some(was) = tags.touch(line) {
+            *was |= dirty;
+            return now + self.params.llc_slice.latency_cycles;
+        }
+        self.counters.llc_misses += 1;
+        let ready = self
+            .dram
+            .access(now + self.params.llc_slice.latency_cycles / 2, line);
+        self.fill_llc(now, s, line, dirty);
+        ready
+    }
+
+    /// Sends what a party produced at cycle `now`; `slice` says which one, if it was a slice.
+    fn flush(&mut self, now: u64, slice: Option<u8>) {
+        let written = self.out.performed.take().is_some_and(|performed| {
+            self.shadow.performed(&performed);
+            performed.written.is_some()
+        });
+        let tag_cycles = self.params.llc_slice.latency_cycles / 4;
+        let mut sent = std::mem::take(&mut self.out.sent);
+        for envelope in sent.drain(..) {
+            let table = self.params.engine.table_cycles;
+            let ready = match (envelope.message, slice) {
+                (Message::Data { at, .. }, Some(s)) => self.data_ready(now, s, at, false) + table,
+                (Message::Once { line, .. }, Some(s)) => {
+                    self.data_ready(now, s, line, written) + table
+                }
+                (Message::CopyWrite { map, index, .. }, Some(s)) => {
+                    self.data_ready(now, s, map.line(Role::Source, index), false)
+                }
+                (Message::EngineStep(_), _) => now + self.params.engine.step_cycles,
+                (Message::Request(_), Some(_)) => {
+                    self.counters.forwards += 1;
+                    now + tag_cycles + table
+                }
+                (Message::Nack { .. }, _) => {
+                    self.counters.nacks += 1;
+                    now + tag_cycles + table
+                }
+                (_, Some(_)) => now + tag_cycles,
+                (_, None) => now,
+            };
+            self.post(ready, envelope);
+        }
+        self.out.sent = sent;
+    }
+
+    fn to_core(&mut self, now: u64, id: u8, message: Message<u64>) {
+        let core = &mut self.cores[usize::from(id)];
+        let reply = core.message(message, &mut self.shadow);
+        for &(token, extra) in &core.ended {
+            self.completed.push(Completed {
+                agent: id,
+                token,
+                at: now + extra,
+            });
+        }
+        core.ended.clear();
+        if let Some((home, message)) = reply.to_home {
+            let lookup = match message {
+                Message::ProbeReply { .. } => self.params.l2.latency_cycles / 2,
+                _ => 0,
+            };
+            let envelope = Envelope {
+                from: Node::Agent(id),
+                to: Node::Slice(home),
+                message,
+            };
+            self.post(now + lookup, envelope);
+        }
+        if let Some((line, data)) = reply.write_back {
+            self.request(now, id, line, Kind::WriteBack(data));
+        }
+        if let Some((line, write, once)) = reply.ask {
+            self.ask(now, id, line, write, once);
+        }
+    }
+}
+
+/// Bytes of a page, for callers that count them.
+pub const PAGE_BYTES: u64 = PAGE_LINES * LINE_BYTES as u64;

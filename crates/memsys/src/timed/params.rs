@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sizes and latencies of the memory system.
+
+use crate::protocol::{Design, Rules, SliceHash};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a cache line.
+pub const LINE_BYTES: u32 = 64;
+/// Lines of a 4 KB page.
+pub const PAGE_LINES: u64 = 64;
+
+/// One level of cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheParams {
+    /// Capacity.
+    pub size_bytes: u32,
+    /// Ways of a set.
+    pub ways: u32,
+    /// Bytes of a line; all levels must agree.
+    pub line_bytes: u32,
+    /// Round trip from the core, without transport on the ring for the last level.
+    pub latency_cycles: u64,
+}
+
+/// Main memory: one channel with an open-row policy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DramParams {
+    /// Banks.
+    pub banks: u32,
+    /// Bytes of a row.
+    pub row_bytes: u32,
+    /// Memory clock: half the transfer rate.
+    pub clock_mhz: f64,
+    /// Memory cycles from command to the end of the burst, by state of the row.
+    pub row_hit_cycles: u32,
+    /// The bank had no open row.
+    pub row_closed_cycles: u32,
+    /// Another row was open.
+    pub row_conflict_cycles: u32,
+    /// Memory cycles a burst occupies the data bus.
+    pub burst_cycles: u32,
+    /// Controller and on-chip transport, each access, in core cycles.
+    pub overhead_cycles: u64,
+}
+
+/// The page migration hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineParams {
+    /// Cacheable or not.
+    pub design: Design,
+    /// Entries of each slice's table.
+    pub table_entries: u8,
+    /// Descriptors in the work queue.
+    pub queue_entries: u8,
+    /// Cycles the table adds to each request at a slice; 0 when it is looked up beside the tags.
+    pub table_cycles: u64,
+    /// Cycles between two steps of the engine.
+    pub step_cycles: u64,
+    /// All slices at once.
+    pub parallel_slices: bool,
+    /// Tell the private caches when copying starts (non-cacheable design).
+    pub announce: bool,
+}
+
+/// The memory system.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryParams {
+    /// Cores, 1 to 64.
+    pub cores: u8,
+    /// Core clock.
+    pub clock_ghz: f64,
+    /// Private first level.
+    pub l1: CacheParams,
+    /// Private second level; includes the first.
+    pub l2: CacheParams,
+    /// One slice of the last level.
+    pub llc_slice: CacheParams,
+    /// Slices.
+    pub slices: u8,
+    /// Address → slice.
+    pub hash: SliceHash,
+    /// Misses outstanding a core.
+    pub mshrs: u32,
+    /// Cycles for each stop on the ring.
+    pub hop_cycles: u64,
+    /// Main memory.
+    pub dram: DramParams,
+    /// Physical memory in 4 KB frames.
+    pub frames: u64,
+    /// Migration hardware.
+    pub engine: EngineParams,
+}
+
+/// Why a configuration cannot be built.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct BadParams {
+    /// Name of the parameter.
+    pub field: &'static str,
+    /// What is wrong and what is accepted.
+    pub reason: String,
+}
+
+fn bad(field: &'static str, reason: impl Into<String>) -> BadParams {
+    BadParams {
+        field,
+        reason: reason.into(),
+    }
+}
+
+impl CacheParams {
+    fn new(size_bytes: u32, ways: u32, latency_cycles: u64) -> Self {
+        Self {
+            size_bytes,
+            ways,
+            line_bytes: LINE_BYTES,
+            latency_cycles,
+        }
+    }
+
+    /// Sets; a power of two once checked.
+    pub fn sets(&self) -> u32 {
+        self.size_bytes / (self.ways * self.line_bytes)
+    }
+
+    fn check(&self, field: &'static str) -> Result<(), BadParams> {
+        if self.line_bytes != LINE_BYTES {
+            let reason = format!(
+                "lines of {} bytes; every level must use {LINE_BYTES}",
+                self.line_bytes
+            );
+            return Err(bad(field, reason));
+        }
+        if self.ways == 0 {
+            return Err(bad(field, "0 ways; at least 1 is needed"));
+        }
+        let way_bytes = u64::from(self.ways) * u64::from(self.line_bytes);
+        let size = u64::from(self.size_bytes);
+        if size == 0 || !size.is_multiple_of(way_bytes) || !(size / way_bytes).is_power_of_two() {
+            let reason = format!(
+                "{size} bytes in {} ways do not give a power of two of sets",
+                self.ways
+            );
+            return Err(bad(field, reason));
+        }
+        Ok(())
+    }
+}
+
+impl MemoryParams {
+    /// Table 1 of Contiguitas: 8 cores at 2 GHz, 32 KB L1, 256 KB L2, 2 MB slices, DDR4-3200
+    /// with 16 banks, 64 GB.
+    ///
+    /// Not in the table: 16 MSHRs, ring stops of 2 cycles, and 40 cycles (20 ns) of controller
+    /// and fabric for each access to memory. The last level's 40 cycles are split into 32 in the
+    /// slice and 8 for an average trip of 2 stops each way on a ring of 8.
+    pub fn table1() -> Self {
+        Self {
+            cores: 8,
+            clock_ghz: 2.0,
+            l1: CacheParams::new(32 << 10, 8, 2),
+            l2: CacheParams::new(256 << 10, 8, 14),
+            llc_slice: CacheParams::new(2 << 20, 16, 32),
+            slices: 8,
+            hash: SliceHash::XorFold,
+            mshrs: 16,
+            hop_cycles: 2,
+            dram: DramParams {
+                banks: 16,
+                row_bytes: 8192,
+                clock_mhz: 1600.0,
+                row_hit_cycles: 26,
+                row_closed_cycles: 48,
+                row_conflict_cycles: 70,
+                burst_cycles: 4,
+                overhead_cycles: 40,
+            },
+            frames: (64 << 30) / 4096,
+            engine: EngineParams {
+                design: Design::NonCacheable,
+                table_entries: 16,
+                queue_entries: 16,
+                table_cycles: 0,
+                step_cycles: 1,
+                parallel_slices: false,
+                announce: true,
+            },
+        }
+    }
+
+    /// Table 1 with another number of cores and as many slices.
+    pub fn with_cores(cores: u8) -> Self {
+        Self {
+            cores,
+            slices: cores,
+            ..Self::table1()
+        }
+    }
+
+    /// Checks everything that could not be built.
+    ///
+    /// # Errors
+    /// Names the first parameter that is wrong and says what is accepted.
+    pub fn check(&self) -> Result<(), BadParams> {
+        if !(1..=64).contains(&self.cores) {
+            return Err(bad(
+                "cores",
+                format!("{}; 1 to 64 are simulated", self.cores),
+            ));
+        }
+        if !(1..=64).contains(&self.slices) {
+            let reason = format!("{}; 1 to 64 are simulated", self.slices);
+            return Err(bad("slices", reason));
+        }
+        if !(self.clock_ghz > 0.0 && self.clock_ghz.is_finite()) {
+            return Err(bad("clock_ghz", "must be a positive number"));
+        }
+        self.l1.check("l1")?;
+        self.l2.check("l2")?;
+        self.llc_slice.check("llc_slice")?;
+        if self.l1.size_bytes > self.l2.size_bytes {
+            return Err(bad("l1", "larger than l2, which must contain it"));
+        }
+        if self.mshrs == 0 {
+            return Err(bad("mshrs", "0; a miss needs at least 1"));
+        }
+        let d = &self.dram;
+        if d.banks == 0 || d.row_bytes < LINE_BYTES || !(d.clock_mhz > 0.0) {
+            let reason = "banks, row_bytes (64 or more) and clock_mhz must be positive";
+            return Err(bad("dram", reason));
+        }
+        if self.frames < 2 {
+            return Err(bad("frames", "a migration needs at least 2"));
+        }
+        if self.engine.table_entries == 0 || self.engine.queue_entries == 0 {
+            let reason = "table_entries and queue_entries must be at least 1";
+            return Err(bad("engine", reason));
+        }
+        if u64::from(self.engine.table_entries) * 2 > self.frames {
+            let reason = format!(
+                "{} concurrent migrations need {} frames, there are {}",
+                self.engine.table_entries,
+                u64::from(self.engine.table_entries) * 2,
+                self.frames
+            );
+            return Err(bad("engine", reason));
+        }
+        Ok(())
+    }
+
+    /// The rules the protocol works by.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            design: self.engine.design,
+            cores: self.cores,
+            slices: self.slices,
+            hash: self.hash,
+            parallel_slices: self.engine.parallel_slices,
+            announce: self.engine.announce,
+            table_entries: self.engine.table_entries,
+            queue_entries: self.engine.queue_entries,
+            fault: None,
+        }
+    }
+}
