@@ -88,14 +88,17 @@ pub struct Report {
 
 /// What one run yields.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Outcome {
-    work: u64,
-    migrations: usize,
-    dma_latency: f64,
-    seconds: f64,
+pub(super) struct Outcome {
+    /// Instructions of the programs.
+    pub work: u64,
+    pub migrations: usize,
+    pub dma_latency: f64,
+    pub seconds: f64,
+    /// Copying alone, mean over the migrations.
+    pub copy_ns: Option<f64>,
 }
 
-fn simulate(
+pub(super) fn simulate(
     params: &Params,
     service: Service,
     way: Option<Way>,
@@ -146,12 +149,19 @@ fn simulate(
             ),
         });
     }
+    let copies: Vec<u64> = machine
+        .finished
+        .iter()
+        .filter_map(|t| t.copying())
+        .collect();
     let after: u64 = machine.cores.iter().map(|c| c.work()).sum();
     Ok(Outcome {
         work: after - before,
         migrations: machine.finished.len(),
         dma_latency: machine.dma_latency_cycles as f64 / machine.dma_accesses.max(1) as f64,
         seconds: params.simulated_ms / 1000.0,
+        copy_ns: (!copies.is_empty())
+            .then(|| copies.iter().sum::<u64>() as f64 / copies.len() as f64 / memory.clock_ghz),
     })
 }
 

@@ -205,10 +205,7 @@ fn breakdown(params: &Params, design: Design) -> Result<Breakdown, BadParams> {
             // Installing and copying are one command; the former is not seen by the OS.
             false => 0.0,
         },
-        copy_ns: match cacheable {
-            true => between(|t| t.clean_cycles, |t| t.copied_cycles),
-            false => mean(&all, |t| t.copied_cycles) * ns,
-        },
+        copy_ns: mean(&all, |t| t.copying()) * ns,
         invalidate_ns: match cacheable {
             true => between(|t| t.installed_cycles, |t| t.clean_cycles),
             false => between(|t| t.copied_cycles, |t| t.clean_cycles),

@@ -65,7 +65,7 @@ impl Service {
             },
             Self::Idle => Shape {
                 hot_accesses: 1000,
-                hot_pages: 8,
+                hot_pages: 1,
                 lookups: 0,
                 chain: 0,
                 table_pages: 0,

@@ -94,6 +94,19 @@ pub struct Timeline {
     pub unavailable_cycles: u64,
 }
 
+impl Timeline {
+    /// Cycles of the copy itself, in hardware. The cacheable design copies after the TLBs have
+    /// changed, the non-cacheable one before.
+    pub fn copying(&self) -> Option<u64> {
+        let copied = self.copied_cycles?;
+        let before = match (self.installed_cycles, self.clean_cycles) {
+            (Some(_), clean) => clean?,
+            _ => 0,
+        };
+        copied.checked_sub(before)
+    }
+}
+
 struct Hardware {
     os: OsMigration,
     page: u32,

@@ -12,7 +12,7 @@ use super::private::PrivateCache;
 use super::shadow::Shadow;
 use crate::protocol::{
     Command, Completion, Controller, Envelope, HomeLine, Kind, LineAddr, LineStore, Mapping,
-    Message, Node, Outbox, QueueFull, Request, Role, Rules, Slice, Taken,
+    Message, Node, Outbox, Phase, QueueFull, Request, Role, Rules, Slice, Taken,
 };
 use std::cmp::Ordering;
 use std::collections::hash_map::HashMap;
@@ -285,7 +285,7 @@ impl MemorySystem {
             self.shadow.alias(map);
         }
         self.records.extend(completion.map(|record| (now, record)));
-        self.flush(now, None);
+        self.flush(now, None, 0);
         Ok(())
     }
 
@@ -348,7 +348,7 @@ impl MemorySystem {
                     .controller
                     .handle(&self.rules, envelope.message, &mut self.out);
                 self.records.extend(record.map(|record| (now, record)));
-                self.flush(now, None);
+                self.flush(now, None, 0);
             }
             Node::Agent(a) if a < self.params.cores => self.to_core(now, a, envelope.message),
             Node::Agent(_) => {
@@ -373,50 +373,67 @@ impl MemorySystem {
         let slice = &mut self.slices[usize::from(s)];
         let start = now.max(slice.free_at);
         slice.free_at = start + 2;
-        match slice
-            .protocol
-            .handle(&self.rules, envelope.message, &mut self.out)
-        {
+        self.at_slice(start, s, envelope);
+        let freed = match envelope.message {
+            Message::ProbeReply { at, .. } | Message::Unblock { at } => at,
+            Message::CopyAck { map, index } => map.line(Role::Source, index),
+            _ => return,
+        };
+        self.wake(start + 2, s, freed);
+    }
+
+    /// Gives a message to a slice; it is put aside when its line is busy.
+    fn at_slice(&mut self, now: u64, s: u8, envelope: Envelope<u64>) {
+        let slice = &mut self.slices[usize::from(s)].protocol;
+        match slice.handle(&self.rules, envelope.message, &mut self.out) {
             Taken::Busy(at) => self.waiting.entry(at).or_default().push_back(envelope),
             Taken::Yes => {
-                self.note_data_in(start, s, &envelope.message);
-                self.flush(start, Some(s));
-                let freed = match envelope.message {
-                    Message::ProbeReply { at, .. } | Message::Unblock { at } => Some(at),
-                    Message::CopyAck { map, index } => Some(map.line(Role::Source, index)),
-                    Message::Request(_) => None,
-                    _ => None,
+                self.note_data_in(now, s, &envelope.message);
+                let engine = match envelope.message {
+                    Message::EngineStep(_) | Message::ProbeReply { .. } => {
+                        self.copied_locally(now, s)
+                    }
+                    _ => 0,
                 };
-                if let Some(at) = freed {
-                    self.wake(start, s, at);
-                }
+                self.flush(now, Some(s), engine);
             }
+        }
+    }
+
+    /// Cycles for a line that the engine has just copied within its slice, if it has.
+    fn copied_locally(&mut self, now: u64, s: u8) -> u64 {
+        let steps = self.out.sent.iter().find_map(|e| match e.message {
+            Message::EngineStep(map) => Some(map),
+            _ => None,
+        });
+        let Some(map) = steps else { return 0 };
+        let table = &self.slices[usize::from(s)].protocol.table;
+        match table.get(map) {
+            Some(entry) if entry.phase == Phase::Copying && entry.pointer > 0 => {
+                let index = entry.pointer - 1;
+                let ready = self.data_ready(now, s, map.line(Role::Source, index), false);
+                self.fill_llc(ready, s, map.line(Role::Destination, index), true);
+                ready - now + self.params.llc_slice.latency_cycles / 4
+            }
+            _ => 0,
         }
     }
 
     /// Delivers what waited for line `at`, until it is busy again.
     fn wake(&mut self, now: u64, s: u8, at: LineAddr) {
-        loop {
-            let slice = &mut self.slices[usize::from(s)];
-            if slice.protocol.lines.line(at).is_busy() {
-                return;
-            }
-            let Some(queue) = self.waiting.get_mut(&at) else {
-                return;
-            };
+        while !self.slices[usize::from(s)]
+            .protocol
+            .lines
+            .line(at)
+            .is_busy()
+            && let Some(queue) = self.waiting.get_mut(&at)
+        {
             let envelope = queue.pop_front();
             if queue.is_empty() {
                 self.waiting.remove(&at);
             }
-            let Some(envelope) = envelope else { return };
-            let taken = slice
-                .protocol
-                .handle(&self.rules, envelope.message, &mut self.out);
-            match taken {
-                Taken::Yes => self.flush(now + 2, Some(s)),
-                Taken::Busy(other) => {
-                    self.waiting.entry(other).or_default().push_back(envelope);
-                }
+            if let Some(envelope) = envelope {
+                self.at_slice(now, s, envelope);
             }
         }
     }
@@ -462,8 +479,9 @@ impl MemorySystem {
         ready
     }
 
-    /// Sends what a party produced at cycle `now`; `slice` says which one, if it was a slice.
-    fn flush(&mut self, now: u64, slice: Option<u8>) {
+    /// Sends what a party produced at cycle `now`; `slice` says which one, if it was a slice, and
+    /// `engine` for how many cycles its engine is occupied.
+    fn flush(&mut self, now: u64, slice: Option<u8>, engine: u64) {
         let written = self.out.performed.take().is_some_and(|performed| {
             self.shadow.performed(&performed);
             performed.written.is_some()
@@ -480,7 +498,9 @@ impl MemorySystem {
                 (Message::CopyWrite { map, index, .. }, Some(s)) => {
                     self.data_ready(now, s, map.line(Role::Source, index), false)
                 }
-                (Message::EngineStep(_), _) => now + self.params.engine.step_cycles,
+                (Message::EngineStep(_), _) => now + engine + self.params.engine.step_cycles,
+                // The purge looks at one line a cycle.
+                (Message::Installed(map), _) => now + tag_cycles + u64::from(map.lines),
                 (Message::Request(_), Some(_)) => {
                     self.counters.forwards += 1;
                     now + tag_cycles + table

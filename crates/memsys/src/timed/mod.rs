@@ -20,3 +20,6 @@ pub use params::{
     BadParams, CacheParams, DramParams, EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES,
 };
 pub use rng::Rng;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Closed forms, the shadow memory under traffic with migrations, determinism, bad parameters.
+
+use super::{
+    Access, Core, CoreParams, Dram, Machine, MemoryParams, MemorySystem, Mover, Op, OsParams,
+    Program, Rng,
+};
+use crate::experiments::{Server, Service};
+use crate::protocol::{Command, Design, LineAddr, Mapping, Status};
+
+fn system() -> MemorySystem {
+    MemorySystem::new(&MemoryParams::table1()).expect("table 1 is valid")
+}
+
+/// Cycles until an access ends, with nothing else under way.
+fn latency(memory: &mut MemorySystem, core: u8, line: u64, write: bool) -> u64 {
+    let now = (memory.counters.accesses + 1) * 100_000_000;
+    memory.run_until(now);
+    memory.completed.clear();
+    match memory.access(now, core, LineAddr(line), write, 1) {
+        Access::Done(at) => at - now,
+        Access::Pending => {
+            memory.run_until(now + 100_000);
+            memory.completed[0].at - now
+        }
+        Access::Full => panic!("nothing is under way"),
+    }
+}
+
+#[test]
+fn dram_latencies_are_the_closed_forms() {
+    let params = MemoryParams::table1();
+    let mut dram = Dram::new(&params.dram, params.clock_ghz);
+    // 26, 48 and 70 cycles of 0.625 ns at 2 GHz, and 40 cycles on the way.
+    assert_eq!(dram.access(0, LineAddr(0)), 60 + 40);
+    assert_eq!(dram.access(10_000, LineAddr(1)) - 10_000, 33 + 40);
+    let same_bank = (1u64..)
+        .find(|row| *row != 0 && (row ^ (row / 16)).is_multiple_of(16))
+        .expect("one");
+    let conflict = dram.access(20_000, LineAddr(same_bank * 128)) - 20_000;
+    assert_eq!(conflict, 88 + 40);
+}
+
+#[test]
+fn dram_does_not_exceed_its_peak_bandwidth() {
+    let params = MemoryParams::table1();
+    let mut dram = Dram::new(&params.dram, params.clock_ghz);
+    let lines = 10_000;
+    let end = (0..lines)
+        .map(|i| dram.access(0, LineAddr(i)))
+        .max()
+        .expect("some");
+    let bytes_per_ns = (lines * 64) as f64 / (end as f64 / params.clock_ghz);
+    assert!(bytes_per_ns <= 25.6, "{bytes_per_ns} GB/s");
+    assert!(
+        bytes_per_ns > 20.0,
+        "rows are open most of the time: {bytes_per_ns} GB/s"
+    );
+}
+
+#[test]
+fn unloaded_latencies_are_those_of_table_1() {
+    let mut memory = system();
+    let memory_latency = latency(&mut memory, 0, 5, false);
+    assert!((120..190).contains(&memory_latency), "{memory_latency}");
+    assert_eq!(latency(&mut memory, 0, 5, false), 2, "L1");
+    // 8 ways of 64 sets: 9 lines of one L1 set push the first into the L2.
+    for way in 1..=8 {
+        latency(&mut memory, 0, 5 + way * 64, false);
+    }
+    assert_eq!(latency(&mut memory, 0, 5, false), 14, "L2");
+    // Written by one core, read by another: through the last level.
+    latency(&mut memory, 0, 777, true);
+    let other = latency(&mut memory, 1, 777, false);
+    assert!((54..110).contains(&other), "{other}");
+    assert_eq!(memory.wrong_values(), 0);
+}
+
+#[test]
+fn refused_commands_say_why_and_change_nothing() {
+    let mut memory = system();
+    let map = |src: u64, dst: u64| Mapping {
+        src: LineAddr(src * 64),
+        dst: LineAddr(dst * 64),
+        lines: 64,
+    };
+    let mut status = |command| {
+        memory.records.clear();
+        memory.submit(0, command).expect("room in the queue");
+        memory.records.first().map(|(_, record)| record.status)
+    };
+    let migrate = |map| Command::Migrate { map, start: false };
+    assert_eq!(status(migrate(map(1, 1))), Some(Status::BadRange));
+    assert_eq!(
+        status(Command::Clear { map: map(1, 2) }),
+        Some(Status::NotFound)
+    );
+    assert_eq!(status(migrate(map(1, 2))), None);
+    assert_eq!(status(migrate(map(1, 2))), Some(Status::CopyInProgress));
+    assert_eq!(status(migrate(map(1, 3))), Some(Status::Overlap));
+    assert_eq!(
+        status(migrate(map(4, 2))),
+        Some(Status::Overlap),
+        "destination in use"
+    );
+    assert_eq!(
+        status(migrate(map(2, 9))),
+        Some(Status::Overlap),
+        "it is a destination"
+    );
+    for n in 1..16 {
+        assert_eq!(status(migrate(map(10 * n, 10 * n + 1))), None);
+    }
+    assert_eq!(status(migrate(map(900, 901))), Some(Status::TableFull));
+    assert_eq!(memory.migrations_in_flight(), 16);
+}
+
+#[test]
+fn impossible_machines_are_refused_with_the_reason() {
+    let message = |change: fn(&mut MemoryParams)| {
+        let mut params = MemoryParams::table1();
+        change(&mut params);
+        params.check().expect_err("must be refused").to_string()
+    };
+    assert!(message(|p| p.l1.ways = 0).contains("l1: 0 ways"));
+    assert!(message(|p| p.l2.line_bytes = 128).contains("l2: lines of 128 bytes"));
+    assert!(message(|p| p.llc_slice.size_bytes = 3 << 20).contains("power of two"));
+    assert!(message(|p| p.cores = 65).contains("cores: 65"));
+    assert!(message(|p| p.slices = 0).contains("slices: 0"));
+    assert!(message(|p| p.mshrs = 0).contains("mshrs"));
+    assert!(message(|p| p.frames = 10).contains("concurrent migrations need 32 frames"));
+    assert!(message(|p| p.engine.table_entries = 0).contains("table_entries"));
+    assert!(message(|p| p.clock_ghz = f64::NAN).contains("clock_ghz"));
+    assert!(message(|p| p.dram.banks = 0).contains("dram"));
+}
+
+/// All cores and the NIC hammer the pages that move.
+struct Hammer {
+    rng: Rng,
+    pages: u64,
+}
+
+impl Program for Hammer {
+    fn next(&mut self, _core: u8) -> Op {
+        Op {
+            gap: 2,
+            page: self.rng.below(self.pages) as u32,
+            index: self.rng.below(64) as u32,
+            write: self.rng.below(2) == 0,
+            dependent: self.rng.below(4) == 0,
+        }
+    }
+
+    fn next_dma(&mut self) -> Option<(u64, Op)> {
+        let op = self.next(0);
+        Some((30, op))
+    }
+}
+
+fn hammer(design: Design, mover: Mover, change: fn(&mut MemoryParams)) -> (u64, u64, usize) {
+    let mut params = MemoryParams::table1();
+    params.engine.design = design;
+    // Small caches: evictions of lines under migration.
+    params.l1.size_bytes = 4096;
+    params.l2.size_bytes = 8192;
+    change(&mut params);
+    let program = Hammer {
+        rng: Rng::new(7),
+        pages: 24,
+    };
+    let os = OsParams {
+        kernel_entries_per_s: 100_000.0,
+        ..OsParams::default()
+    };
+    let core = CoreParams {
+        width: 4,
+        window: 200,
+    };
+    let mut machine = Machine::new(&params, core, os, program, (24, 24), 7).expect("valid machine");
+    for step in 0..100u32 {
+        machine.requests.push((step % 24, mover));
+        machine.run_until(u64::from(step + 1) * 8_000);
+    }
+    machine.run_until(2_000_000);
+    let work = machine.cores.iter().map(Core::work).sum();
+    (machine.memory.wrong_values(), work, machine.finished.len())
+}
+
+#[test]
+fn no_load_is_ever_wrong_while_hot_pages_move() {
+    for design in [Design::NonCacheable, Design::Cacheable] {
+        let (wrong, work, moved) = hammer(design, Mover::Hardware, |_| {});
+        assert_eq!((wrong, moved), (0, 100), "{design:?}");
+        assert!(work > 100_000, "{design:?}: {work}");
+    }
+    let (wrong, _, moved) = hammer(Design::NonCacheable, Mover::Software, |_| {});
+    assert_eq!(wrong, 0);
+    assert!(moved > 50, "{moved}");
+}
+
+#[test]
+fn variants_of_the_hardware_are_correct_too() {
+    let changes: [fn(&mut MemoryParams); 5] = [
+        |p| p.engine.parallel_slices = true,
+        |p| p.engine.announce = false,
+        |p| p.engine.table_entries = 1,
+        |p| p.slices = 3,
+        |p| p.hash = crate::protocol::SliceHash::Page,
+    ];
+    for change in changes {
+        for design in [Design::NonCacheable, Design::Cacheable] {
+            let (wrong, _, moved) = hammer(design, Mover::Hardware, change);
+            assert_eq!(wrong, 0);
+            assert!(moved > 10, "{moved}");
+        }
+    }
+}
+
+#[test]
+fn the_shadow_memory_notices_a_broken_copy() {
+    // The destination is entered in the page table without being copied.
+    let mut memory = system();
+    latency(&mut memory, 0, 64, true);
+    let map = Mapping {
+        src: LineAddr(64),
+        dst: LineAddr(6400),
+        lines: 64,
+    };
+    let migrate = Command::Migrate { map, start: false };
+    memory.submit(101_000_000, migrate).expect("room");
+    memory.run_until(110_000_000);
+    memory
+        .submit(110_000_000, Command::Clear { map })
+        .expect("room");
+    memory.run_until(120_000_000);
+    latency(&mut memory, 0, 6400, false);
+    assert_eq!(memory.wrong_values(), 1);
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    let run = |seed| {
+        let params = MemoryParams::table1();
+        let program = Server::new(Service::Memcached, 8, seed);
+        let pages = Server::pages(Service::Memcached, 8);
+        let core = CoreParams {
+            width: 4,
+            window: 200,
+        };
+        let mut machine = Machine::new(
+            &params,
+            core,
+            OsParams::default(),
+            program,
+            (pages, 8),
+            seed,
+        )
+        .expect("valid");
+        machine.requests.push((0, Mover::Hardware));
+        machine.run_until(150_000);
+        let work: Vec<u64> = machine.cores.iter().map(Core::work).collect();
+        (work, machine.memory.counters, machine.finished.clone())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).0, run(2).0);
+}
