@@ -47,7 +47,7 @@ impl Server {
         }
         self.core.check_lists(&census)?;
         self.core.check_owners(&census)?;
-        if self.core.border % BLOCK_PAGES != 0 {
+        if !self.core.border.is_multiple_of(BLOCK_PAGES) {
             return Err(format!("border {:#x} is inside a block", self.core.border));
         }
         let confined = matches!(

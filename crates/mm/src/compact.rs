@@ -152,20 +152,26 @@ impl Server {
         done.success
     }
 
-    /// kcompactd: keeps a few whole blocks free in the background, `budget` blocks a call.
+    /// kcompactd: keeps a few whole blocks free in the background, `budget` blocks a call. After
+    /// a failure it waits, twice as long each time, up to 64 calls (`defer_compaction`).
     pub(crate) fn background_compact(&mut self, budget: u32) {
         let core = &mut self.core;
-        let whole = core.areas[HIGH].count(BLOCK_ORDER) + 2 * core.areas[HIGH].count(MAX_ORDER);
-        if whole < core.rules_free_blocks() {
-            core.compact(BLOCK_ORDER, MigrateType::Movable, budget, true);
+        if core.compact_wait > 0 {
+            core.compact_wait -= 1;
+            return;
         }
-    }
-}
-
-impl Core {
-    /// Whole free blocks kcompactd tries to keep: 1 in 1024.
-    fn rules_free_blocks(&self) -> u64 {
-        (self.blocks.len() as u64 / 1024).max(1)
+        let whole = core.areas[HIGH].count(BLOCK_ORDER) + 2 * core.areas[HIGH].count(MAX_ORDER);
+        let wanted = (core.blocks.len() as u64 / 1024).max(1);
+        if whole >= wanted {
+            return;
+        }
+        let done = core.compact(BLOCK_ORDER, MigrateType::Movable, budget, true);
+        if done.success {
+            core.compact_defer = 0;
+        } else {
+            core.compact_defer = (core.compact_defer + 1).min(6);
+            core.compact_wait = 1 << core.compact_defer;
+        }
     }
 }
 

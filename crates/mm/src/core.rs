@@ -163,6 +163,9 @@ pub struct Core {
     /// Where the migrate and free scanners stopped, in blocks.
     pub(crate) scan_migrate: u32,
     pub(crate) scan_free: u32,
+    /// Back-off of background compaction: exponent, and calls left to wait.
+    pub(crate) compact_defer: u32,
+    pub(crate) compact_wait: u32,
     /// Pools whose pages a shrinker may free.
     pub(crate) shrinkable: Vec<u32>,
     pub(crate) rules: Rules,
@@ -202,6 +205,8 @@ impl Core {
             kswapd_awake: [false; 2],
             scan_migrate: 0,
             scan_free: block_count,
+            compact_defer: 0,
+            compact_wait: 0,
             shrinkable: Vec::new(),
             rules,
             counters: Counters::default(),
@@ -436,7 +441,8 @@ impl Core {
         for cpu in 0..self.cpus.len() {
             for index in 0..self.cpus[cpu].lists.len() {
                 let mut list = std::mem::take(&mut self.cpus[cpu].lists[index]);
-                let (region, order) = (index / 12, index / 3 as usize % 4);
+                let orders = PCP_ORDERS as usize;
+                let (region, order) = (index / (3 * orders), index / 3 % orders);
                 self.pcp_pages[region] -= (list.len() << order) as u64;
                 for pfn in list.drain(..) {
                     self.free_block(pfn, order as u32);

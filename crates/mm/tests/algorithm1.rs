@@ -132,11 +132,16 @@ proptest! {
         let pages = initial_pages(node, boot, 512);
         prop_assert_eq!(pages % 512, 0);
         let high = node / 512 * 512;
-        prop_assert_eq!(pages, (node / 16).max(boot + boot / 8).div_ceil(512).saturating_mul(512).min(high));
+        let wanted = (node / 16).max(boot + boot / 8).next_multiple_of(512);
+        prop_assert_eq!(pages, wanted.min(high));
     }
 
     #[test]
-    fn back_off_doubles_to_its_cap(failures in 0u32..100, base in 1u32..1000, cap in 1000u32..100_000) {
+    fn back_off_doubles_to_its_cap(
+        failures in 0u32..100,
+        base in 1u32..1000,
+        cap in 1000u32..100_000,
+    ) {
         let expected = match failures {
             0 => 0,
             n => (u128::from(base) << (n - 1).min(64)).min(u128::from(cap)),

@@ -103,10 +103,10 @@ fn run(kind: PolicyKind, mechanisms: Mechanisms, seed: u64, steps: u32) {
     let mut machine = Machine::new(kind, mechanisms, seed);
     for step in 0..steps {
         machine.step();
-        if step % 16 == 0 || steps < 100 {
-            if let Err(why) = machine.server.check() {
-                panic!("{} seed {seed} step {step}: {why}", kind.name());
-            }
+        if step % 16 == 0
+            && let Err(why) = machine.server.check()
+        {
+            panic!("{} seed {seed} step {step}: {why}", kind.name());
         }
     }
     for (pool, expected) in machine.pools.clone().into_iter().zip(&machine.expected) {

@@ -198,12 +198,15 @@ fn fig12_row(group: &Group<'_>) -> Fig12Row {
     }
 }
 
+/// A metric's name and its value in a row.
+type Metric<'a, R> = (&'a str, &'a dyn Fn(&R) -> f64);
+
 /// For each policy and metric, the spread over the means of the workloads.
 fn summarise<R>(
     experiment: &Experiment,
     rows: &[R],
     policy_of: impl Fn(&R) -> PolicyKind,
-    metrics: &[(&str, &dyn Fn(&R) -> f64)],
+    metrics: &[Metric<'_, R>],
 ) -> Vec<PolicySummary> {
     let mut summary = Vec::new();
     for &policy in &experiment.params.policies {

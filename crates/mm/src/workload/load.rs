@@ -147,7 +147,7 @@ impl Workload {
                 ("churn_per_hour", p.churn_per_hour),
                 ("restart_s", p.restart_s),
             ]) {
-                return at(key, "must be a finite number of at least 0");
+                return at(key, "must be 0 to 10000000");
             }
             if p.threads > 100_000 {
                 return at("threads", "must be at most 100000");
@@ -185,7 +185,7 @@ impl Workload {
                 ("burst_s", k.burst_s),
                 ("grow_s", k.grow_s),
             ]) {
-                return at(key, "must be a finite number of at least 0");
+                return at(key, "must be 0 to 10000000");
             }
         }
         self.find_fault_in_tables()
@@ -198,7 +198,7 @@ impl Workload {
             ("drop_per_hour", c.drop_per_hour),
         ];
         if let Some(key) = first_bad(&rates) {
-            let message = "must be a finite number of at least 0";
+            let message = "must be 0 to 10000000";
             return Some(Fault::new("cache", 0, key, message));
         }
         let shares = [
@@ -214,11 +214,11 @@ impl Workload {
             return Some(Fault::new(table, 0, key, "must be a share, 0 to 1"));
         }
         if first_bad(&[("every_s", self.deploy.every_s)]).is_some() {
-            return Some(Fault::new("deploy", 0, "every_s", "must be at least 0"));
+            return Some(Fault::new("deploy", 0, "every_s", "must be 0 to 10000000"));
         }
         let pinned = self.pins.level_ratio > 0.0;
-        if pinned && (self.process.is_empty() || !(self.pins.hold_s >= 1.0)) {
-            let message = "must be at least 1, and pins need a process";
+        if pinned && (self.process.is_empty() || !(1.0..=MOST).contains(&self.pins.hold_s)) {
+            let message = "must be 1 to 10000000, and pins need a process";
             return Some(Fault::new("pins", 0, "hold_s", message));
         }
         let demand: f64 = self.process.iter().map(|p| p.memory_ratio).sum::<f64>()
@@ -253,8 +253,11 @@ fn share(value: f64) -> bool {
     (0.0..=1.0).contains(&value)
 }
 
+/// Largest time in seconds and largest rate that a workload may name.
+const MOST: f64 = 1e7;
+
 fn first_bad<'a>(values: &[(&'a str, f64)]) -> Option<&'a str> {
-    let bad = |value: f64| !(value.is_finite() && value >= 0.0);
+    let bad = |value: f64| !(0.0..=MOST).contains(&value);
     values
         .iter()
         .find(|(_, value)| bad(*value))
