@@ -134,28 +134,28 @@ pub(super) fn unmovable(whatif: &WhatIf) -> Section {
     )
 }
 
+/// Memory in blocks of a size without an unmovable page, at the end of a run.
+fn potential_ratio(run: &RunResult, size_bytes: u64) -> f64 {
+    let total = &run.metrics.total;
+    let sizes = &total.o.as_ref().unwrap_or(&total.k).sizes;
+    let size = sizes.iter().find(|size| size.size_bytes == size_bytes);
+    size.and_then(|size| size.potential_ratio.low)
+        .unwrap_or(0.0)
+}
+
 /// Figure 12.
 pub(super) fn potential(whatif: &WhatIf) -> Section {
     let runs = &whatif.servers;
     let policies = policies(runs);
-    let sizes: [(&str, fn(&RunResult) -> f64); 3] = [
-        ("2 MB", |run| {
-            run.samples.last().map_or(0.0, |s| s.potential_2m_ratio)
-        }),
-        ("32 MB", |run| {
-            run.samples.last().map_or(0.0, |s| s.potential_32m_ratio)
-        }),
-        ("1 GB", |run| {
-            run.samples.last().map_or(0.0, |s| s.potential_1g_ratio)
-        }),
-    ];
-    let groups = sizes.iter().map(|(label, value)| BarGroup {
+    let sizes = [("2 MB", 2 << 20), ("32 MB", 32 << 20), ("1 GB", 1 << 30)];
+    let groups = sizes.iter().map(|&(label, size_bytes)| BarGroup {
         label: label.to_string(),
         bars: policies
             .iter()
             .map(|&policy| {
-                let paper = (*label == "1 GB" && policy == PolicyKind::Linux).then_some(0.0);
-                bar(runs, &|run| run.policy == policy, value, paper)
+                let paper = (label == "1 GB" && policy == PolicyKind::Linux).then_some(0.0);
+                let value = |run: &RunResult| potential_ratio(run, size_bytes);
+                bar(runs, &|run| run.policy == policy, &value, paper)
             })
             .collect(),
     });
