@@ -33,3 +33,5 @@ fmt:             ## format the Rust code
 
 clean:           ## remove build products
 	rm -rf target report build
+
+include kernel/Makefile
