@@ -2,6 +2,7 @@
 //! The sections about the scanned machine itself.
 
 use super::WhatIf;
+use super::speed::Prices;
 use super::verdict::{gigabytes, interval, k_size, unmovable_2m};
 use crate::memmap::MemoryMap;
 use crate::page::Section;
@@ -179,7 +180,10 @@ pub(super) fn futures_table(runs: &[RunResult]) -> Table {
         ("1 GB pages got", Align::Right),
         ("2 MB pages got", Align::Right),
         ("waiting for memory", Align::Right),
+        ("speed", Align::Right),
     ]);
+    let prices = Prices::shipped();
+    let linux = runs.iter().find(|run| run.policy == PolicyKind::Linux);
     for run in runs {
         let Some(last) = run.samples.last() else {
             continue;
@@ -199,6 +203,9 @@ pub(super) fn futures_table(runs: &[RunResult]) -> Table {
             format!("{} of {}", huge.hugetlb_1g_got, huge.hugetlb_1g_wanted),
             format!("{} of {}", huge.hugetlb_2m_got, huge.hugetlb_2m_wanted),
             Unit::Seconds.format(stall),
+            linux
+                .and_then(|linux| prices.gain(run, linux))
+                .map_or("–".into(), |gain| format!("{:+.1} %", 100.0 * gain)),
         ]);
     }
     table

@@ -4,6 +4,7 @@
 
 mod machine;
 mod servers;
+mod speed;
 mod verdict;
 
 use crate::page::Page;
@@ -79,6 +80,7 @@ impl WhatIf {
         page.push(machine::futures(self));
         page.push(servers::unmovable(self));
         page.push(servers::potential(self));
+        page.push(speed::section(self));
         page.push(servers::over_time(self));
         page.push(servers::sources(self));
         if !self.ablation.is_empty() {

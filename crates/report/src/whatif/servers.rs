@@ -36,7 +36,7 @@ fn statistics(values: &[f64]) -> Option<(f64, (f64, f64))> {
     Some((mean, (low, high)))
 }
 
-fn workloads(runs: &[RunResult]) -> Vec<&str> {
+pub(super) fn workloads(runs: &[RunResult]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for run in runs {
         if !names.contains(&run.workload.as_str()) {
@@ -47,24 +47,25 @@ fn workloads(runs: &[RunResult]) -> Vec<&str> {
 }
 
 /// `64 GB servers`.
-fn servers_of(runs: &[RunResult]) -> String {
+pub(super) fn servers_of(runs: &[RunResult]) -> String {
     let bytes = runs.first().map_or(0, |run| run.memory_bytes);
     format!("{}B servers", format_bytes(bytes))
 }
 
-fn policies(runs: &[RunResult]) -> Vec<PolicyKind> {
+pub(super) fn policies(runs: &[RunResult]) -> Vec<PolicyKind> {
     let present = |policy: &PolicyKind| runs.iter().any(|run| run.policy == *policy);
     PolicyKind::ALL.into_iter().filter(present).collect()
 }
 
 /// A bar of `value` over the runs of one policy that `keep` selects.
-fn bar(
+pub(super) fn bar(
     runs: &[RunResult],
     keep: &dyn Fn(&RunResult) -> bool,
     value: &dyn Fn(&RunResult) -> f64,
     paper: Option<f64>,
 ) -> Bar {
-    let values: Vec<f64> = runs.iter().filter(|run| keep(run)).map(value).collect();
+    let values = runs.iter().filter(|run| keep(run)).map(value);
+    let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     let statistics = statistics(&values);
     Bar {
         value: statistics.map(|s| s.0),
@@ -73,7 +74,7 @@ fn bar(
     }
 }
 
-fn names(policies: &[PolicyKind]) -> Vec<String> {
+pub(super) fn names(policies: &[PolicyKind]) -> Vec<String> {
     policies
         .iter()
         .map(|policy| policy.name().to_string())

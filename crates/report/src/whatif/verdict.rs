@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer in plain language. Every number in it is a metric of the page.
 
-use super::WhatIf;
+use super::{WhatIf, speed};
 use crate::scale::Unit;
 use ample_mm::{PolicyKind, RunResult};
 use ample_pfn::{DefinitionSize, GroupMetrics, RatioInterval};
@@ -28,6 +28,16 @@ pub(super) fn interval(ratio: RatioInterval) -> String {
         low
     } else {
         format!("{} to {high}", low.trim_end_matches(" %"))
+    }
+}
+
+/// A percentage for prose: no more digits than the model deserves.
+pub(super) fn rounded_percent(ratio: f64) -> String {
+    let percent = 100.0 * ratio;
+    if percent >= 10.0 {
+        format!("{percent:.0} %")
+    } else {
+        format!("{percent:.1} %")
     }
 }
 
@@ -58,6 +68,7 @@ pub(super) fn sentences(whatif: &WhatIf) -> Vec<String> {
     }
     if let (Some(linux), Some(contiguitas)) = (linux, contiguitas) {
         sentences.push(comparison(linux, contiguitas));
+        sentences.extend(speed::sentence(linux, contiguitas));
     }
     if let (Some(fixed), Some(contiguitas)) = (whatif.future(PolicyKind::Static), contiguitas) {
         sentences.extend(static_split(fixed, contiguitas));

@@ -2,6 +2,7 @@
 //! `ample sim`: one experiment, as a table, a figure or JSON.
 
 mod figures;
+mod generic;
 mod tables;
 
 use super::Verdict;
@@ -56,7 +57,8 @@ fn memory(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }
 
-/// The experiments that are compiled in.
+/// The experiments of the server model; those of the hardware simulators list themselves in
+/// `ample_machine::experiments::ALL`.
 const SHIPPED: [&str; 3] = ["fig11", "fig12", "ablation"];
 
 /// Runs the command.
@@ -68,6 +70,9 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         std::io::stdout().lock().write_all(list().as_bytes())?;
         return Ok(Verdict::Ok);
     };
+    if let Ok(experiment) = ample_machine::experiments::by_id(id) {
+        return hardware(experiment, args);
+    }
     let experiment = adjusted(load(id)?, args)?;
     let bar = progress_bar(&experiment.name);
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
@@ -83,10 +88,53 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(Verdict::Ok)
 }
 
+/// Runs an experiment of the hardware simulators with its shipped parameters.
+fn hardware(
+    experiment: &ample_machine::experiments::Experiment,
+    args: &Args,
+) -> anyhow::Result<Verdict> {
+    let server_only = [
+        ("--quick", args.quick),
+        ("--memory", args.memory.is_some()),
+        ("--hours", args.hours.is_some()),
+        ("--seeds", args.seeds.is_some()),
+        ("--workloads", args.workloads.is_some()),
+        ("--figure", args.figure.is_some()),
+    ];
+    if let Some((option, _)) = server_only.into_iter().find(|(_, given)| *given) {
+        bail!(
+            "{option} belongs to experiments of the server model, {} is none",
+            experiment.id
+        );
+    }
+    eprintln!(
+        "{}: {} (this can take minutes)",
+        experiment.id, experiment.what
+    );
+    let result = experiment.run(experiment.parameters)?;
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&result)? + "\n",
+        false => generic::render(&result),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Verdict::Ok)
+}
+
+/// Names of all experiments.
+fn names() -> Vec<&'static str> {
+    let hardware = ample_machine::experiments::ALL
+        .iter()
+        .map(|experiment| experiment.id);
+    SHIPPED.into_iter().chain(hardware).collect()
+}
+
 fn list() -> String {
     let mut text = String::from("Experiments (ample sim ID):\n");
     for experiment in SHIPPED.iter().filter_map(|name| Params::shipped(name)) {
         text.push_str(&format!("  {:<10} {}\n", experiment.name, experiment.title));
+    }
+    for experiment in ample_machine::experiments::ALL {
+        text.push_str(&format!("  {:<10} {}\n", experiment.id, experiment.what));
     }
     text
 }
@@ -100,7 +148,7 @@ fn load(id: &str) -> anyhow::Result<Experiment> {
     if !path.exists() {
         bail!(
             "no experiment and no file is called {id:?}; there are {}",
-            SHIPPED.join(", ")
+            names().join(", ")
         );
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {id}"))?;

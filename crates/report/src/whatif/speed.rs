@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the page sizes that a policy delivers are worth in speed: the server model's mix of
+//! 4 KB, 2 MB and 1 GB pages, priced with the translation simulator's table.
+
+use super::servers::{bar, names, policies, servers_of, workloads};
+use super::{WhatIf, verdict};
+use crate::bars::{BarChart, BarGroup};
+use crate::page::Section;
+use crate::scale::Unit;
+use ample_machine::experiments::speedup::{SpeedTable, Speedups, shipped};
+use ample_machine::setup::PageMix;
+use ample_mm::{PolicyKind, RunResult};
+use ample_pfn::PageClass;
+
+/// Prices page mixes for the workloads that have a program in the shipped table.
+pub(super) struct Prices(Speedups);
+
+impl Prices {
+    pub(super) fn shipped() -> Prices {
+        Prices(shipped())
+    }
+
+    fn table(&self, workload: &str) -> Option<&SpeedTable> {
+        let program = match workload {
+            "web" => "web",
+            "cache-a" | "cache-b" => "cache",
+            _ => return None,
+        };
+        self.0.table(program)
+    }
+
+    /// Speed over 4 KB pages only; `None` for a workload without a program.
+    fn speed(&self, run: &RunResult) -> Option<f64> {
+        self.table(&run.workload)?.speedup(&mix(run)).ok()
+    }
+
+    /// Speed of a run over that of another, minus one.
+    pub(super) fn gain(&self, run: &RunResult, over: &RunResult) -> Option<f64> {
+        Some(self.speed(run)? / self.speed(over)? - 1.0)
+    }
+}
+
+/// How the workload's own memory is mapped when it has placed what it could in the HugeTLB pages
+/// that it obtained and the rest in anonymous memory with the run's THP coverage.
+fn mix(run: &RunResult) -> PageMix {
+    let classes = &run.metrics.total.class_pages;
+    let anon = classes
+        .get(PageClass::Anon.name())
+        .copied()
+        .unwrap_or(0)
+        .max(1) as f64;
+    let share = |pages: f64, left: f64| (pages / anon).min(left);
+    let share_1g = share(f64::from(run.huge.hugetlb_1g_got) * f64::from(1 << 18), 1.0);
+    let explicit = share(f64::from(run.huge.hugetlb_2m_got) * 512.0, 1.0 - share_1g);
+    let rest = (1.0 - share_1g - explicit).max(0.0);
+    let share_2m = explicit + rest * run.huge.thp_coverage_ratio.unwrap_or(0.0);
+    PageMix {
+        share_2m,
+        share_1g,
+        code_2m: share_2m >= 0.5,
+    }
+}
+
+/// The section with the shape of figure 10.
+pub(super) fn section(whatif: &WhatIf) -> Section {
+    let prices = Prices::shipped();
+    let runs = &whatif.servers;
+    let policies: Vec<PolicyKind> = policies(runs)
+        .into_iter()
+        .filter(|&p| p != PolicyKind::Linux)
+        .collect();
+    let baseline = |run: &RunResult| {
+        runs.iter().find(|other| {
+            other.policy == PolicyKind::Linux
+                && other.workload == run.workload
+                && other.seed == run.seed
+        })
+    };
+    let gain = |run: &RunResult| {
+        baseline(run)
+            .and_then(|linux| prices.gain(run, linux))
+            .unwrap_or(f64::NAN)
+    };
+    let priced = workloads(runs)
+        .into_iter()
+        .filter(|name| prices.table(name).is_some());
+    let groups = priced.map(|workload| BarGroup {
+        label: workload.to_string(),
+        bars: policies
+            .iter()
+            .map(|&policy| {
+                let keep = |run: &RunResult| run.policy == policy && run.workload == workload;
+                let paper =
+                    (policy == PolicyKind::Contiguitas && workload == "web").then_some(0.09);
+                bar(runs, &keep, &gain, paper)
+            })
+            .collect(),
+    });
+    let chart = BarChart {
+        title: "Speed over stock Linux from page sizes alone".into(),
+        series: names(&policies),
+        groups: groups.collect(),
+        unit: Unit::Percent,
+        max: None,
+    };
+    Section::new(
+        "speed",
+        &format!("{}: what the page sizes buy", servers_of(runs)),
+    )
+    .text(
+        "Simulated twice over: the page sizes that each policy could deliver, priced by a \
+             simulated processor (Table 1 of the paper) running a program of the workload’s \
+             kind. Only translation differs; the paper’s 2 to 18 % are end-to-end on production \
+             servers (figure 10; 9 % for Web on a partially fragmented machine).",
+    )
+    .figure(
+        &chart.to_svg(),
+        "Gain over stock Linux of the same workload and seed.",
+    )
+}
+
+/// One sentence for the verdict, where the workload has a price.
+pub(super) fn sentence(linux: &RunResult, contiguitas: &RunResult) -> Option<String> {
+    let gain = Prices::shipped().gain(contiguitas, linux)?;
+    let percent = verdict::rounded_percent(gain.abs());
+    let direction = if gain >= 0.0 { "faster" } else { "slower" };
+    Some(format!(
+        "The page sizes that this delivers would run a {} program {percent} {direction} than \
+         those of stock Linux, on the simulated processor.",
+        contiguitas.workload
+    ))
+}
