@@ -17,7 +17,7 @@ pub(crate) struct Compaction {
 }
 
 /// Blocks that one direct compaction may look at before it gives up.
-const DIRECT_BLOCKS: u32 = 256;
+pub(crate) const DIRECT_BLOCKS: u32 = 256;
 
 impl Core {
     /// Whether a block of `order` for `mt` can be had now (`__compact_finished`).

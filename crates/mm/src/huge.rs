@@ -2,13 +2,15 @@
 //! Huge pages: THP at fault, khugepaged, and HugeTLB pages of 2 MB and 1 GB made at run time.
 
 use crate::alloc::Request;
-use crate::compact::take_movable;
+use crate::compact::{DIRECT_BLOCKS, take_movable};
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, GIGA_ORDER, HIGH, LOW};
 use crate::frame::{Kind, MigrateType, State};
 use crate::psi::Stall;
 use crate::server::Server;
 use ample_pfn::PageClass;
 
+/// Sweeps of compaction without a result after which a request for 2 MB pages ends.
+const HUGETLB_RETRIES: u32 = 4;
 /// Pageblocks in a 1 GB page.
 const GIGA_BLOCKS: u32 = 1 << (GIGA_ORDER - BLOCK_ORDER);
 
@@ -70,14 +72,14 @@ impl Server {
         true
     }
 
-    /// `echo N > nr_hugepages` for 2 MB pages: compacts and reclaims as far as it goes. Pages
-    /// obtained, kept in `pool`.
+    /// `echo N > nr_hugepages` for 2 MB pages: each page may compact the whole zone
+    /// (`__GFP_RETRY_MAYFAIL`), and reclaims between sweeps that found nothing. Pages obtained,
+    /// kept in `pool`.
     pub fn hugetlb_2m(&mut self, pool: PoolId, wanted: u32) -> u32 {
         let mut got = 0;
         let mut failures = 0;
-        while got < wanted && failures < 8 {
-            let region = HIGH;
-            match take_movable(&mut self.core, region, BLOCK_ORDER) {
+        while got < wanted && failures < HUGETLB_RETRIES {
+            match take_movable(&mut self.core, HIGH, BLOCK_ORDER) {
                 Some(pfn) => {
                     self.core.set_used(pfn, BLOCK_ORDER, PageClass::HugeTlb);
                     self.core.counters.allocs += 1;
@@ -85,17 +87,20 @@ impl Server {
                     got += 1;
                     failures = 0;
                 }
+                None if self.compact_sweep() => {}
                 None => {
-                    let mt = MigrateType::Movable;
-                    let made = self.direct_compact(BLOCK_ORDER, mt, Stall::Movable);
-                    if !made {
-                        failures += 1;
-                        self.core.reclaim(region, 8 * BLOCK_PAGES);
-                    }
+                    failures += 1;
+                    self.core.reclaim(HIGH, 8 * BLOCK_PAGES);
                 }
             }
         }
         got
+    }
+
+    /// Direct compaction until a 2 MB block is free or the scanners have met once.
+    fn compact_sweep(&mut self) -> bool {
+        let calls = self.core.blocks.len() as u32 / DIRECT_BLOCKS + 1;
+        (0..calls).any(|_| self.direct_compact(BLOCK_ORDER, MigrateType::Movable, Stall::Movable))
     }
 
     /// The same for 1 GB pages (`alloc_contig_pages`): tries every aligned range that has no

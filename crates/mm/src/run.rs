@@ -42,7 +42,8 @@ pub struct Sample {
     pub pressure_movable_bp: u32,
 }
 
-/// What huge pages could be had at the end of the run.
+/// What huge pages could be had at the end of the run: THP coverage while the workload runs, and
+/// the HugeTLB pages that it obtains when it restarts there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HugeResult {
     /// Anonymous memory in 2 MB pages ÷ all anonymous memory.
@@ -148,7 +149,12 @@ pub fn run_on(
     }
     let counters = server.counters().clone();
     let [stall_unmovable_ns, stall_movable_ns] = server.pressure().total_ns;
-    let huge = huge_demand(&mut server, workload);
+    let thp_coverage_ratio = server.thp_coverage();
+    driver.stop_processes(&mut server);
+    let huge = HugeResult {
+        thp_coverage_ratio,
+        ..hugetlb_demand(&mut server, workload)
+    };
     progress(1.0);
     RunResult {
         workload: workload.name.clone(),
@@ -201,11 +207,9 @@ fn sample(server: &Server, metrics: &Metrics, time_s: f64) -> Sample {
     }
 }
 
-/// The workload restarts on the machine as it is now and asks for HugeTLB pages.
-fn huge_demand(server: &mut Server, workload: &Workload) -> HugeResult {
+/// The workload, restarting on the machine as it is now, asks for its HugeTLB pages.
+fn hugetlb_demand(server: &mut Server, workload: &Workload) -> HugeResult {
     let frames = f64::from(server.frames());
-    let (huge, small) = server.anon_blocks();
-    let pages = (huge << BLOCK_ORDER) + small;
     let wanted = &workload.huge;
     let (two_m, one_g) = (server.new_pool(), server.new_pool());
     let hugetlb_1g_wanted = (wanted.hugetlb_1g_ratio * frames / f64::from(1 << 18)).round() as u32;
@@ -213,7 +217,7 @@ fn huge_demand(server: &mut Server, workload: &Workload) -> HugeResult {
     let hugetlb_1g_got = server.hugetlb_1g(one_g, hugetlb_1g_wanted);
     let hugetlb_2m_got = server.hugetlb_2m(two_m, hugetlb_2m_wanted);
     HugeResult {
-        thp_coverage_ratio: (pages > 0).then(|| (huge << BLOCK_ORDER) as f64 / pages as f64),
+        thp_coverage_ratio: None,
         hugetlb_2m_wanted,
         hugetlb_2m_got,
         hugetlb_1g_wanted,
@@ -222,20 +226,23 @@ fn huge_demand(server: &mut Server, workload: &Workload) -> HugeResult {
 }
 
 impl Server {
-    /// Anonymous 2 MB pages and small pages.
-    fn anon_blocks(&self) -> (u64, u64) {
-        let (mut huge, mut small) = (0, 0);
+    /// Anonymous memory in 2 MB pages ÷ all anonymous memory.
+    fn thp_coverage(&self) -> Option<f64> {
+        let (mut huge, mut all) = (0u64, 0u64);
         for b in 0..self.core.blocks.len() as u32 {
             self.core.heads(b, |_, state| {
                 if state.class() == ample_pfn::PageClass::Anon {
-                    match state.order() {
-                        BLOCK_ORDER => huge += 1,
-                        order => small += 1u64 << order,
-                    }
+                    let pages = 1u64 << state.order();
+                    all += pages;
+                    huge += if state.order() == BLOCK_ORDER {
+                        pages
+                    } else {
+                        0
+                    };
                 }
             });
         }
-        (huge, small)
+        (all > 0).then(|| huge as f64 / all as f64)
     }
 
     /// Free pages of the low and of the high region, per-CPU lists left out.

@@ -156,6 +156,14 @@ impl Driver {
         }
     }
 
+    /// Ends every process and drops its memory: what a deployment finds before it starts anew
+    /// (Contiguitas §5.1, partial fragmentation).
+    pub(crate) fn stop_processes(&mut self, server: &mut Server) {
+        for process in 0..self.processes.len() {
+            self.restart(server, process);
+        }
+    }
+
     /// A process ends and starts again from nothing.
     fn restart(&mut self, server: &mut Server, process: usize) {
         let running = &mut self.processes[process];
