@@ -17,15 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "| memory GB | churn simulated | workload | policy | 2 MB % | 4 KB % | free inside % |"
     );
     println!("|---|---|---|---|---|---|---|");
-    let points = [
-        (4, 1.0),
-        (4, 0.5),
-        (4, 0.25),
-        (4, 0.1),
-        (2, 0.25),
-        (8, 0.25),
-        (16, 0.25),
-    ];
+    let points = [(1, 1.0), (1, 0.5), (1, 0.25), (2, 1.0), (4, 1.0)];
     for (gb, event_ratio) in points {
         let mut experiment = Params::shipped("fig11").ok_or("no fig11")?;
         experiment.params = Params {

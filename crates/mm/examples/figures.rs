@@ -14,6 +14,10 @@ fn percent(spread: &Spread) -> String {
     )
 }
 
+fn mean(spread: Option<&Spread>) -> String {
+    spread.map_or("–".into(), |s| format!("{:.0}", 100.0 * s.mean))
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let name = args.first().map_or("fig11", String::as_str);
@@ -44,8 +48,7 @@ fn print_figures(fig11: &Fig11, fig12: &Fig12) {
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for (a, b) in fig11.rows.iter().zip(&fig12.rows) {
         println!(
-            "| {} | {} | {} | {:.1} | {:.1} | {:.1} | {} | {} | {} | {} | {:.0} | {:.0}/{:.0} \
-             | {:.0} |",
+            "| {} | {} | {} | {:.1} | {:.1} | {:.1} | {} | {} | {} | {} | {:.0} | {}/{} | {} |",
             a.workload,
             a.policy.name(),
             percent(&a.unmovable_2m_ratio),
@@ -57,9 +60,9 @@ fn print_figures(fig11: &Fig11, fig12: &Fig12) {
             percent(&b.potential_1g_ratio),
             a.low_region_ratio.as_ref().map_or("–".into(), percent),
             a.failed_unmovable.mean,
-            100.0 * a.hugetlb_2m_success_ratio.mean,
-            100.0 * a.hugetlb_1g_success_ratio.mean,
-            100.0 * a.thp_coverage_ratio.mean,
+            mean(a.hugetlb_2m_success_ratio.as_ref()),
+            mean(a.hugetlb_1g_success_ratio.as_ref()),
+            mean(a.thp_coverage_ratio.as_ref()),
         );
     }
     println!("\n| policy | metric | here: mean (min–max over workloads) | paper |");

@@ -34,12 +34,13 @@ pub struct Fig11Row {
     pub networking_ratio: Spread,
     /// Slab's share.
     pub slab_ratio: Spread,
-    /// 2 MB HugeTLB pages obtained ÷ asked for at the end.
-    pub hugetlb_2m_success_ratio: Spread,
-    /// 1 GB HugeTLB pages obtained ÷ asked for at the end.
-    pub hugetlb_1g_success_ratio: Spread,
-    /// Anonymous memory in 2 MB pages at the end.
-    pub thp_coverage_ratio: Spread,
+    /// 2 MB HugeTLB pages obtained ÷ asked for at the end; `None` if none were asked for.
+    pub hugetlb_2m_success_ratio: Option<Spread>,
+    /// 1 GB HugeTLB pages obtained ÷ asked for at the end; `None` if none were asked for,
+    /// as on a machine of which the workload's share is below half a page.
+    pub hugetlb_1g_success_ratio: Option<Spread>,
+    /// Anonymous memory in 2 MB pages at the end; `None` without anonymous memory.
+    pub thp_coverage_ratio: Option<Spread>,
 }
 
 /// One policy over all workloads, beside the paper.
@@ -112,6 +113,12 @@ impl Group<'_> {
         Spread::of(self.runs.iter().map(|run| metric(run)))
     }
 
+    /// Over the runs that have the metric; `None` if none has.
+    fn over_known(&self, metric: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
+        let values: Vec<f64> = self.runs.iter().filter_map(|run| metric(run)).collect();
+        (!values.is_empty()).then(|| Spread::of(values))
+    }
+
     fn low_ratio(&self) -> Option<Spread> {
         self.runs
             .iter()
@@ -160,7 +167,7 @@ fn fig11_row(group: &Group<'_>) -> Fig11Row {
         let found = sources.iter().find(|s| s.source == wanted);
         found.and_then(|s| s.ratio).unwrap_or(0.0)
     };
-    let share = |got: u32, wanted: u32| f64::from(got) / f64::from(wanted.max(1));
+    let share = |got: u32, wanted: u32| (wanted > 0).then(|| f64::from(got) / f64::from(wanted));
     Fig11Row {
         workload: group.workload.clone(),
         policy: group.policy,
@@ -175,10 +182,10 @@ fn fig11_row(group: &Group<'_>) -> Fig11Row {
         networking_ratio: group.over(|run| source(run, ample_pfn::Source::Networking)),
         slab_ratio: group.over(|run| source(run, ample_pfn::Source::Slab)),
         hugetlb_2m_success_ratio: group
-            .over(|run| share(run.huge.hugetlb_2m_got, run.huge.hugetlb_2m_wanted)),
+            .over_known(|run| share(run.huge.hugetlb_2m_got, run.huge.hugetlb_2m_wanted)),
         hugetlb_1g_success_ratio: group
-            .over(|run| share(run.huge.hugetlb_1g_got, run.huge.hugetlb_1g_wanted)),
-        thp_coverage_ratio: group.over(|run| run.huge.thp_coverage_ratio.unwrap_or(0.0)),
+            .over_known(|run| share(run.huge.hugetlb_1g_got, run.huge.hugetlb_1g_wanted)),
+        thp_coverage_ratio: group.over_known(|run| run.huge.thp_coverage_ratio),
     }
 }
 
