@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs workloads under policies and prints one line each: the tool used for calibration.
 //!
-//! `cargo run --release -p ample-mm --example run -- WORKLOADS POLICIES [GB [HOURS [SEED]]]`
+//! `cargo run --release -p ample-mm --example run -- WORKLOADS POLICIES [GB [HOURS [SEED
+//! [RATIO]]]]`
 //! with comma-separated lists, for example `web,ci linux,contiguitas 16 2`.
 
 use ample_mm::{Config, PolicyKind, Workload, run};
