@@ -162,6 +162,7 @@ impl Driver {
         for process in 0..self.processes.len() {
             self.restart(server, process);
         }
+        self.drop_short_pins(server);
     }
 
     /// A process ends and starts again from nothing.
@@ -351,10 +352,7 @@ impl Driver {
 
     /// Direct I/O holds a few pages for about a second.
     fn short_pins(&mut self, server: &mut Server) {
-        for pfn in self.short.drain(..) {
-            let state = server.core.frames.get(pfn);
-            server.core.frames.set(pfn, state.with_short_pin(false));
-        }
+        self.drop_short_pins(server);
         let count = server.frames() as u64 * SHORT_PINS_PER_MILLION / 1_000_000;
         for _ in 0..count {
             if let Some(pfn) = server.random_cached(&mut self.rng) {
@@ -362,6 +360,13 @@ impl Driver {
                 server.core.frames.set(pfn, state.with_short_pin(true));
                 self.short.push(pfn);
             }
+        }
+    }
+
+    fn drop_short_pins(&mut self, server: &mut Server) {
+        for pfn in self.short.drain(..) {
+            let state = server.core.frames.get(pfn);
+            server.core.frames.set(pfn, state.with_short_pin(false));
         }
     }
 
