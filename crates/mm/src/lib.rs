@@ -15,6 +15,7 @@ mod migrate;
 mod policy;
 mod psi;
 mod reclaim;
+pub mod replay;
 mod rng;
 mod run;
 mod server;

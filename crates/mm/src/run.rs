@@ -178,7 +178,7 @@ fn high(ratio: RatioInterval) -> f64 {
     ratio.high.unwrap_or(0.0)
 }
 
-fn sample(server: &Server, metrics: &Metrics, time_s: f64) -> Sample {
+pub(crate) fn sample(server: &Server, metrics: &Metrics, time_s: f64) -> Sample {
     let total = &metrics.total;
     let of = |definition| total.definition(definition).unwrap_or(&total.k);
     let o = of(Definition::O);

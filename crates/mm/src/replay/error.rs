@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can go wrong with a recording.
+
+use crate::server::ServerError;
+
+/// Why a recording could not be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The file could not be opened.
+    #[error("cannot open {name}: {source}")]
+    Open {
+        /// The file.
+        name: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not a file that can be read twice.
+    #[error("{name} is not a regular file; save the trace to a file first")]
+    NotAFile {
+        /// What was given.
+        name: String,
+    },
+    /// Reading stopped.
+    #[error("{name}: line {line}: cannot read on: {source}")]
+    Read {
+        /// The file.
+        name: String,
+        /// The line that reading came to.
+        line: u64,
+        /// What the system (or the decompressor) said.
+        source: std::io::Error,
+    },
+    /// Too many lines make no sense.
+    #[error(
+        "{name}: {unreadable} of {lines} lines cannot be read, more than {limit_ratio} of them; \
+         first {first}. Is this the text of a page-event trace?"
+    )]
+    TooManyUnreadable {
+        /// The file.
+        name: String,
+        /// Lines that could not be read.
+        unreadable: u64,
+        /// Lines so far.
+        lines: u64,
+        /// Share that is allowed.
+        limit_ratio: f64,
+        /// The first of them, with its field.
+        first: String,
+    },
+    /// Nothing to replay.
+    #[error(
+        "{name}: none of its {lines} lines is an mm_page_alloc or mm_page_free event; record \
+         kmem:mm_page_alloc, kmem:mm_page_free and kmem:mm_page_free_batched"
+    )]
+    NoEvents {
+        /// The file.
+        name: String,
+        /// Lines read.
+        lines: u64,
+    },
+    /// The file changed between the two passes over it.
+    #[error("{name} changed while it was read; replay a file that nobody writes to")]
+    Changed {
+        /// The file.
+        name: String,
+    },
+    /// The memory size is not one the model can have.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+}

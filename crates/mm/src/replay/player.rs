@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plays the steps of a recording on one server.
+
+use super::ledger::Op;
+use crate::alloc::Request;
+use crate::config::Config;
+use crate::core::BLOCK_ORDER;
+use crate::huge::PoolId;
+use crate::run::{Sample, sample};
+use crate::server::{Server, ServerError};
+use ample_pfn::{Coverage, Metrics, PageClass};
+
+/// Position of a block that found no memory.
+const UNPLACED: u32 = u32::MAX;
+/// Flag of a position: the block has a pool of its own.
+const OWN: u32 = 1 << 31;
+
+/// A server, and where on it each block of the recording is.
+#[derive(Debug)]
+pub struct Player {
+    server: Server,
+    /// Position in `owners`, or a pool with [`OWN`], by block number.
+    places: Vec<u32>,
+    /// The pool of all small blocks, and which block each entry of it is.
+    small: PoolId,
+    owners: Vec<u32>,
+    /// Empty pools for blocks that may be split by the model, or that came in parts.
+    spare: Vec<PoolId>,
+    /// Entries of `owners` that wait for the number of their block.
+    pieces: Vec<u32>,
+    time_ns: u64,
+    /// Samples so far.
+    pub samples: Vec<Sample>,
+    /// Blocks that found no memory.
+    pub unplaced: u64,
+    /// Movable blocks that were served as single pages instead.
+    pub fallbacks: u64,
+}
+
+impl Player {
+    /// A fresh server with `prefill_pages` of page cache.
+    pub fn new(config: &Config, prefill_pages: u64) -> Result<Player, ServerError> {
+        let mut server = Server::new(config)?;
+        let small = server.new_pool();
+        let count = prefill_pages.min(u64::from(server.frames())) as u32;
+        server.read_cache(PageClass::File, count, 0);
+        Ok(Player {
+            server,
+            places: Vec::new(),
+            small,
+            owners: Vec::new(),
+            spare: Vec::new(),
+            pieces: Vec::new(),
+            time_ns: 0,
+            samples: Vec::new(),
+            unplaced: 0,
+            fallbacks: 0,
+        })
+    }
+
+    /// The server as it is now.
+    pub fn server(&mut self) -> &mut Server {
+        &mut self.server
+    }
+
+    /// Plays steps in order.
+    pub fn play(&mut self, ops: &[Op]) {
+        for &op in ops {
+            match op {
+                Op::Alloc {
+                    block,
+                    cpu,
+                    order,
+                    class,
+                    atomic,
+                    light,
+                } => {
+                    let mut request = Request::new(class).order(u32::from(order));
+                    (request.atomic, request.light) = (atomic, light);
+                    let place = self.alloc(block, &request, usize::from(cpu));
+                    self.put(block, place);
+                }
+                Op::Free { block, cpu } => self.free(block, usize::from(cpu)),
+                Op::Split { block } => self.split(block),
+                Op::Piece { block } => {
+                    let place = self.pieces.pop().unwrap_or(UNPLACED);
+                    if let Some(owner) = self.owners.get_mut(place as usize) {
+                        *owner = block;
+                    }
+                    self.put(block, place);
+                }
+                Op::Tick { elapsed_ns } => {
+                    self.time_ns += elapsed_ns;
+                    self.server.tick(elapsed_ns);
+                }
+                Op::Sample => {
+                    self.take_sample();
+                }
+            }
+        }
+    }
+
+    /// Adds a sample; the metrics it came from.
+    pub fn take_sample(&mut self) -> Metrics {
+        let metrics = self.server.tallies().finish(&Coverage::exact());
+        let seconds = self.time_ns as f64 / 1e9;
+        self.samples.push(sample(&self.server, &metrics, seconds));
+        metrics
+    }
+
+    #[inline]
+    fn put(&mut self, block: u32, place: u32) {
+        let index = block as usize;
+        if index >= self.places.len() {
+            self.places.resize(index + 1, UNPLACED);
+        }
+        self.places[index] = place;
+    }
+
+    #[inline]
+    fn alloc(&mut self, block: u32, request: &Request, cpu: usize) -> u32 {
+        // Compaction may split a huge page, which adds entries to its pool.
+        if request.order >= BLOCK_ORDER {
+            let pool = self.own_pool();
+            if self.server.allocate(pool, request, 1, cpu) == 1 {
+                return OWN | pool.0;
+            }
+            self.spare.push(pool);
+        } else if self.server.allocate(self.small, request, 1, cpu) == 1 {
+            self.owners.push(block);
+            return self.owners.len() as u32 - 1;
+        }
+        self.alloc_parts(request, cpu)
+    }
+
+    fn own_pool(&mut self) -> PoolId {
+        self.spare.pop().unwrap_or_else(|| self.server.new_pool())
+    }
+
+    /// User memory and page cache fall back to single pages; kernel memory cannot.
+    #[cold]
+    fn alloc_parts(&mut self, request: &Request, cpu: usize) -> u32 {
+        if request.order > 0 && crate::frame::is_movable(request.class) {
+            let pool = self.own_pool();
+            let count = 1 << request.order;
+            if self
+                .server
+                .allocate(pool, &Request::new(request.class), count, cpu)
+                == count
+            {
+                self.fallbacks += 1;
+                return OWN | pool.0;
+            }
+            self.server.release_all(pool, cpu);
+            self.spare.push(pool);
+        }
+        self.unplaced += 1;
+        UNPLACED
+    }
+
+    #[inline]
+    fn free(&mut self, block: u32, cpu: usize) {
+        let place = std::mem::replace(&mut self.places[block as usize], UNPLACED);
+        if place == UNPLACED {
+            return;
+        }
+        if place & OWN != 0 {
+            let pool = PoolId(place & !OWN);
+            self.server.release_all(pool, cpu);
+            self.spare.push(pool);
+            return;
+        }
+        self.server.free_entry(self.small.0, place, cpu);
+        self.owners.swap_remove(place as usize);
+        if let Some(&moved) = self.owners.get(place as usize) {
+            self.places[moved as usize] = place;
+        }
+        debug_assert_eq!(self.owners.len(), self.server.pool_len(self.small));
+    }
+
+    /// Single pages of a block, as entries of the small pool; all but the first wait in
+    /// `pieces`, the next one last.
+    fn split(&mut self, block: u32) {
+        self.pieces.clear();
+        let place = self.places[block as usize];
+        if place == UNPLACED {
+            return;
+        }
+        let core = &mut self.server.core;
+        if place & OWN == 0 {
+            let head = core.pools[self.small.0 as usize][place as usize];
+            core.split_used(head);
+            let first = self.owners.len() as u32;
+            let len = core.pools[self.small.0 as usize].len() as u32;
+            self.owners.resize(len as usize, NO_OWNER);
+            self.pieces.extend((first..len).rev());
+            return;
+        }
+        let pool = place & !OWN;
+        if let [head] = core.pools[pool as usize][..] {
+            core.split_used(head);
+        }
+        // From the last page to the first, which keeps the number of the block.
+        while let Some(last) = core.pools[pool as usize].len().checked_sub(1) {
+            let page = core.pool_take(pool, last as u32);
+            core.pool_push(self.small.0, page);
+            self.pieces.push(self.owners.len() as u32);
+            self.owners.push(NO_OWNER);
+        }
+        self.spare.push(PoolId(pool));
+        let first = self.pieces.pop().unwrap_or(UNPLACED);
+        if let Some(owner) = self.owners.get_mut(first as usize) {
+            *owner = block;
+        }
+        self.put(block, first);
+    }
+}
+
+/// Owner of an entry until its [`Op::Piece`] comes.
+const NO_OWNER: u32 = u32::MAX;
+
+impl crate::core::Core {
+    /// Makes single pages of a used block of a pool, as further entries of the pool in order.
+    fn split_used(&mut self, pfn: u32) {
+        let state = self.frames.get(pfn);
+        let [pool, _] = self.frames.link[pfn as usize];
+        self.frames.set(pfn, state.with_order(0));
+        for page in pfn + 1..pfn + (1 << state.order()) {
+            self.frames.set(page, state.with_order(0));
+            self.pool_push(pool, page);
+        }
+    }
+}
