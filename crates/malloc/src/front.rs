@@ -238,7 +238,8 @@ pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
         new = allocate(bytes);
     }
     if new == 0 {
-        return 0;
+        // A smaller object can stay where it is.
+        return if bytes <= old_bytes { address } else { 0 };
     }
     let copied = old_bytes.min(bytes);
     // SAFETY: both objects have at least the copied bytes, and the new one is distinct.

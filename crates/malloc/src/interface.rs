@@ -401,6 +401,21 @@ extern "C" fn loaded() {
     crate::start::ensure();
     crate::fork::register();
     crate::dump::loaded();
+    catch_own_panics();
+}
+
+/// A panic of the allocator itself (a broken invariant) may hold its locks, so that the usual
+/// message, which allocates, would hang: it is one line and the end.
+fn catch_own_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if let Some(location) = info.location()
+            && location.file().contains("malloc/src/")
+        {
+            crate::report::corrupt(format_args!("internal error, please report: {info}"));
+        }
+        usual(info);
+    }));
 }
 
 #[used]

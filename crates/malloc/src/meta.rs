@@ -64,24 +64,24 @@ pub fn allocate(bytes: usize, align: usize) -> Option<NonNull<u8>> {
         CHUNK_BYTES
     };
     let wanted = bytes.next_multiple_of(4096).max(chunk);
-    let base = map_chunk(wanted, mapped).or_else(|| map_chunk(bytes.next_multiple_of(4096), 0))?;
-    let size = if base.1 {
-        wanted
-    } else {
-        bytes.next_multiple_of(4096)
+    let exact = bytes.next_multiple_of(4096);
+    let (base, size) = match map_chunk(wanted, mapped) {
+        Some(base) => (base, wanted),
+        // Near a limit of the address space the exact size may still be had.
+        None => (map_chunk(exact, 0)?, exact),
     };
     MAPPED_BYTES.fetch_add(size, Ordering::Relaxed);
     USED_BYTES.fetch_add(bytes, Ordering::Relaxed);
     if size - bytes > arena.end - arena.next {
-        arena.next = base.0 + bytes;
-        arena.end = base.0 + size;
+        arena.next = base + bytes;
+        arena.end = base + size;
     }
-    NonNull::new(base.0 as *mut u8)
+    NonNull::new(base as *mut u8)
 }
 
-/// Maps one chunk; the flag tells that it was asked for in full size.
+/// Maps one chunk.
 #[cfg(not(miri))]
-fn map_chunk(bytes: usize, mapped: usize) -> Option<(usize, bool)> {
+fn map_chunk(bytes: usize, mapped: usize) -> Option<usize> {
     let huge = mapped >= HUGE_FROM_BYTES && bytes >= CHUNK_BYTES;
     let align = if huge { CHUNK_BYTES } else { 4096 };
     let base = crate::sys::map_aligned(0, bytes, align)?;
@@ -90,15 +90,15 @@ fn map_chunk(bytes: usize, mapped: usize) -> Option<(usize, bool)> {
     } else {
         crate::sys::advise(base, bytes, libc::MADV_NOHUGEPAGE);
     }
-    Some((base, bytes >= FIRST_CHUNK_BYTES))
+    Some(base)
 }
 
 #[cfg(miri)]
-fn map_chunk(bytes: usize, _mapped: usize) -> Option<(usize, bool)> {
+fn map_chunk(bytes: usize, _mapped: usize) -> Option<usize> {
     let layout = std::alloc::Layout::from_size_align(bytes, 4096).ok()?;
     // SAFETY: the size is not zero.
     let base = unsafe { std::alloc::alloc_zeroed(layout) };
-    (!base.is_null()).then(|| (base.expose_provenance(), bytes >= FIRST_CHUNK_BYTES))
+    (!base.is_null()).then(|| base.expose_provenance())
 }
 
 /// Types for which a block of zero bytes is a valid value.

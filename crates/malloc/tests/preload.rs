@@ -143,6 +143,15 @@ fn small_address_spaces_give_enomem_and_no_crash() {
     }
 }
 
+/// Found an arena chunk that was taken for larger than it was mapped.
+#[test]
+fn memory_refused_at_every_call_gives_enomem_and_damages_nothing() {
+    let binary = program("oom.c");
+    ["", "rseq=0"]
+        .iter()
+        .for_each(|options| expect_ok(&binary, &[], options));
+}
+
 #[test]
 fn programs_of_the_system_run() {
     for (command, expected) in [

@@ -123,6 +123,8 @@ impl Vm for RealVm {
                 return None;
             }
             bytes = (bytes / 2).next_multiple_of(HUGE_BYTES).max(min_bytes);
+            // The next reservation does not begin with what was just refused.
+            self.chunk_bytes = self.chunk_bytes.min(bytes);
         }
     }
 

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Measure libample_malloc beside other allocators, interleaved, on one machine.
+
+Each round runs every load once under every allocator, in an order that rotates, so that a change of
+the machine's state hits all alike. The tables show medians with the lowest and highest run.
+
+Peers come from the package registries: apt-get install libjemalloc2 libmimalloc2.0
+libtcmalloc-minimal4 redis-server memcached, and google/tcmalloc by
+cargo build --release in bench/malloc/peers. A peer that is not installed is left out and said so.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LOADS = {
+    "server": ["loads", "server", "2"],
+    "handover": ["loads", "handover", "2"],
+    "batches": ["loads", "batches", "2"],
+    "mixed": ["loads", "mixed", "2"],
+    "numbers": ["loads", "numbers"],
+    "tree": ["loads", "tree"],
+    "strings": ["loads", "strings"],
+}
+PYTHON = "import json\nd=[{'k%d'%i: list(range(20))} for i in range(60000)]\n" \
+         "for _ in range(3): d=json.loads(json.dumps(d))"
+THP = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def find_library(*names):
+    """The path of the first library that the dynamic linker knows by one of the names."""
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"):
+        for name in names:
+            path = pathlib.Path(folder) / name
+            if path.exists():
+                return str(path)
+    return None
+
+
+def allocators(wanted):
+    """Name -> (library or None, extra environment)."""
+    found = {
+        "ample": (str(ROOT / "target/malloc/libample_malloc.so"), {}),
+        "glibc": (None, {}),
+        "jemalloc": (find_library("libjemalloc.so.2"), {}),
+        "mimalloc": (find_library("libmimalloc.so.2"), {}),
+        "gperftools": (find_library("libtcmalloc_minimal.so.4"), {}),
+        "google": (str(HERE / "peers/target/release/libample_malloc_peers.so"),
+                   {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}),
+    }
+    result = {}
+    for name, (library, extra) in found.items():
+        if wanted and name not in wanted:
+            continue
+        if name != "glibc" and (library is None or not os.path.exists(library)):
+            print(f"{name}: not installed, left out", file=sys.stderr)
+            continue
+        result[name] = (library, extra)
+    return result
+
+
+def environment(allocator, extra_options=""):
+    library, extra = allocator
+    result = dict(os.environ, **extra)
+    result.pop("LD_PRELOAD", None)
+    if library:
+        result["LD_PRELOAD"] = library
+    if extra_options:
+        result["AMPLE_MALLOC"] = extra_options
+    return result
+
+
+def build(folder):
+    """Compile the load programs."""
+    for source in sorted((HERE / "programs").glob("*.c")):
+        subprocess.run(["cc", "-O2", "-pthread", "-fno-builtin-malloc", "-o",
+                        str(folder / source.stem), str(source)], check=True)
+
+
+def output_of(command, env):
+    """The JSON object that a command prints, or None if it failed."""
+    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         check=False)
+    return json.loads(run.stdout) if run.returncode == 0 else None
+
+
+def measured(programs, allocator, command, count=1, extra=None):
+    """Wall and CPU seconds and peak RSS of a command; the measuring program runs on glibc."""
+    library, variables = allocator
+    env = dict(os.environ, **variables, **(extra or {}))
+    return output_of([str(programs / "measure"), str(count), library or "-", *command], env)
+
+
+def speed_case(name, programs, allocator, options):
+    """One run of one case: a dictionary of figures, or None if it failed."""
+    extra = {"AMPLE_MALLOC": options} if options else {}
+    if name == "pairs":
+        return output_of([str(programs / "pairs"), "64", "30"], environment(allocator, options))
+    if name == "true":
+        return measured(programs, allocator, ["/bin/true"], 100, extra)
+    if name == "python":
+        extra["PYTHONMALLOC"] = "malloc"
+        return measured(programs, allocator, ["/usr/bin/python3", "-c", PYTHON], 1, extra)
+    if name == "gcc":
+        source = str(HERE / "programs/loads.c")
+        return measured(programs, allocator,
+                        ["cc", "-O2", "-x", "c", "-c", "-o", "/dev/null", source], 1, extra)
+    command = LOADS[name]
+    return measured(programs, allocator, [str(programs / command[0])] + command[1:], 1, extra)
+
+
+def drift_case(programs, env, mode):
+    before = THP.read_text().split("[")[1].split("]")[0]
+    try:
+        if mode != before:
+            THP.write_text(mode)
+        return output_of([str(programs / "drift")], env)
+    finally:
+        if mode != before:
+            THP.write_text(before)
+
+
+class Redis:
+    """redis-server on a socket of its own, for one measurement."""
+
+    def __init__(self, env):
+        self.folder = tempfile.mkdtemp(prefix="ample-redis-")
+        self.socket = os.path.join(self.folder, "socket")
+        self.server = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "",
+             "--appendonly", "no", "--disable-thp", "no"],
+            env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(100):
+            if os.path.exists(self.socket):
+                break
+            time.sleep(0.05)
+
+    def cpu_s(self):
+        fields = pathlib.Path(f"/proc/{self.server.pid}/stat").read_text().split(") ")[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self):
+        text = pathlib.Path(f"/proc/{self.server.pid}/smaps_rollup").read_text()
+        kib = {line.split(":")[0]: int(line.split()[1])
+               for line in text.splitlines()[1:] if "kB" in line}
+        return kib["Rss"] / 1024, kib["AnonHugePages"] / max(kib["Rss"], 1)
+
+    def load(self, *arguments):
+        before = self.cpu_s()
+        subprocess.run(["redis-benchmark", "-s", self.socket, "-P", "16", "-q", *arguments],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        return self.cpu_s() - before
+
+    def command(self, *words):
+        subprocess.run(["redis-cli", "-s", self.socket, *words], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False)
+
+    def close(self):
+        self.command("shutdown", "nosave")
+        self.server.wait(timeout=20)
+
+
+def redis_case(env):
+    server = Redis(env)
+    try:
+        figures = {"lpush_cpu_s": server.load("-n", "1000000", "lpush", "list", *"12345")}
+        figures["lrange_cpu_s"] = server.load("-n", "1000000", "lrange", "list", "0", "4")
+        server.command("flushall")
+        time.sleep(3)
+        figures["set_cpu_s"] = sum(
+            server.load("-n", "466667", "-r", "400000", "-d", str(bytes_), "-t", "set")
+            for bytes_ in (48, 220, 700))
+        figures["rss_mib"], figures["thp"] = server.memory()
+        figures["get_cpu_s"] = server.load("-n", "1000000", "-r", "400000", "-t", "get")
+        server.command("flushall")
+        time.sleep(4)
+        figures["flushed_mib"], _ = server.memory()
+        return figures
+    finally:
+        server.close()
+
+
+def medians(runs):
+    keys = runs[0].keys()
+    return {key: (statistics.median(run[key] for run in runs), min(run[key] for run in runs),
+                  max(run[key] for run in runs)) for key in keys}
+
+
+def table(title, key, results):
+    """A Markdown table of one figure: a row per case, a column per allocator."""
+    cases = [case for case, by in results.items() if any(key in by[name] for name in by)]
+    if not cases:
+        return
+    names = list(dict.fromkeys(name for case in cases for name in results[case]))
+    print(f"\n{title}: median (lowest-highest)\n")
+    print("| | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
+    for case in cases:
+        cells = []
+        for name in names:
+            figure = results[case].get(name, {}).get(key)
+            cells.append("failed" if figure is None else
+                         f"{figure[0]:.3g} ({figure[1]:.3g}-{figure[2]:.3g})")
+        print(f"| {case} | " + " | ".join(cells) + " |")
+    complete = [case for case in cases if all(key in results[case].get(name, {})
+                                              for name in names)]
+    if len(complete) > 1 and "ample" in names:
+        cells = []
+        for name in names:
+            logs = [math.log(results[case][name][key][0] / results[case]["ample"][key][0])
+                    for case in complete if results[case]["ample"][key][0] > 0]
+            cells.append(f"{math.exp(sum(logs) / len(logs)):.3f}")
+        print("| geometric mean, ample = 1 | " + " | ".join(cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("suite", choices=["speed", "drift", "redis", "forks"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--allocators", help="comma-separated; default all that are installed")
+    parser.add_argument("--thp", default="madvise", choices=["madvise", "always"])
+    parser.add_argument("--options", default="", help="AMPLE_MALLOC for the runs")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    wanted = arguments.allocators.split(",") if arguments.allocators else None
+    chosen = allocators(wanted)
+    programs = pathlib.Path(tempfile.mkdtemp(prefix="ample-bench-"))
+    build(programs)
+    if arguments.suite == "speed":
+        cases = ["pairs", "true", *LOADS, "python", "gcc"]
+    else:
+        cases = [arguments.suite]
+    runs = {case: {name: [] for name in chosen} for case in cases}
+    for round_ in range(arguments.rounds):
+        for case in cases:
+            order = list(chosen)
+            order = order[round_ % len(order):] + order[:round_ % len(order)]
+            for name in order:
+                env = environment(chosen[name], arguments.options)
+                if case == "drift":
+                    figures = drift_case(programs, env, arguments.thp)
+                elif case == "redis":
+                    figures = redis_case(env)
+                elif case == "forks":
+                    figures = output_of([str(programs / "forks"), "300"], env)
+                else:
+                    figures = speed_case(case, programs, chosen[name], arguments.options)
+                if figures:
+                    runs[case][name].append(figures)
+                print(f"round {round_ + 1} {case} {name}: {figures}", file=sys.stderr)
+    results = {case: {name: medians(all_) for name, all_ in by.items() if all_}
+               for case, by in runs.items()}
+    if arguments.json:
+        print(json.dumps({"schema": "ample.malloc-bench/1", "suite": arguments.suite,
+                          "rounds": arguments.rounds, "thp": arguments.thp,
+                          "median_min_max": results}))
+        return
+    keys = dict.fromkeys(key for by in results.values() for figures in by.values()
+                         for key in figures)
+    for key in keys:
+        table(f"{arguments.suite}, {key}", key, results)
+
+
+if __name__ == "__main__":
+    main()
