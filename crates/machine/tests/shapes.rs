@@ -77,6 +77,31 @@ fn perforated_pages_keep_their_shape() {
     }
 }
 
+/// Memory with a pinned page in every 2 MB block: conventional pages find nothing, perforated
+/// pages nearly everything.
+#[test]
+fn one_pinned_page_a_block_hardly_hurts_perforated_pages() {
+    use ample_translate::FrameUse;
+    let params = perforated::Params {
+        machine: "perforated-skylake".into(),
+        programs: vec!["gups".into()],
+        scale: "tiny".into(),
+        gups_bytes: 512 << 20,
+        fragmented_shares: vec![],
+        holes_per_region: vec![],
+        virtualised: vec![false],
+        length: SHORT,
+        seed: 5,
+    };
+    let mut frames = vec![FrameUse::Movable; 300 * 512];
+    (0..300).for_each(|block| frames[block * 512 + block * 5 % 512] = FrameUse::Unmovable);
+    let points = perforated::run_on_frames(&params, &frames, true).unwrap();
+    assert_eq!(points[0].holes_per_region, 1.0);
+    assert!(points[0].of_ideal > 0.95, "{:?}", points[0]);
+    assert!(points[0].over_conventional > 1.1, "{:?}", points[0]);
+    assert!(perforated::run_on_frames(&params, &frames[..512 * 8], true).is_err());
+}
+
 #[test]
 fn experiments_are_listed_and_bad_parameters_refused() {
     assert!(experiments::by_id("nothing").is_err());

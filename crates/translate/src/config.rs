@@ -73,7 +73,21 @@ pub struct MmuConfig {
     pub ipi_cycles_per_core: u32,
 }
 
+/// Above this many pages Linux flushes everything instead (`tlb_single_page_flush_ceiling`).
+const FLUSH_CEILING_PAGES: u64 = 33;
+
 impl MmuConfig {
+    /// Cycles of a TLB shootdown of `pages` pages that `remote_cores` other cores may hold: the
+    /// local invalidation, then one interrupt after another until all have acknowledged.
+    pub fn shootdown_cycles(&self, pages: u64, remote_cores: u64) -> u64 {
+        let local = if pages > FLUSH_CEILING_PAGES {
+            u64::from(self.flush_cycles)
+        } else {
+            pages * u64::from(self.invlpg_cycles)
+        };
+        local + remote_cores * u64::from(self.ipi_cycles_per_core)
+    }
+
     /// Checks every array.
     ///
     /// # Errors

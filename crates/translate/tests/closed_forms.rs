@@ -281,3 +281,17 @@ fn host_memory_stays_below_two_bytes_a_page() {
         "{overhead} bytes beside the tables for {pages} pages"
     );
 }
+
+#[test]
+fn shootdowns_grow_with_cores_and_stop_growing_with_pages() {
+    let config = presets::contiguitas_table1();
+    assert_eq!(config.shootdown_cycles(1, 0), 250);
+    assert_eq!(
+        config.shootdown_cycles(1, 7) - config.shootdown_cycles(1, 6),
+        1000
+    );
+    assert_eq!(
+        config.shootdown_cycles(34, 3),
+        config.shootdown_cycles(500, 3)
+    );
+}

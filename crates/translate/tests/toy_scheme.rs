@@ -27,15 +27,23 @@ impl Scheme for VictimBuffer {
         };
         if let Some(&(_, _, fill)) = self.entries.iter().find(|e| holds(e)) {
             miss.mmu.stats.scheme_hits += 1;
-            return Ok(Fill { done: miss.now, ..fill });
+            return Ok(Fill {
+                done: miss.now,
+                ..fill
+            });
         }
         let walked = miss.walk()?;
         let size = walked.size();
         let entry = tlb_entry(walked.entry, walked.level);
-        let fill = Fill { size, entry, done: walked.done };
+        let fill = Fill {
+            size,
+            entry,
+            done: walked.done,
+        };
         miss.mmu.l2_install(va, asid, size, entry);
         self.entries.truncate(ENTRIES - 1);
-        self.entries.insert(0, (va & !(size.bytes() - 1), asid, fill));
+        self.entries
+            .insert(0, (va & !(size.bytes() - 1), asid, fill));
         Ok(fill)
     }
 
@@ -59,7 +67,10 @@ fn the_toy_scheme_saves_walks_and_stays_correct() {
     for round in 0..10u64 {
         for page in 0..8u64 {
             let va = (1 << 30) + (page << 12) + round;
-            let pa = engine.translate(va, Intent::Read, 0, &mut NoMemory).unwrap().pa;
+            let pa = engine
+                .translate(va, Intent::Read, 0, &mut NoMemory)
+                .unwrap()
+                .pa;
             assert_eq!(pa, engine.space().lookup(va).unwrap().pa);
         }
     }
@@ -69,5 +80,9 @@ fn the_toy_scheme_saves_walks_and_stays_correct() {
     let (space, frames) = engine.space_and_frames();
     space.unmap(1 << 30, true, frames).unwrap();
     engine.sync();
-    assert!(engine.translate(1 << 30, Intent::Read, 0, &mut NoMemory).is_err());
+    assert!(
+        engine
+            .translate(1 << 30, Intent::Read, 0, &mut NoMemory)
+            .is_err()
+    );
 }

@@ -421,6 +421,23 @@ pub fn point(
     })
 }
 
+/// The programs of `params` on real fragmentation: a scan, a snapshot or the server model gives
+/// the use of each frame. `compaction`: movable frames may be emptied. Holes are used.
+///
+/// # Errors
+/// If memory is too small for a program or a run fails.
+pub fn run_on_frames(params: &Params, frames: &[FrameUse], compaction: bool) -> Result<Vec<Point>> {
+    let machine = MachineConfig::preset(&params.machine)?;
+    let mut points = Vec::new();
+    for name in &params.programs {
+        let state = Fragmentation::of_frames(frames, compaction, blocks_of(params, name)?)?;
+        for &virtualised in &params.virtualised {
+            points.push(point(&machine, params, name, &state, virtualised)?);
+        }
+    }
+    Ok(points)
+}
+
 /// Runs the sweep.
 ///
 /// # Errors
