@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Install what building and testing the kernel needs on Debian 12, and nothing else.
+# usage: setup.sh [bench]    bench: the programs of the workloads as well
+set -euo pipefail
+packages=(linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev cpio zstd xz-utils
+	rsync patch kmod git ccache qemu-system-x86 busybox-static e2fsprogs python3)
+if [ "${1:-}" = bench ]; then
+	packages+=(memcached libmemcached-tools nginx-light apache2-utils redis-server
+		redis-tools tcc libtcc-dev)
+fi
+missing=()
+for package in "${packages[@]}"; do
+	# another tree can stand in for the package
+	[ "$package" = linux-source-6.12 ] && [ -n "${KERNEL_SRC:-}" ] && continue
+	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok' ||
+		missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+command -v apt-get > /dev/null || {
+	echo "setup.sh: no apt-get here; install by hand: ${missing[*]}" >&2
+	exit 2
+}
+sudo=
+((EUID == 0)) || sudo=sudo
+echo "setup.sh: installing ${missing[*]}" >&2
+$sudo apt-get update -qq
+# the daemons are for guests: do not start them here
+if [ ! -e /usr/sbin/policy-rc.d ]; then
+	printf '#!/bin/sh\nexit 101\n' | $sudo tee /usr/sbin/policy-rc.d > /dev/null
+	$sudo chmod +x /usr/sbin/policy-rc.d
+	trap '$sudo rm -f /usr/sbin/policy-rc.d' EXIT
+fi
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
+	"${missing[@]}" > /dev/null
