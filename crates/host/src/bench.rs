@@ -39,7 +39,7 @@ pub fn bench_readers(rounds: usize) -> Result<ReaderTimes, HostError> {
         scan_live(&ScanOptions {
             root: Root::live(),
             reader,
-            owners: false,
+            ..ScanOptions::default()
         })?;
         Ok::<u64, HostError>(started.elapsed().as_nanos() as u64)
     };

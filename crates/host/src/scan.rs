@@ -35,6 +35,8 @@ pub struct ScanOptions {
     pub reader: ReaderChoice,
     /// Also read page_owner, which makes definition O and sources known. Slow: seconds.
     pub owners: bool,
+    /// Called now and then while pages are read, with the pages done and the pages of memory.
+    pub progress: Option<fn(u64, u64)>,
 }
 
 impl Default for ScanOptions {
@@ -43,6 +45,7 @@ impl Default for ScanOptions {
             root: Root::live(),
             reader: ReaderChoice::Auto,
             owners: false,
+            progress: None,
         }
     }
 }
@@ -136,17 +139,20 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
     let system = System::read(&options.root)?;
     let mut notes = Vec::new();
     let mut reader = open(options, &system, &mut notes)?;
-    let mut coverage = None;
-    let pages = if options.owners {
-        let owners = Owners::open(&options.root)?;
+    let owners = options
+        .owners
+        .then(|| Owners::open(&options.root))
+        .transpose()?;
+    let coverage_with_owners = owners.is_some().then(Coverage::exact);
+    if owners.is_some() {
         notes.push("owners are those that page_owner recorded".to_string());
-        coverage = Some(Coverage::exact());
-        read_with_owners(reader.as_mut(), owners)?
-    } else {
-        let mut encoder = RunEncoder::new(&system.layout);
-        reader.for_each_chunk(&mut |pfn, classes| encoder.push(pfn, classes))?;
-        encoder.finish()
-    };
+    }
+    let memory_pages = system.ram.iter().map(|range| range.pages()).sum();
+    let pages = read_pages(reader.as_mut(), owners, &|done| {
+        if let Some(progress) = options.progress {
+            progress(done, memory_pages);
+        }
+    })?;
     let pageblocks = reader.pageblocks().unwrap_or_else(|error| {
         notes.push(format!("no migratetypes of pageblocks: {error}"));
         None
@@ -160,7 +166,7 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
     Ok(Scan {
         meta: ScanMeta {
             reader: reader.name().to_string(),
-            coverage: coverage.unwrap_or_else(|| reader.coverage()),
+            coverage: coverage_with_owners.unwrap_or_else(|| reader.coverage()),
             notes,
             kernel: system.kernel,
             hostname: system.hostname,
@@ -211,18 +217,29 @@ fn initialised(runs: &[PageblockRun], pages: &PageRuns) -> Vec<PageblockRun> {
     kept
 }
 
-/// Reads pages and owners side by side.
-fn read_with_owners(reader: &mut dyn Reader, mut owners: Owners) -> Result<PageRuns, HostError> {
+/// Reads all pages, with their owners beside them where these are wanted.
+fn read_pages(
+    reader: &mut dyn Reader,
+    mut owners: Option<Owners>,
+    progress: &dyn Fn(u64),
+) -> Result<PageRuns, HostError> {
     let mut encoder = RunEncoder::new(reader.layout());
     let mut refined: Vec<PageClass> = Vec::new();
-    let mut failed = Ok(());
+    let (mut done, mut failed) = (0, Ok(()));
     reader.for_each_chunk(&mut |pfn, classes| {
-        refined.clear();
-        refined.extend_from_slice(classes);
-        if failed.is_ok() {
-            failed = owners.refine(pfn, &mut refined);
+        match &mut owners {
+            None => encoder.push(pfn, classes),
+            Some(owners) => {
+                refined.clear();
+                refined.extend_from_slice(classes);
+                if failed.is_ok() {
+                    failed = owners.refine(pfn, &mut refined);
+                }
+                encoder.push(pfn, &refined);
+            }
         }
-        encoder.push(pfn, &refined);
+        done += classes.len() as u64;
+        progress(done);
     })?;
     failed?;
     Ok(encoder.finish())

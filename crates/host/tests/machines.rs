@@ -74,7 +74,7 @@ impl Machine {
         scan_live(&ScanOptions {
             root,
             reader: ReaderChoice::Auto,
-            owners: false,
+            ..ScanOptions::default()
         })
         .unwrap()
     }
@@ -185,7 +185,7 @@ fn missing_and_malformed_files_are_named() {
     let options = ScanOptions {
         root: Root::offline(directory.path()),
         reader: ReaderChoice::Procfs,
-        owners: false,
+        ..ScanOptions::default()
     };
     let error = scan_live(&options).unwrap_err().to_string();
     assert!(error.contains("proc/zoneinfo"), "{error}");

@@ -18,7 +18,7 @@ fn scan(reader: ReaderChoice) -> Result<Scan, ample_host::HostError> {
     scan_live(&ScanOptions {
         root: Root::live(),
         reader,
-        owners: false,
+        ..ScanOptions::default()
     })
 }
 

@@ -24,8 +24,11 @@ use ample_host::{HostError, ReaderChoice, Root, Scan, ScanOptions, scan_live, sn
 use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::Context;
 use clap::ValueEnum;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Look at this machine's physical memory: a map, free and potential contiguity, who is unmovable.
 ///
@@ -144,7 +147,21 @@ impl Input {
             root,
             reader,
             owners: self.owners,
+            progress: std::io::stderr().is_terminal().then_some(progress),
         }
+    }
+}
+
+/// Shows how far a scan is on standard error once it has taken a second, and wipes the line at
+/// its end.
+fn progress(done: u64, total: u64) {
+    static STARTED: OnceLock<Instant> = OnceLock::new();
+    static SHOWN: AtomicU64 = AtomicU64::new(u64::MAX);
+    let percent = done * 100 / total.max(1);
+    let late = STARTED.get_or_init(Instant::now).elapsed() >= Duration::from_secs(1);
+    if late && SHOWN.swap(percent, Ordering::Relaxed) != percent {
+        let wipe = if done >= total { "\r\x1b[K" } else { "" };
+        eprint!("\rreading pages: {percent} %{wipe}");
     }
 }
 
@@ -165,6 +182,10 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     let options = args.input.options();
     if let Some(seconds) = args.watch {
+        let options = ScanOptions {
+            progress: None,
+            ..options
+        };
         watch(seconds, &options, &args.sizes)?;
         return Ok(Verdict::Ok);
     }
@@ -175,6 +196,9 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
             scan => scan?,
         },
     };
+    if let Some(progress) = options.progress {
+        progress(1, 1);
+    }
     report(args, scan)
 }
 
