@@ -141,7 +141,7 @@ fn frees_of_earlier_pages_and_double_frees_are_counted() {
     all_free(&result);
 }
 
-/// Kernels before 5.0 report the batch before the page.
+/// Older kernels report the batch before the page.
 #[test]
 fn a_batched_free_and_its_page_free_are_one_in_either_order() {
     let (repairs, result) = repairs_of(&[

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module per subcommand. Each takes its parsed arguments and answers with a [`Verdict`].
 
+mod replay;
 mod scan;
 mod sim;
 mod whatif;
@@ -28,6 +29,7 @@ impl From<Verdict> for ExitCode {
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    Replay(replay::Args),
     Scan(scan::Args),
     Sim(sim::Args),
     Whatif(whatif::Args),
@@ -39,6 +41,7 @@ pub enum Command {
 /// Anything that keeps the command from its end; printed by `main`, exit code 2.
 pub fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
+        Command::Replay(args) => replay::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Whatif(args) => whatif::run(&args),

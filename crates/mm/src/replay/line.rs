@@ -235,7 +235,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// `0x…` as newer kernels print it, or decimal as those before 5.10 do.
+/// `0x…` as newer kernels print it, or decimal as older ones do.
 #[inline]
 fn frame(text: &[u8]) -> Result<u64, BadField> {
     let value = match text.strip_prefix(b"0x") {

@@ -18,7 +18,7 @@ pub enum Known {
     Live,
     /// Freed by `mm_page_free`; its `mm_page_free_batched` may follow.
     Freed,
-    /// Freed by `mm_page_free_batched`; its `mm_page_free` may follow (kernels before 5.0).
+    /// Freed by `mm_page_free_batched`; its `mm_page_free` may follow (older kernels).
     FreedBatched,
     /// Freed, and both events were seen.
     FreedTwice,

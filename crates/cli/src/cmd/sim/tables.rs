@@ -105,8 +105,12 @@ pub(super) fn fig11(result: &Fig11) -> String {
             mean(&row.unmovable_2m_ratio_p),
             mean(&row.unmovable_page_ratio),
             mean(&row.internal_fragmentation_ratio),
-            row.hugetlb_2m_success_ratio.as_ref().map_or("–".into(), mean),
-            row.hugetlb_1g_success_ratio.as_ref().map_or("–".into(), mean),
+            row.hugetlb_2m_success_ratio
+                .as_ref()
+                .map_or("–".into(), mean),
+            row.hugetlb_1g_success_ratio
+                .as_ref()
+                .map_or("–".into(), mean),
             plain(&row.failed_unmovable),
         ]);
     }

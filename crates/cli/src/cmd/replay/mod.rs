@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample replay`: a recorded kernel drives the server model under every policy.
+
+mod text;
+
+use super::Verdict;
+use ample_mm::replay::{Replay, ReplayOptions, ReplayResult};
+use ample_mm::{Config, PolicyKind};
+use ample_pfn::parse_bytes;
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Replay page events recorded on a real kernel under each policy.
+///
+/// FILE is text of tracefs (trace, trace_pipe), trace-cmd report or perf script, plain or zstd,
+/// with the events kmem:mm_page_alloc, mm_page_free and mm_page_free_batched. Each policy serves
+/// the same allocations and frees in the same order, and stands beside what the traced kernel
+/// made of them. What the recording lacks (lost events, pages from before it began) is counted
+/// and reported.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The recording.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Policies to replay under, or all.
+    #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',',
+          value_parser = policy)]
+    policy: Vec<Policies>,
+    /// Memory of the servers; without it, up to the last page that the recording names.
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
+    /// Share of memory that page cache fills before the first event, 0 to 1.
+    #[arg(long, value_name = "RATIO", default_value_t = 0.0, value_parser = ratio)]
+    prefill: f64,
+    /// Share of unreadable lines above which FILE is refused, 0 to 1.
+    #[arg(long, value_name = "RATIO", default_value_t = 0.01, value_parser = ratio)]
+    max_unreadable: f64,
+    /// Samples over the recording.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    samples: u32,
+    /// Seed of the servers.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one object, schema ample.replay/1.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free,kmem:mm_page_free_batched -- sleep 60
+  perf script > pages.txt
+  ample replay pages.txt --memory 16G         every policy beside the traced kernel
+  ample replay pages.txt.zst --policy linux,contiguitas --json";
+
+#[derive(Clone, Copy, Debug)]
+struct Policies(Option<PolicyKind>);
+
+fn policy(text: &str) -> Result<Policies, String> {
+    if text == "all" {
+        return Ok(Policies(None));
+    }
+    let names: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+    PolicyKind::from_name(text)
+        .map(|kind| Policies(Some(kind)))
+        .ok_or_else(|| format!("no such policy; one of all, {}", names.join(", ")))
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(ratio),
+        _ => Err("expected a ratio from 0 to 1".into()),
+    }
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    schema: &'static str,
+    file: String,
+    prefill_ratio: f64,
+    /// Whether the memory size is a guess from the recording.
+    memory_inferred: bool,
+    #[serde(flatten)]
+    result: &'a ReplayResult,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the recording cannot be read or is none, or the memory size is out of range.
+pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let options = ReplayOptions {
+        max_unreadable_ratio: args.max_unreadable,
+        samples: args.samples,
+        prefill_ratio: args.prefill,
+    };
+    let replay = Replay::open(&args.file, options)?;
+    let bytes = args.memory.unwrap_or(replay.survey().memory_bytes());
+    let result = replay.run(&configs(args, bytes, replay.survey().cpus), &|_| {})?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let view = View {
+            schema: "ample.replay/1",
+            file: args.file.display().to_string(),
+            prefill_ratio: args.prefill,
+            memory_inferred: args.memory.is_none(),
+            result: &result,
+        };
+        serde_json::to_writer_pretty(&mut out, &view)?;
+        writeln!(out)?;
+    } else {
+        let inferred = args.memory.is_none();
+        out.write_all(text::render(&result, &args.file, inferred).as_bytes())?;
+    }
+    Ok(Verdict::Ok)
+}
+
+fn configs(args: &Args, memory_bytes: u64, cpus: usize) -> Vec<Config> {
+    let all = args.policy.iter().any(|policy| policy.0.is_none());
+    let wanted = |kind: &PolicyKind| all || args.policy.iter().any(|p| p.0 == Some(*kind));
+    let config = |kind| {
+        let mut config = Config::new(kind);
+        config.memory_bytes = memory_bytes;
+        config.cpus = cpus;
+        config.seed = args.seed;
+        config
+    };
+    PolicyKind::ALL
+        .into_iter()
+        .filter(wanted)
+        .map(config)
+        .collect()
+}
