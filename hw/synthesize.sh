@@ -4,10 +4,10 @@
 # prints bits, gates and an area estimate. Usage: hw/synthesize.sh [--json] [ENTRIES...]
 # Needs yosys and iverilog (Debian packages of these names).
 #
-# Technology assumption: a 22 nm node with a NAND2 of 0.199 square micrometres (0.1 um2 a
-# transistor pair is common to 22 nm libraries), gate equivalents per cell as usual: inverter
-# 0.67, NAND/NOR 1, AND/OR 1.33, XOR/XNOR 2.33, MUX 2.33, AOI3/OAI3 1.33, AOI4/OAI4 1.67,
-# flip-flop 5, with enable or reset 6. Area is cells at 70 % utilisation, without wires above.
+# Technology assumption: a 22 nm node whose NAND2 covers 0.199 square micrometres; gate equivalents
+# as usual: inverter 0.67, NAND/NOR 1, AND/OR 1.33, XOR/XNOR/MUX 2.33, AOI3/OAI3 1.33, AOI4/OAI4
+# 1.67, flip-flop 5, with enable or reset 6. Area is that of the cells at 70 % utilisation. The
+# paper's figure comes from CACTI, which assumes memory cells and not flip-flops.
 set -euo pipefail
 cd "$(dirname "$0")"
 json=0

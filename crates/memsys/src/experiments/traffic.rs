@@ -187,6 +187,11 @@ fn mean_and_ci(values: &[f64]) -> (f64, f64) {
     (mean, student_t(values.len() - 1) * (variance / n).sqrt())
 }
 
+/// Greater than zero and a number.
+fn is_positive(x: f64) -> bool {
+    x.is_finite() && x > 0.0
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -197,13 +202,13 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
         params.rates_per_s.len(),
         params.ways.len(),
     ];
-    if lists.contains(&0) || !(params.simulated_ms > 0.0) {
+    if lists.contains(&0) || !is_positive(params.simulated_ms) {
         return Err(BadParams {
             field: "seeds, rates_per_s, ways, simulated_ms",
             reason: "must not be empty or zero".into(),
         });
     }
-    if params.rates_per_s.iter().any(|r| !(*r > 0.0)) {
+    if params.rates_per_s.iter().any(|r| !is_positive(*r)) {
         return Err(BadParams {
             field: "rates_per_s",
             reason: "must be positive".into(),

@@ -342,7 +342,7 @@ impl MemorySystem {
     fn deliver(&mut self, now: u64, envelope: Envelope<u64>) {
         self.counters.messages += 1;
         match envelope.to {
-            Node::Slice(s) => self.to_slice(now, s, envelope),
+            Node::Slice(s) => self.deliver_to_slice(now, s, envelope),
             Node::Controller => {
                 let record = self
                     .controller
@@ -350,7 +350,9 @@ impl MemorySystem {
                 self.records.extend(record.map(|record| (now, record)));
                 self.flush(now, None, 0);
             }
-            Node::Agent(a) if a < self.params.cores => self.to_core(now, a, envelope.message),
+            Node::Agent(a) if a < self.params.cores => {
+                self.deliver_to_core(now, a, envelope.message)
+            }
             Node::Agent(_) => {
                 if let Message::Once { line, .. } = envelope.message
                     && let Some(queue) = self.devices.get_mut(&line)
@@ -369,7 +371,7 @@ impl MemorySystem {
         }
     }
 
-    fn to_slice(&mut self, now: u64, s: u8, envelope: Envelope<u64>) {
+    fn deliver_to_slice(&mut self, now: u64, s: u8, envelope: Envelope<u64>) {
         let slice = &mut self.slices[usize::from(s)];
         let start = now.max(slice.free_at);
         slice.free_at = start + 2;
@@ -517,7 +519,7 @@ impl MemorySystem {
         self.out.sent = sent;
     }
 
-    fn to_core(&mut self, now: u64, id: u8, message: Message<u64>) {
+    fn deliver_to_core(&mut self, now: u64, id: u8, message: Message<u64>) {
         let core = &mut self.cores[usize::from(id)];
         let reply = core.message(message, &mut self.shadow);
         for &(token, extra) in &core.ended {

@@ -229,7 +229,7 @@ impl MemoryParams {
             return Err(bad("mshrs", "0; a miss needs at least 1"));
         }
         let d = &self.dram;
-        if d.banks == 0 || d.row_bytes < LINE_BYTES || !(d.clock_mhz > 0.0) {
+        if d.banks == 0 || d.row_bytes < LINE_BYTES || d.clock_mhz.is_nan() || d.clock_mhz <= 0.0 {
             let reason = "banks, row_bytes (64 or more) and clock_mhz must be positive";
             return Err(bad("dram", reason));
         }
