@@ -21,8 +21,10 @@ border() { cat $ctg/node0/border_pfn 2>/dev/null || echo 0; }
 vmstat() { awk -v k="$1" '$1 == k { print $2 }' /proc/vmstat; }
 
 # counters NAME: what the kernel counted so far
+counted="^(contiguitas|thp_fault|oom_kill|compact_(stall|fail|success)|allocstall|pgmigrate"
+counted="$counted|pgscan_direct |pgscan_kswapd |pgfault |pswp|htlb)"
 counters() {
-	emit "$1" "$(awk '/^(contiguitas|thp_fault|oom_kill|compact_(stall|fail|success)|allocstall|pgmigrate|pgscan_direct |pgscan_kswapd |pgfault |pswp|htlb)/ {
+	emit "$1" "$(awk -v counted="$counted" '$0 ~ counted {
 		printf "%s\"%s\": %s", sep, $1, $2; sep = ", " }' /proc/vmstat)"
 }
 
@@ -85,8 +87,8 @@ hog() {
 }
 
 # fragment ROUNDS: the hostile fragmenter. User memory and page cache (of a file
-# on /mnt) fill whatever was free, a part of it goes, the kernel takes a tenth of memory and leaves two pages in
-# each block it got: stock Linux must break into new blocks every round.
+# on /mnt) fill whatever was free, a part of it goes, the kernel takes a tenth of memory
+# and leaves two pages in each block it got: stock Linux must break into new blocks every round.
 fragment() {
 	insmod /lib/modules/ample_hostile.ko 2>/dev/null
 	total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)

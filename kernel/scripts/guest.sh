@@ -34,7 +34,8 @@ args=("${accel[@]}" -cpu max -smp "$smp" -m "$mem" -display none
 	-no-reboot -nodefaults -kernel "$image" -initrd "$out/initramfs.gz")
 if [ "$nodes" = 2 ]; then
 	half=$((${mem%G} * 1024 / 2))M
-	args+=(-smp "$smp,sockets=2" -object "memory-backend-ram,id=m0,size=$half" -numa "node,nodeid=0,memdev=m0,cpus=0"
+	args+=(-smp "$smp,sockets=2" 
+		-object "memory-backend-ram,id=m0,size=$half" -numa "node,nodeid=0,memdev=m0,cpus=0"
 		-object "memory-backend-ram,id=m1,size=$half" -numa "node,nodeid=1,memdev=m1,cpus=1")
 fi
 if [ "$disk" != 0 ]; then
@@ -58,7 +59,8 @@ timeout --kill-after=10 "$limit" qemu-system-x86_64 "${args[@]}" -serial "file:$
 	-append "$cmdline" $extra || status=$?
 tr -d '\r' < "$out/console.log" | sed -n 's/^.*@@ \({.*}\)$/\1/p' > "$out/results.jsonl"
 if ! grep -q "@@ done $plan" "$out/console.log"; then
-	echo "guest.sh: $plan did not finish (status $status, limit ${limit}s); console: $out/console.log" >&2
+	echo "guest.sh: $plan did not finish (status $status, limit ${limit}s)" >&2
+	echo "guest.sh: console: $out/console.log" >&2
 	tail -25 "$out/console.log" >&2
 	exit 1
 fi

@@ -9,7 +9,8 @@ out=$1 tree=${2:-}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
-mkdir -p "$root"/{bin,sbin,lib/modules,plans,etc,tmp,usr/bin,usr/sbin,var/log/nginx,var/lib/nginx,run}
+mkdir -p "$root"/{bin,sbin,lib/modules,plans,etc,tmp,usr/bin,usr/sbin,run} \
+	"$root"/var/{log,lib}/nginx
 cp "$(command -v busybox)" "$root/bin/busybox"
 install -m 755 "$here/guest/init" "$root/init"
 cp "$here/guest/plan.sh" "$root/lib/"
@@ -22,7 +23,10 @@ done
 # A program and every library it needs.
 add() {
 	local path lib
-	path=$(command -v "$1") || { echo "initramfs: no $1, its workload will be skipped" >&2; return; }
+	path=$(command -v "$1") || {
+		echo "initramfs: no $1, its workload will be skipped" >&2
+		return
+	}
 	path=$(readlink -f "$path")
 	cp "$path" "$root/usr/bin/$(basename "$1")"
 	ldd "$path" 2>/dev/null | grep -o '/[^ ]*' | while read -r lib; do

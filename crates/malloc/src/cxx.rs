@@ -95,7 +95,10 @@ fn new_aligned(bytes: usize, align: usize) -> *mut c_void {
 }
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? => $body:expr;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)? => $body:expr;
+    )*) => {
         $(
             $(#[$doc])*
             ///

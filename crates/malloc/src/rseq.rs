@@ -67,7 +67,7 @@ mod asm {
     /// Pops an object of the class from the slab of this CPU; 0 if there is none.
     ///
     /// # Safety
-    /// `offset` is the thread-pointer offset of a registered rseq area; all slabs are valid or null.
+    /// `offset` is the thread-pointer offset of a registered rseq area; slabs are valid or null.
     #[inline(always)]
     pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
         let object: usize;

@@ -78,13 +78,15 @@ build) build ;;
 mixed) all; load cache /mnt/big $((total * 30 / 100)) ;;
 restart) all; web_stop; sleep 1; web_start; web_load ;;
 esac
-emit ran "\"workload\": \"$workload\", \"seed\": $seed, \"seconds\": $(awk -v a=$start '{ print $1 - a }' /proc/uptime)"
+seconds=$(awk -v a=$start '{ print $1 - a }' /proc/uptime)
+emit ran "\"workload\": \"$workload\", \"seed\": $seed, \"seconds\": $seconds"
 result extfrag extfrag_crossing
 contiguity after
 result thp load thp $((total / 4))
 result huge_2m huge_2m
 result huge_1g huge_1g
 counters counters
-[ -d $ctg ] && emit region "\"unmovable_bytes\": $(cat $ctg/node0/unmovable_bytes), \"free_bytes\": $(cat $ctg/node0/unmovable_free_bytes)"
+[ -d $ctg ] && emit region "\"unmovable_bytes\": $(cat $ctg/node0/unmovable_bytes), \
+	\"free_bytes\": $(cat $ctg/node0/unmovable_free_bytes)"
 web_stop
 true

@@ -25,16 +25,20 @@ loop=$!
 sleep 5
 n=0 grown=0 shrunk=0
 start=$(cut -d' ' -f1 /proc/uptime)
-while [ $grown -lt ${cycles:-100} -o $shrunk -lt ${cycles:-100} ] && [ $n -lt $((${cycles:-100} * 3)) ]; do
+while [ $grown -lt ${cycles:-100} -o $shrunk -lt ${cycles:-100} ] &&
+		[ $n -lt $((${cycles:-100} * 3)) ]; do
 	now=$(cat $ctg/node0/unmovable_bytes)
-	echo "0 $((now + (n % 8 + 1) * ${step_mib:-4} * 1048576))" > $trigger 2>/dev/null && grown=$((grown + 1))
+	echo "0 $((now + (n % 8 + 1) * ${step_mib:-4} * 1048576))" > $trigger 2>/dev/null &&
+		grown=$((grown + 1))
 	echo "0 $now" > $trigger 2>/dev/null && shrunk=$((shrunk + 1))
 	n=$((n + 1))
 done
 end=$(cut -d' ' -f1 /proc/uptime)
 kill $loop $hog $stall; wait 2>/dev/null
-emit cycles "\"cycles\": $n, \"grown\": $grown, \"shrunk\": $shrunk, \"start_s\": $start, \"end_s\": $end"
-expect "as many grew and shrank as asked for" [ $grown -ge ${cycles:-100} -a $shrunk -ge ${cycles:-100} ]
+emit cycles "\"cycles\": $n, \"grown\": $grown, \"shrunk\": $shrunk, \
+	\"start_s\": $start, \"end_s\": $end"
+expect "as many grew as asked for" [ $grown -ge ${cycles:-100} ]
+expect "as many shrank as asked for" [ $shrunk -ge ${cycles:-100} ]
 emit stall "\"value\": $(cat /tmp/stall)"
 longest=$(sed 's/.*longest_ns": //; s/}//' /tmp/stall)
 expect "no task waited 1 s for a page" [ "$longest" -lt 1000000000 ]
@@ -48,9 +52,13 @@ emit leak "\"free_before_kb\": $free_before, \"free_after_kb\": $free_after"
 expect "less than 24 MB of free memory gone" [ $((free_before - free_after)) -lt 24576 ]
 expect "no stall reported" sh -c '! dmesg | grep -E "blocked for more|soft lockup|rcu.*stall"'
 # the counters by type add up to what the free lists hold
-sum=$(awk '/^Node/ && /type/ { for (i = 7, m = 1; i <= NF; i++, m *= 2) s += $i * m } END { print s }' /proc/pagetypeinfo)
+sum=$(awk '/^Node/ && /type/ { for (i = 7, m = 1; i <= NF; i++, m *= 2) s += $i * m }
+	END { print s }' /proc/pagetypeinfo)
 nr=$(awk '/^nr_free_pages/ { print $2 }' /proc/vmstat)
 emit counted "\"on_lists\": ${sum:-0}, \"nr_free_pages\": $nr"
-low=$(awk '/^Node/ && /type +(Unmovable|Reclaimable|HighAtomic)/ { for (i = 7, m = 4096; i <= NF; i++, m *= 2) s += $i * m } END { print s }' /proc/pagetypeinfo)
-emit low_free "\"on_lists_bytes\": ${low:-0}, \"counted_bytes\": $(cat $ctg/node0/unmovable_free_bytes)"
+low=$(awk '/^Node/ && /type +(Unmovable|Reclaimable|HighAtomic)/ {
+		for (i = 7, m = 4096; i <= NF; i++, m *= 2) s += $i * m }
+	END { print s }' /proc/pagetypeinfo)
+counted=$(cat $ctg/node0/unmovable_free_bytes)
+emit low_free "\"on_lists_bytes\": ${low:-0}, \"counted_bytes\": $counted"
 counters counters

@@ -34,7 +34,8 @@ rm -rf /mnt/t/d1*
 sync
 snapshot removed
 echo 0 > $tr/tracing_on
-emit trace "\"events\": $(grep -c . $tr/trace), \"lost\": $(awk '/overrun/ { s += $2 } END { print s }' $tr/per_cpu/cpu*/stats)"
+lost=$(awk '/overrun/ { s += $2 } END { print s }' $tr/per_cpu/cpu*/stats)
+emit trace "\"events\": $(grep -c . $tr/trace), \"lost\": $lost"
 dev=$(for d in /sys/block/vd*; do [ "$(cat $d/serial)" = raw ] && echo /dev/${d##*/}; done)
 cat $tr/trace > $dev
 sync

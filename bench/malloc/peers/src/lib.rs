@@ -13,7 +13,8 @@ unsafe extern "C" {
     fn TCMallocInternalMallocSize(p: *mut c_void) -> usize;
 }
 macro_rules! forward { ($($name:ident($($a:ident: $t:ty),*) -> $r:ty = $to:ident;)*) => { $(
-    #[unsafe(no_mangle)] pub unsafe extern "C" fn $name($($a: $t),*) -> $r { unsafe { $to($($a),*) } }
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn $name($($a: $t),*) -> $r { unsafe { $to($($a),*) } }
 )* } }
 forward! {
     malloc(n: usize) -> *mut c_void = TCMallocInternalMalloc;
@@ -29,5 +30,11 @@ forward! {
     _ZdlPv(p: *mut c_void) -> () = TCMallocInternalFree;
     _ZdaPv(p: *mut c_void) -> () = TCMallocInternalFree;
 }
-#[unsafe(no_mangle)] pub unsafe extern "C" fn _ZdlPvm(p: *mut c_void, _: usize) { unsafe { TCMallocInternalFree(p) } }
-#[unsafe(no_mangle)] pub unsafe extern "C" fn _ZdaPvm(p: *mut c_void, _: usize) { unsafe { TCMallocInternalFree(p) } }
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZdlPvm(p: *mut c_void, _: usize) {
+    unsafe { TCMallocInternalFree(p) }
+}
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZdaPvm(p: *mut c_void, _: usize) {
+    unsafe { TCMallocInternalFree(p) }
+}
