@@ -37,8 +37,7 @@ int main(int argc, char **argv)
 	double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 		     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 
-	printf("{\"wall_s\": %.5f, \"cpu_s\": %.5f, \"peak_mib\": %.2f}\n",
-	       wall / count, cpu / count,
-	       (double)usage.ru_maxrss / 1024);
+	printf("{\"wall_s\": %.5f, \"cpu_s\": %.5f, \"peak_mib\": %.2f}\n", wall / count,
+	       cpu / count, (double)usage.ru_maxrss / 1024);
 	return failed;
 }

@@ -61,9 +61,9 @@ impl HugeRange {
 
 /// How many objects a span holds, in five steps, so that spans that drain alike lie together.
 ///
-/// After nine objects in ten were freed at random, a tenth of the spans with one object is left,
-/// one in three of those with four, and nearly all of those with thirty. On hugepages of their own
-/// the first are cheap to break, and the last stay full enough to be worth a hugepage.
+/// After nine objects in ten were freed at random, one span in ten of those with one object
+/// is left, one in three of those with four, and nearly all of those with thirty. On hugepages of
+/// their own the first are cheap to break, and the last stay full enough to be worth a hugepage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Density(u8);
 

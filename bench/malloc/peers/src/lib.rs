@@ -14,7 +14,9 @@ unsafe extern "C" {
 }
 macro_rules! forward { ($($name:ident($($a:ident: $t:ty),*) -> $r:ty = $to:ident;)*) => { $(
     #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn $name($($a: $t),*) -> $r { unsafe { $to($($a),*) } }
+    pub unsafe extern "C" fn $name($($a: $t),*) -> $r {
+        unsafe { $to($($a),*) }
+    }
 )* } }
 forward! {
     malloc(n: usize) -> *mut c_void = TCMallocInternalMalloc;

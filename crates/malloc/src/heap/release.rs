@@ -12,8 +12,8 @@ use crate::vm::Vm;
 
 /// A hugepage is broken only for at least this many free pages: an eighth of it.
 const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;
-/// So many pages may lie on broken hugepages whatever the floor says: in a heap of few hugepages a
-/// share means nothing. 2 MiB.
+/// So many pages may lie on broken hugepages whatever the floor says: in a heap of a few hugepages
+/// a share means nothing. 2 MiB.
 const MIN_BROKEN_PAGES: usize = PAGES_PER_HUGE;
 /// A broken hugepage is rebuilt when this much of it is in use again: seven eighths.
 const COLLAPSE_PAGES: usize = PAGES_PER_HUGE / 8 * 7;

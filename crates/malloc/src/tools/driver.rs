@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's empirical driver (section 6.1) at the level of spans: arrivals are Poisson,
-//! lifetimes exponential with a mean that depends on the size, and the target of the heap's size
-//! moves in a daily cycle with a one-time drop. By Little's law the mean number of live spans of a
-//! size is its rate times its lifetime.
+//! The paper's empirical driver (section 6.1) at the level of spans: arrivals are a Poisson
+//! process, lifetimes are exponential with a mean that depends on the size, and the target of the
+//! heap's size moves in a daily cycle with a one-time drop. By Little's law the mean number of live
+//! spans of a size is its rate times its lifetime.
 
 use super::{Random, span_pages};
 use crate::trace::{Event, Kind};
