@@ -34,7 +34,7 @@ args=("${accel[@]}" -cpu max -smp "$smp" -m "$mem" -display none
 	-no-reboot -nodefaults -kernel "$image" -initrd "$out/initramfs.gz")
 if [ "$nodes" = 2 ]; then
 	half=$((${mem%G} * 1024 / 2))M
-	args+=(-smp "$smp,sockets=2" 
+	args+=(-smp "$smp,sockets=2"
 		-object "memory-backend-ram,id=m0,size=$half" -numa "node,nodeid=0,memdev=m0,cpus=0"
 		-object "memory-backend-ram,id=m1,size=$half" -numa "node,nodeid=1,memdev=m1,cpus=1")
 fi

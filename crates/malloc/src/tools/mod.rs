@@ -42,9 +42,9 @@ impl Random {
     }
 }
 
-/// Sizes of spans in pages with their weights: mostly one page, then eight, a thin tail. The shape
-/// is that of span requests of servers (paper, figure 5: most spans have one or two pages, four in
-/// five are below a hugepage), with weights of our own choice.
+/// Sizes of spans in pages with their weights: mostly one page, then eight, a thin tail (paper,
+/// figure 5: most spans have one or two pages, four in five are below a hugepage). The weights
+/// are the page histogram that the filler test of google/tcmalloc prints, rescaled and rounded.
 const SPAN_WEIGHTS: [(usize, u32); 24] = [
     (1, 4450),
     (2, 710),

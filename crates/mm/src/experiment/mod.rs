@@ -55,7 +55,7 @@ impl Params {
     }
 
     /// A smaller version: 1 GB servers, two hours, the same seeds. Churn is not thinned, which
-    /// would move the results of stock Linux (docs/results-mm.md).
+    /// would move the results of stock Linux (RESULTS.md).
     pub fn quick(self) -> Params {
         Params {
             memory_bytes: self.memory_bytes.min(1 << 30),
