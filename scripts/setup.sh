@@ -11,7 +11,7 @@ what=${1:?usage: setup.sh build|test}
 # reader (bpf/*.bpf.c is compiled for the bpf target).
 packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certificates)
 if [[ $what == test ]]; then
-	packages+=(jq)
+	packages+=(jq g++)
 fi
 
 version_at_least() {
