@@ -111,6 +111,9 @@ impl Area {
     }
 }
 
+/// Picks of a random free that are looked at together.
+pub(crate) const AHEAD: usize = 16;
+
 /// Free-page thresholds of one region, in pages (`mm/page_alloc.c: __setup_per_zone_wmarks`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watermarks {
@@ -450,6 +453,26 @@ impl Core {
                 self.cpus[cpu].lists[index] = list;
             }
         }
+    }
+
+    /// Looks at the entries of a pool that `rng` is about to pick, and at their frames.
+    ///
+    /// A random free waits for two cache misses, one after the other: the pool's entry, then the
+    /// frame. Of [`AHEAD`] picks at once the misses overlap. It only reads, so that results are
+    /// the same with and without.
+    #[inline]
+    pub(crate) fn touch_ahead(&self, pool: u32, rng: &Rng) {
+        let entries = &self.pools[pool as usize];
+        let len = entries.len() as u32;
+        if len < AHEAD as u32 {
+            return;
+        }
+        let mut rng = rng.clone();
+        let picks: [u32; AHEAD] = std::array::from_fn(|_| entries[rng.below(len) as usize]);
+        let seen = picks.iter().fold(0, |seen, &pfn| {
+            seen ^ self.frames.link[pfn as usize][0] ^ u32::from(self.frames.get(pfn).active())
+        });
+        std::hint::black_box(seen);
     }
 
     /// A new, empty pool of owned pages; its number.

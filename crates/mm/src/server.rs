@@ -3,7 +3,7 @@
 
 use crate::alloc::Request;
 use crate::config::{Config, PolicyKind};
-use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW, MAX_ORDER};
+use crate::core::{AHEAD, BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW, MAX_ORDER};
 use crate::counters::Counters;
 use crate::frame::{Kind, State};
 use crate::huge::PoolId;
@@ -167,6 +167,9 @@ impl Server {
     /// Frees `count` randomly chosen blocks of a pool; how many it freed.
     pub fn release(&mut self, pool: PoolId, count: u32, cpu: usize) -> u32 {
         for done in 0..count {
+            if (done as usize).is_multiple_of(AHEAD) {
+                self.core.touch_ahead(pool.0, &self.core.rng);
+            }
             let len = self.core.pools[pool.0 as usize].len() as u32;
             if len == 0 {
                 return done;

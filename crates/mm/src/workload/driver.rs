@@ -3,7 +3,7 @@
 
 use super::{Kernel, Process, UserMemory, Workload};
 use crate::alloc::Request;
-use crate::core::BLOCK_PAGES;
+use crate::core::{AHEAD, BLOCK_PAGES};
 use crate::huge::PoolId;
 use crate::psi::{REFAULT_NS, Stall};
 use crate::rng::Rng;
@@ -188,8 +188,13 @@ impl Driver {
         let pages = running.pages as f64 * churn / 3600.0 * self.event_ratio;
         let goal = u64::from(self.rng.round(pages));
         let mut freed = 0;
+        let mut turns: usize = 0;
         while freed < goal {
             let running = &self.processes[process];
+            if turns.is_multiple_of(AHEAD) {
+                server.core.touch_ahead(running.pool.0, &self.rng);
+            }
+            turns += 1;
             let len = server.pool_len(running.pool) as u32;
             if len == 0 {
                 break;
