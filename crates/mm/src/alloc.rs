@@ -3,7 +3,8 @@
 //! (`mm/page_alloc.c`, 6.12: `rmqueue`, `__alloc_pages_slowpath`).
 
 use crate::core::{BLOCK_ORDER, Core, HIGH, LOW, MAX_ORDER, PCP_ORDERS};
-use crate::frame::{Kind, MigrateType, State};
+use crate::frame::{Frames, Kind, MigrateType, State, is_movable};
+use crate::list::List;
 use crate::psi::{RECLAIM_NS, Stall};
 use crate::server::Server;
 use ample_pfn::PageClass;
@@ -82,6 +83,17 @@ impl Core {
         }
     }
 
+    /// The CPU that stands for a caller's.
+    #[inline]
+    fn cpu(&self, cpu: usize) -> usize {
+        let count = self.cpus.len();
+        if count.is_power_of_two() {
+            cpu & (count - 1)
+        } else {
+            cpu % count
+        }
+    }
+
     /// Frees a used block that no pool and no LRU list holds any more.
     #[inline]
     pub(crate) fn free_used(&mut self, pfn: u32, cpu: usize) {
@@ -96,20 +108,101 @@ impl Core {
             return;
         }
         let region = self.region(pfn);
-        let cpu = cpu % self.cpus.len();
+        let cpu = self.cpu(cpu);
         self.frames
             .set(pfn, State::free(Kind::Pcp, order, block.mt));
         self.pcp_pages[region] += 1 << order;
         let list = &mut self.cpus[cpu].lists[pcp_index(region, order, block.mt)];
         list.push_back(pfn);
         if list.len() as u32 > PCP_HIGH >> order {
-            for _ in 0..PCP_BATCH >> order {
-                let list = &mut self.cpus[cpu].lists[pcp_index(region, order, block.mt)];
-                let Some(pfn) = list.pop_front() else { break };
-                self.pcp_pages[region] -= 1 << order;
-                self.free_block(pfn, order);
-            }
+            self.drain_batch(region, order, block.mt, cpu);
         }
+    }
+
+    /// Returns the oldest pages of a per-CPU list to the buddy lists.
+    #[cold]
+    #[inline(never)]
+    fn drain_batch(&mut self, region: usize, order: u32, mt: MigrateType, cpu: usize) {
+        let list = &mut self.cpus[cpu].lists[pcp_index(region, order, mt)];
+        let mut oldest = [0; PCP_BATCH as usize];
+        let batch = (PCP_BATCH as usize >> order).min(list.len());
+        let oldest = &mut oldest[..batch];
+        for (pfn, old) in oldest.iter_mut().zip(list.drain(..batch)) {
+            *pfn = old;
+        }
+        self.pcp_pages[region] -= (batch as u64) << order;
+        self.frames.touch(oldest.iter().copied());
+        // What decides where a large block goes lies outside its own cache line.
+        if order > 1 {
+            self.frames.touch(oldest.iter().map(|pfn| pfn ^ 1 << order));
+        }
+        for &pfn in &*oldest {
+            self.free_block(pfn, order);
+        }
+    }
+
+    /// Up to `most` blocks from the per-CPU list that a request is served from first, the last
+    /// freed first, each passed to `keep` with its state to be; how many there were.
+    #[inline]
+    fn take_hot(
+        &mut self,
+        request: &Request,
+        cpu: usize,
+        most: u32,
+        mut keep: impl FnMut(u32, State, &mut Frames),
+    ) -> u32 {
+        if request.order >= PCP_ORDERS || request.long_lived {
+            return 0;
+        }
+        let mt = MigrateType::of(request.class);
+        let region = self.rules.route[mt as usize][0];
+        let index = pcp_index(region, request.order, self.type_in(region, mt));
+        let cpu = self.cpu(cpu);
+        let list = &mut self.cpus[cpu].lists[index];
+        let count = (list.len() as u32).min(most);
+        let state = State::used(request.order, request.class);
+        let movable = is_movable(request.class);
+        for pfn in list.drain(list.len() - count as usize..).rev() {
+            let block = &mut self.blocks[(pfn >> BLOCK_ORDER) as usize];
+            let used = if movable {
+                &mut block.movable
+            } else {
+                &mut block.fixed
+            };
+            *used += 1 << request.order;
+            keep(pfn, state, &mut self.frames);
+        }
+        self.pcp_pages[region] -= u64::from(count << request.order);
+        self.counters.allocs += u64::from(count);
+        count
+    }
+
+    /// As [`Core::take_hot`], into a pool.
+    pub(crate) fn take_hot_into_pool(
+        &mut self,
+        pool: u32,
+        request: &Request,
+        cpu: usize,
+        most: u32,
+    ) -> u32 {
+        let mut pages = std::mem::take(&mut self.pools[pool as usize]);
+        let count = self.take_hot(request, cpu, most, |pfn, state, frames| {
+            frames.set(pfn, state.in_pool(pool, pages.len() as u32));
+            pages.push(pfn);
+        });
+        self.pools[pool as usize] = pages;
+        count
+    }
+
+    /// As [`Core::take_hot`], into the page cache.
+    pub(crate) fn take_hot_into_cache(&mut self, request: &Request, cpu: usize, most: u32) -> u32 {
+        let mut inactive = std::mem::replace(&mut self.lru[0], List::EMPTY);
+        let count = self.take_hot(request, cpu, most, |pfn, state, frames| {
+            let place = inactive.push_head(frames, pfn);
+            frames.set(pfn, state.with_lru(true).at(place));
+        });
+        self.lru[0] = inactive;
+        count
     }
 }
 
@@ -136,7 +229,7 @@ impl Server {
             let mt = self.core.type_in(region, mt);
             if request.order < PCP_ORDERS && !request.long_lived {
                 let index = pcp_index(region, request.order, mt);
-                let cpu = cpu % self.core.cpus.len();
+                let cpu = self.core.cpu(cpu);
                 if self.core.cpus[cpu].lists[index].is_empty() {
                     self.refill(request, region, mt, cpu);
                 }
@@ -191,15 +284,25 @@ impl Server {
         }
         let order = request.order;
         let index = pcp_index(region, order, mt);
-        for _ in 0..PCP_BATCH >> order {
-            let Some(pfn) = self.remove_from_buddy(region, order, mt) else {
+        self.core.touch_free(region, order, mt, PCP_BATCH >> order);
+        let mut wanted = PCP_BATCH >> order;
+        while wanted > 0 {
+            let run = (self.core.take_run(region, order, mt, wanted)).or_else(|| {
+                let pfn = self.policy.fallback(&mut self.core, region, order, mt)?;
+                Some((pfn, 1))
+            });
+            let Some((first, count)) = run else {
                 break;
             };
             // The block it came from may be of another type (a stolen page): it still goes to
             // the list of the request, and back to its block's list when freed.
-            self.core.frames.set(pfn, State::free(Kind::Pcp, order, mt));
-            self.core.cpus[cpu].lists[index].push_front(pfn);
-            self.core.pcp_pages[region] += 1 << order;
+            let list = &mut self.core.cpus[cpu].lists[index];
+            for pfn in (first..).step_by(1 << order).take(count as usize) {
+                self.core.frames.set(pfn, State::free(Kind::Pcp, order, mt));
+                list.push_front(pfn);
+            }
+            self.core.pcp_pages[region] += u64::from(count << order);
+            wanted -= count;
         }
     }
 
@@ -215,7 +318,11 @@ impl Server {
             if request.atomic || request.light {
                 break;
             }
-            if request.order > 0 && self.direct_compact(request.order, mt, stall) {
+            // The first attempt may be deferred; the next has a higher priority, which no deferral
+            // holds back (`should_compact_retry`, orders up to 3).
+            let compacts =
+                request.order > 0 && (round > 0 || !self.core.deferral.defers(request.order));
+            if compacts && self.direct_compact(request.order, mt, stall) {
                 if let Some(pfn) = self.get_page(request, mt, cpu) {
                     return Some(pfn);
                 }

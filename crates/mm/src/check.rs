@@ -3,7 +3,7 @@
 
 use crate::config::PolicyKind;
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW};
-use crate::frame::{Kind, NIL, State, is_movable};
+use crate::frame::{Kind, State, is_movable};
 use crate::policy::border_violation;
 use crate::server::Server;
 
@@ -166,19 +166,18 @@ impl Core {
         let mut listed = [0u64; 2];
         for region in [LOW, HIGH] {
             for (order, mt, list) in self.areas[region].all_lists() {
-                let (mut pfn, mut count) = (list.head, 0);
-                while pfn != NIL {
+                let mut count = 0;
+                for (place, pfn) in list.iter() {
                     let state = self.frames.get(pfn);
                     let right = state.is_free_of(order) && state.mt() == mt;
-                    if !right || self.region(pfn) != region || count > list.count {
+                    if !right || self.region(pfn) != region || state.place() != place {
                         return Err(format!("frame {pfn:#x} is on a wrong list"));
                     }
                     listed[region] += 1 << order;
                     count += 1;
-                    pfn = self.frames.link[pfn as usize][0];
                 }
-                if count != list.count {
-                    return Err(format!("a list counts {} and has {count}", list.count));
+                if count != list.len() {
+                    return Err(format!("a list counts {} and has {count}", list.len()));
                 }
             }
         }
@@ -197,7 +196,7 @@ impl Core {
         for (pool, pages) in self.pools.iter().enumerate() {
             for (index, &pfn) in pages.iter().enumerate() {
                 let state = self.frames.get(pfn);
-                let back = self.frames.link[pfn as usize] == [pool as u32, index as u32];
+                let back = state.pool_entry() == (pool as u32, index as u32);
                 if state.kind() != Kind::Used || state.on_lru() || !back {
                     return Err(format!("frame {pfn:#x} is not what pool {pool} thinks"));
                 }
@@ -206,16 +205,16 @@ impl Core {
         }
         let mut cached = 0;
         for (active, list) in self.lru.iter().enumerate() {
-            let (mut pfn, mut count) = (list.head, 0u32);
-            while pfn != NIL && count <= list.count {
+            let mut count = 0u32;
+            for (place, pfn) in list.iter() {
                 let state = self.frames.get(pfn);
-                if !state.on_lru() || state.active() != (active == 1) {
+                let right = state.on_lru() && state.active() == (active == 1);
+                if !right || state.place() != place {
                     return Err(format!("frame {pfn:#x} is on a wrong LRU list"));
                 }
                 count += 1;
-                pfn = self.frames.link[pfn as usize][0];
             }
-            if count != list.count {
+            if count != list.len() {
                 return Err(format!("LRU list {active} counts wrong"));
             }
             cached += u64::from(count);

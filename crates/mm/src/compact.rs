@@ -19,17 +19,66 @@ pub(crate) struct Compaction {
 /// Blocks that one direct compaction may look at before it gives up.
 pub(crate) const DIRECT_BLOCKS: u32 = 256;
 
+/// Compaction that failed for an order is not tried again for it, or for a larger one, until a
+/// number of requests has passed that doubles with each failure (`defer_compaction`,
+/// `compaction_deferred`). Direct and background compaction share it, as they share the zone's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deferral {
+    order_failed: u32,
+    considered: u32,
+    shift: u32,
+}
+
+/// Requests that pass at most: 2^6 (`COMPACT_MAX_DEFER_SHIFT`).
+const MAX_DEFER_SHIFT: u32 = 6;
+
+impl Default for Deferral {
+    fn default() -> Deferral {
+        Deferral {
+            order_failed: u32::MAX,
+            considered: 0,
+            shift: 0,
+        }
+    }
+}
+
+impl Deferral {
+    /// Whether a request of this order is to do without compaction; counts the request.
+    pub(crate) fn defers(&mut self, order: u32) -> bool {
+        if order < self.order_failed {
+            return false;
+        }
+        self.considered = (self.considered + 1).min(1 << self.shift);
+        self.considered < 1 << self.shift
+    }
+
+    fn note(&mut self, order: u32, success: bool) {
+        self.considered = 0;
+        if success {
+            self.shift = 0;
+            if order >= self.order_failed {
+                self.order_failed = order + 1;
+            }
+        } else {
+            self.shift = (self.shift + 1).min(MAX_DEFER_SHIFT);
+            self.order_failed = self.order_failed.min(order);
+        }
+    }
+}
+
 impl Core {
-    /// Whether a block of `order` for `mt` can be had now (`__compact_finished`).
+    /// Whether a block of `order` for `mt` can be had now, from its own lists or by claiming the
+    /// block of another type (`__compact_finished`, `find_suitable_fallback`).
     fn has_block(&self, order: u32, mt: MigrateType) -> bool {
-        (order..=MAX_ORDER).any(|o| {
-            let area = &self.areas[HIGH];
-            area.first(o, mt).is_some()
-                || o >= BLOCK_ORDER
-                    && MigrateType::ALL
-                        .iter()
-                        .any(|&other| area.first(o, other).is_some())
-        })
+        let area = &self.areas[HIGH];
+        let others = MigrateType::ALL
+            .iter()
+            .fold(0, |all, &mt| all | area.orders(mt));
+        let claims = |o: &u32| *o >= BLOCK_ORDER || self.rules.mixing && linux::may_claim(*o, mt);
+        let claimable = (order..=MAX_ORDER)
+            .filter(claims)
+            .fold(0, |all, o| all | 1 << o);
+        area.orders(mt) >> order != 0 || others & claimable != 0
     }
 
     /// Compacts the upper region until a block of `order` is free, the scanners meet, or
@@ -119,13 +168,7 @@ impl Core {
             if !usable || block.free == 0 || u32::from(block.free) == BLOCK_PAGES {
                 continue;
             }
-            let mut free = Vec::new();
-            self.heads(b, |pfn, state| {
-                if state.kind() == Kind::Free && state.order() < BLOCK_ORDER {
-                    free.push((pfn, state.order()));
-                }
-            });
-            for (pfn, order) in free {
+            for (pfn, order) in self.free_in(b) {
                 self.remove(pfn);
                 self.isolated_pages += 1 << order;
                 for page in pfn..pfn + (1 << order) {
@@ -148,30 +191,21 @@ impl Server {
         let done = self.core.compact(order, mt, DIRECT_BLOCKS, false);
         let ns = done.scanned_blocks * SCAN_BLOCK_NS + done.moved_pages * MIGRATE_NS;
         self.core.psi.stall(stall, ns);
+        self.core.deferral.note(order, done.success);
         self.core.counters.compact_success += u64::from(done.success);
         done.success
     }
 
-    /// kcompactd: keeps a few whole blocks free in the background, `budget` blocks a call. After
-    /// a failure it waits, twice as long each time, up to 64 calls (`defer_compaction`).
+    /// kcompactd: keeps a few whole blocks free in the background, `budget` blocks a call.
     pub(crate) fn background_compact(&mut self, budget: u32) {
         let core = &mut self.core;
-        if core.compact_wait > 0 {
-            core.compact_wait -= 1;
-            return;
-        }
         let whole = core.areas[HIGH].count(BLOCK_ORDER) + 2 * core.areas[HIGH].count(MAX_ORDER);
         let wanted = (core.blocks.len() as u64 / 1024).max(1);
-        if whole >= wanted {
+        if whole >= wanted || core.deferral.defers(BLOCK_ORDER) {
             return;
         }
         let done = core.compact(BLOCK_ORDER, MigrateType::Movable, budget, true);
-        if done.success {
-            core.compact_defer = 0;
-        } else {
-            core.compact_defer = (core.compact_defer + 1).min(6);
-            core.compact_wait = 1 << core.compact_defer;
-        }
+        core.deferral.note(BLOCK_ORDER, done.success);
     }
 }
 
@@ -180,4 +214,36 @@ impl Server {
 pub(crate) fn take_movable(core: &mut Core, region: usize, order: u32) -> Option<u32> {
     core.take(region, order, MigrateType::Movable)
         .or_else(|| linux::claim_whole_block(core, region, order, MigrateType::Movable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests until one is not deferred, that one included.
+    fn wait(deferral: &mut Deferral, order: u32) -> u32 {
+        (1..).find(|_| !deferral.defers(order)).expect("an end")
+    }
+
+    #[test]
+    fn failures_double_the_wait_up_to_64_and_success_ends_it() {
+        let mut deferral = Deferral::default();
+        assert_eq!(wait(&mut deferral, 3), 1);
+        for expected in [2, 4, 8, 16, 32, 64, 64] {
+            deferral.note(3, false);
+            assert_eq!(wait(&mut deferral, 3), expected);
+        }
+        deferral.note(3, true);
+        assert_eq!(wait(&mut deferral, 3), 1);
+    }
+
+    #[test]
+    fn smaller_orders_than_the_failed_one_are_not_deferred() {
+        let mut deferral = Deferral::default();
+        deferral.note(9, false);
+        assert!(!deferral.defers(3));
+        assert!(deferral.defers(9));
+        deferral.note(3, false);
+        assert!(deferral.defers(4));
+    }
 }

@@ -2,9 +2,11 @@
 //! The physical memory of one simulated server: frames, pageblocks, buddy lists of up to two
 //! regions. What every policy shares.
 
+use crate::compact::Deferral;
 use crate::config::Rules;
 use crate::counters::Counters;
-use crate::frame::{Frames, Kind, List, MigrateType, NIL, State, is_movable};
+use crate::frame::{Frames, Kind, MAX_POOLS, MigrateType, State, is_movable};
+use crate::list::List;
 use crate::psi::Psi;
 use crate::rng::Rng;
 use ample_pfn::PageClass;
@@ -88,31 +90,50 @@ impl Area {
         Some((band, order + rest.trailing_zeros()))
     }
 
-    /// Whether a block of exactly `order` is on a list of `mt`; its first frame.
+    /// Bit `o` set: a block of exactly order `o` is on a list of `mt`.
+    #[inline]
+    pub(crate) fn orders(&self, mt: MigrateType) -> u16 {
+        self.mask
+            .iter()
+            .fold(0, |orders, mask| orders | mask[mt as usize])
+    }
+
+    /// The first block of exactly `order` on a list of `mt`.
     pub(crate) fn first(&self, order: u32, mt: MigrateType) -> Option<u32> {
         let band = self
             .mask
             .iter()
             .position(|mask| mask[mt as usize] >> order & 1 == 1)?;
-        Some(self.lists[(band * ORDERS + order as usize) * 3 + mt as usize].head)
+        self.lists[(band * ORDERS + order as usize) * 3 + mt as usize].head()
     }
 
     /// Free blocks of `order` of any type.
     pub(crate) fn count(&self, order: u32) -> u64 {
         let lists = self.lists.chunks(3).skip(order as usize).step_by(ORDERS);
-        lists.flatten().map(|list| u64::from(list.count)).sum()
+        lists.flatten().map(|list| u64::from(list.len())).sum()
     }
 
-    pub(crate) fn all_lists(&self) -> impl Iterator<Item = (u32, MigrateType, List)> + '_ {
-        self.lists.iter().enumerate().map(|(index, &list)| {
+    /// Up to `count` blocks that [`Core::take`] would hand out next without a split, gaps left in.
+    #[inline]
+    pub(crate) fn next_blocks(
+        &self,
+        order: u32,
+        mt: MigrateType,
+        count: u32,
+    ) -> impl Iterator<Item = u32> + '_ {
+        let found = self.find(order, mt, false);
+        found.into_iter().flat_map(move |(band, found)| {
+            self.lists[(band * ORDERS + found as usize) * 3 + mt as usize].near_head(count)
+        })
+    }
+
+    pub(crate) fn all_lists(&self) -> impl Iterator<Item = (u32, MigrateType, &List)> + '_ {
+        self.lists.iter().enumerate().map(|(index, list)| {
             let order = (index / 3 % ORDERS) as u32;
             (order, MigrateType::from_bits((index % 3) as u32), list)
         })
     }
 }
-
-/// Picks of a random free that are looked at together.
-pub(crate) const AHEAD: usize = 16;
 
 /// Free-page thresholds of one region, in pages (`mm/page_alloc.c: __setup_per_zone_wmarks`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,9 +187,8 @@ pub struct Core {
     /// Where the migrate and free scanners stopped, in blocks.
     pub(crate) scan_migrate: u32,
     pub(crate) scan_free: u32,
-    /// Back-off of background compaction: exponent, and calls left to wait.
-    pub(crate) compact_defer: u32,
-    pub(crate) compact_wait: u32,
+    /// When compaction may be tried again.
+    pub(crate) deferral: Deferral,
     /// Pools whose pages a shrinker may free.
     pub(crate) shrinkable: Vec<u32>,
     pub(crate) rules: Rules,
@@ -208,8 +228,7 @@ impl Core {
             kswapd_awake: [false; 2],
             scan_migrate: 0,
             scan_free: block_count,
-            compact_defer: 0,
-            compact_wait: 0,
+            deferral: Deferral::default(),
             shrinkable: Vec::new(),
             rules,
             counters: Counters::default(),
@@ -248,13 +267,28 @@ impl Core {
         }
     }
 
+    /// Visits the pageblocks of a block with the pages it has in each.
+    #[inline]
+    fn in_blocks(&mut self, pfn: u32, order: u32, mut visit: impl FnMut(&mut Block, u16)) {
+        let first = (pfn >> BLOCK_ORDER) as usize;
+        if order <= BLOCK_ORDER {
+            visit(&mut self.blocks[first], 1 << order);
+            return;
+        }
+        for block in &mut self.blocks[first..first + (1 << (order - BLOCK_ORDER))] {
+            visit(block, BLOCK_PAGES as u16);
+        }
+    }
+
     #[inline]
     fn count_free(&mut self, pfn: u32, order: u32, add: bool) {
-        let pages = 1u16 << order.min(BLOCK_ORDER);
-        for b in 0..1 << order.saturating_sub(BLOCK_ORDER) {
-            let free = &mut self.blocks[(pfn >> BLOCK_ORDER) as usize + b].free;
-            *free = if add { *free + pages } else { *free - pages };
-        }
+        self.in_blocks(pfn, order, |block, pages| {
+            block.free = if add {
+                block.free + pages
+            } else {
+                block.free - pages
+            };
+        });
     }
 
     /// Puts a free block on its list.
@@ -263,14 +297,15 @@ impl Core {
         let area = &mut self.areas[usize::from(pfn >= self.border)];
         let (band, index) = area.at(pfn, order, mt);
         let list = &mut area.lists[index];
-        if tail {
-            list.push_tail(&mut self.frames.link, pfn);
+        let place = if tail {
+            list.push_tail(&mut self.frames, pfn)
         } else {
-            list.push_head(&mut self.frames.link, pfn);
-        }
+            list.push_head(&mut self.frames, pfn)
+        };
         area.mask[band][mt as usize] |= 1 << order;
         area.free_pages += 1 << order;
-        self.frames.set(pfn, State::free(Kind::Free, order, mt));
+        let state = State::free(Kind::Free, order, mt);
+        self.frames.set(pfn, state.at(place));
         self.count_free(pfn, order, true);
     }
 
@@ -282,8 +317,8 @@ impl Core {
         let area = &mut self.areas[usize::from(pfn >= self.border)];
         let (band, index) = area.at(pfn, order, mt);
         let list = &mut area.lists[index];
-        list.remove(&mut self.frames.link, pfn);
-        if list.count == 0 {
+        list.remove(state.place());
+        if list.len() == 0 {
             area.mask[band][mt as usize] &= !(1 << order);
         }
         area.free_pages -= 1 << order;
@@ -346,10 +381,35 @@ impl Core {
     ) -> Option<u32> {
         let area = &self.areas[region];
         let (band, found) = area.find(order, mt, near_border)?;
-        let pfn = area.lists[(band * ORDERS + found as usize) * 3 + mt as usize].head;
+        let pfn = area.lists[(band * ORDERS + found as usize) * 3 + mt as usize].head()?;
         self.remove(pfn);
         self.split(pfn, found, order, mt);
         Some(pfn)
+    }
+
+    /// Takes up to `most` neighbouring blocks of `order`: all from the smallest block of `mt` that
+    /// holds one, as that many calls of [`Core::take`] would. The first of them and how many.
+    #[inline]
+    pub(crate) fn take_run(
+        &mut self,
+        region: usize,
+        order: u32,
+        mt: MigrateType,
+        most: u32,
+    ) -> Option<(u32, u32)> {
+        let area = &self.areas[region];
+        let (band, found) = area.find(order, mt, false)?;
+        let pfn = area.lists[(band * ORDERS + found as usize) * 3 + mt as usize].head()?;
+        self.remove(pfn);
+        let count = most.min(1 << (found - order));
+        let end = pfn + (1 << found);
+        let mut rest = pfn + (count << order);
+        while rest < end {
+            let order = rest.trailing_zeros();
+            self.insert(rest, order, mt, false);
+            rest += 1 << order;
+        }
+        Some((pfn, count))
     }
 
     /// Returns the upper halves of a block of order `from` until `to` is left at `pfn`.
@@ -362,16 +422,15 @@ impl Core {
     /// Books `pages` used (or no longer used) pages of a class in their blocks.
     #[inline]
     pub(crate) fn account(&mut self, pfn: u32, order: u32, class: PageClass, add: bool) {
-        let pages = 1u16 << order.min(BLOCK_ORDER);
-        for b in 0..1usize << order.saturating_sub(BLOCK_ORDER) {
-            let block = &mut self.blocks[(pfn >> BLOCK_ORDER) as usize + b];
-            let count = if is_movable(class) {
+        let movable = is_movable(class);
+        self.in_blocks(pfn, order, |block, pages| {
+            let count = if movable {
                 &mut block.movable
             } else {
                 &mut block.fixed
             };
             *count = if add { *count + pages } else { *count - pages };
-        }
+        });
     }
 
     /// Makes a taken block a used one.
@@ -416,20 +475,37 @@ impl Core {
         while pfn < end {
             let state = self.frames.get(pfn);
             visit(pfn, state);
-            pfn += 1 << state.order();
+            pfn += state.pages();
         }
+    }
+
+    /// The free blocks that begin in pageblock `b`, with their orders. Stops where the count of
+    /// the pageblock says that no more follow.
+    pub(crate) fn free_in(&self, b: u32) -> Vec<(u32, u32)> {
+        let mut found = Vec::new();
+        let mut left = u32::from(self.blocks[b as usize].free);
+        if self.cover(b).is_some() {
+            return found;
+        }
+        let mut pfn = b << BLOCK_ORDER;
+        while left > 0 {
+            let state = self.frames.get(pfn);
+            if state.kind() == Kind::Free {
+                found.push((pfn, state.order()));
+                left -= state.pages().min(left);
+            }
+            pfn += state.pages();
+        }
+        found
     }
 
     /// Moves the free pages of block `b` to the lists of `mt` and retypes it
     /// (`move_freepages_block`).
     pub(crate) fn retype_block(&mut self, b: u32, mt: MigrateType) {
-        let mut free = Vec::new();
-        self.heads(b, |pfn, state| {
-            if state.kind() == Kind::Free && state.mt() != mt {
-                free.push((pfn, state.order()));
+        for (pfn, order) in self.free_in(b) {
+            if self.frames.get(pfn).mt() == mt {
+                continue;
             }
-        });
-        for (pfn, order) in free {
             self.remove(pfn);
             self.insert(pfn, order, mt, false);
             if order > BLOCK_ORDER {
@@ -455,28 +531,14 @@ impl Core {
         }
     }
 
-    /// Looks at the entries of a pool that `rng` is about to pick, and at their frames.
-    ///
-    /// A random free waits for two cache misses, one after the other: the pool's entry, then the
-    /// frame. Of [`AHEAD`] picks at once the misses overlap. It only reads, so that results are
-    /// the same with and without.
-    #[inline]
-    pub(crate) fn touch_ahead(&self, pool: u32, rng: &Rng) {
-        let entries = &self.pools[pool as usize];
-        let len = entries.len() as u32;
-        if len < AHEAD as u32 {
-            return;
-        }
-        let mut rng = rng.clone();
-        let picks: [u32; AHEAD] = std::array::from_fn(|_| entries[rng.below(len) as usize]);
-        let seen = picks.iter().fold(0, |seen, &pfn| {
-            seen ^ self.frames.link[pfn as usize][0] ^ u32::from(self.frames.get(pfn).active())
-        });
-        std::hint::black_box(seen);
+    /// Whether there can be another pool.
+    pub(crate) fn pools_left(&self) -> bool {
+        self.pools.len() < MAX_POOLS
     }
 
     /// A new, empty pool of owned pages; its number.
     pub(crate) fn new_pool(&mut self) -> u32 {
+        assert!(self.pools_left(), "more pools than a frame can name");
         self.pools.push(Vec::new());
         self.pools.len() as u32 - 1
     }
@@ -485,7 +547,9 @@ impl Core {
     #[inline]
     pub(crate) fn pool_push(&mut self, pool: u32, pfn: u32) {
         let pages = &mut self.pools[pool as usize];
-        self.frames.link[pfn as usize] = [pool, pages.len() as u32];
+        let state = self.frames.get(pfn);
+        self.frames
+            .set(pfn, state.in_pool(pool, pages.len() as u32));
         pages.push(pfn);
     }
 
@@ -495,9 +559,9 @@ impl Core {
         let pages = &mut self.pools[pool as usize];
         let pfn = pages.swap_remove(index as usize);
         if let Some(&moved) = pages.get(index as usize) {
-            self.frames.link[moved as usize][1] = index;
+            let state = self.frames.get(moved);
+            self.frames.set(moved, state.in_pool(pool, index));
         }
-        self.frames.link[pfn as usize] = [NIL, NIL];
         pfn
     }
 }

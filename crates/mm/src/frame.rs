@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The frame table: 12 bytes a frame, plus 4 for each allocated page that a pool owns.
+//! The frame table: 8 bytes a frame, plus 4 for each block that a pool, an LRU list or a free
+//! list holds. One word tells everything about a frame, so that a random access misses the
+//! cache once.
 //!
 //! Only the first frame of a block (free, per-CPU or used) carries a meaningful state; the
 //! frames behind it keep whatever they had. That is sound because a buddy position is always
 //! the head of some block (an aligned block that holds the buddy but not its partner would have
 //! to be smaller), and it makes a huge page as cheap to allocate as a small one.
 
+use crate::core::GIGA_ORDER;
 use ample_pfn::PageClass;
-
-/// No frame: the end of a list.
-pub const NIL: u32 = u32::MAX;
 
 /// What the block that starts at a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,33 +82,93 @@ pub fn is_movable(class: PageClass) -> bool {
     MOVABLE >> class as u8 & 1 == 1
 }
 
-/// Packed state of a block head.
+/// Packed state of a block head: 16 bits of what it is, 48 bits of where its holder keeps it.
+///
+/// | bits | |
+/// |---|---|
+/// | 0–2 | kind |
+/// | 3–6 | order; 15 stands for a 1 GB page |
+/// | 7–11 | class |
+/// | 12–13 | migratetype of a free block |
+/// | 12–15 | active, referenced, pinned, LRU of a used one |
+/// | 16–63 | place: position on a list, or pool (20 bits) and index in it (28 bits) |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State(u32);
+pub struct State(u64);
+
+const ORDER_SHIFT: u32 = 3;
+const ORDER_MASK: u64 = 15 << ORDER_SHIFT;
+const CLASS_SHIFT: u32 = 7;
+const CLASS_MASK: u64 = 31 << CLASS_SHIFT;
+const MT_SHIFT: u32 = 12;
+const PLACE_SHIFT: u32 = 16;
+const INDEX_BITS: u32 = 28;
+/// Order field of a 1 GB page.
+const GIGA_CODE: u64 = 15;
+/// Frames of the largest server: 1 TB.
+pub(crate) const MAX_FRAMES: u64 = 1 << INDEX_BITS;
+/// Pools that fit a state.
+pub(crate) const MAX_POOLS: usize = 1 << (64 - PLACE_SHIFT - INDEX_BITS);
+
+#[inline]
+fn order_bits(order: u32) -> u64 {
+    let code = if order == GIGA_ORDER {
+        GIGA_CODE
+    } else {
+        u64::from(order)
+    };
+    code << ORDER_SHIFT
+}
 
 impl State {
     /// The state of a frame inside a block.
     pub const INTERIOR: State = State(0);
-    const ACTIVE: u32 = 1 << 16;
-    const REFERENCED: u32 = 1 << 17;
-    const PINNED: u32 = 1 << 18;
-    const LRU: u32 = 1 << 19;
+    const ACTIVE: u64 = 1 << 12;
+    const REFERENCED: u64 = 1 << 13;
+    const PINNED: u64 = 1 << 14;
+    const LRU: u64 = 1 << 15;
 
     /// A free block of `order` for the list of `mt`.
     #[inline]
     pub fn free(kind: Kind, order: u32, mt: MigrateType) -> State {
-        State(kind as u32 | order << 3 | (PageClass::Free as u32) << 8 | (mt as u32) << 13)
+        let class = (PageClass::Free as u64) << CLASS_SHIFT;
+        State(kind as u64 | order_bits(order) | class | (mt as u64) << MT_SHIFT)
     }
 
     /// An allocated block.
     #[inline]
     pub fn used(order: u32, class: PageClass) -> State {
-        State(Kind::Used as u32 | order << 3 | (class as u32) << 8)
+        State(Kind::Used as u64 | order_bits(order) | (class as u64) << CLASS_SHIFT)
     }
 
     /// A frame the allocator never owned.
     pub fn fixed(class: PageClass) -> State {
-        State(Kind::Fixed as u32 | (class as u32) << 8)
+        State(Kind::Fixed as u64 | (class as u64) << CLASS_SHIFT)
+    }
+
+    /// The same block at another place: its position on a list.
+    #[inline]
+    pub(crate) fn at(self, place: u64) -> State {
+        State(self.0 & ((1 << PLACE_SHIFT) - 1) | place << PLACE_SHIFT)
+    }
+
+    /// Where its holder keeps it, as [`State::at`] was told.
+    #[inline]
+    pub(crate) fn place(self) -> u64 {
+        self.0 >> PLACE_SHIFT
+    }
+
+    /// The same block as the entry at `index` of `pool`.
+    #[inline]
+    pub(crate) fn in_pool(self, pool: u32, index: u32) -> State {
+        self.at(u64::from(pool) << INDEX_BITS | u64::from(index))
+    }
+
+    /// The pool and the index in it, as [`State::in_pool`] was told.
+    #[inline]
+    pub(crate) fn pool_entry(self) -> (u32, u32) {
+        let place = self.place();
+        let index = place & ((1 << INDEX_BITS) - 1);
+        ((place >> INDEX_BITS) as u32, index as u32)
     }
 
     /// What the block is.
@@ -127,38 +187,47 @@ impl State {
     /// Order of the block.
     #[inline]
     pub fn order(self) -> u32 {
-        self.0 >> 3 & 31
+        match (self.0 & ORDER_MASK) >> ORDER_SHIFT {
+            GIGA_CODE => GIGA_ORDER,
+            order => order as u32,
+        }
+    }
+
+    /// Pages of the block, of one that is not a 1 GB page.
+    #[inline]
+    pub(crate) fn pages(self) -> u32 {
+        1 << ((self.0 & ORDER_MASK) >> ORDER_SHIFT)
     }
 
     /// Use of its pages.
     #[inline]
     pub fn class(self) -> PageClass {
-        PageClass::from_u8((self.0 >> 8 & 31) as u8).unwrap_or(PageClass::Hole)
+        PageClass::from_u8(((self.0 & CLASS_MASK) >> CLASS_SHIFT) as u8).unwrap_or(PageClass::Hole)
     }
 
     /// Migratetype of the free list it is on (free blocks only).
     #[inline]
     pub fn mt(self) -> MigrateType {
-        MigrateType::from_bits(self.0 >> 13)
+        MigrateType::from_bits((self.0 >> MT_SHIFT) as u32)
     }
 
     /// Whether this is a free buddy of exactly `order`.
     #[inline]
     pub fn is_free_of(self, order: u32) -> bool {
-        self.0 & 0xff == (Kind::Free as u32 | order << 3)
+        self.0 & (ORDER_MASK | 7) == Kind::Free as u64 | order_bits(order)
     }
 
     /// The same block with another class.
     pub fn with_class(self, class: PageClass) -> State {
-        State(self.0 & !(31 << 8) | (class as u32) << 8)
+        State(self.0 & !CLASS_MASK | (class as u64) << CLASS_SHIFT)
     }
 
     /// The same block with another order.
     pub fn with_order(self, order: u32) -> State {
-        State(self.0 & !(31 << 3) | order << 3)
+        State(self.0 & !ORDER_MASK | order_bits(order))
     }
 
-    fn flag(self, bit: u32, on: bool) -> State {
+    fn flag(self, bit: u64, on: bool) -> State {
         State(if on { self.0 | bit } else { self.0 & !bit })
     }
 
@@ -207,105 +276,54 @@ impl State {
     }
 }
 
-/// State and links of every frame. `link` is next/previous on a free or LRU list, or owner pool
-/// and position in it.
+/// Frames of one cache line: a frame and its buddies up to order 2.
+const LINE: usize = 8;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([State; LINE]);
+
+/// The state of every frame.
 #[derive(Clone, Debug)]
 pub struct Frames {
-    pub(crate) state: Vec<State>,
-    pub(crate) link: Vec<[u32; 2]>,
+    lines: Vec<Line>,
+    count: u32,
 }
 
 impl Frames {
     /// A table of `count` frames, all inside nothing yet.
     pub fn new(count: u32) -> Frames {
+        let lines = (count as usize).div_ceil(LINE);
         Frames {
-            state: vec![State::INTERIOR; count as usize],
-            link: vec![[NIL, NIL]; count as usize],
+            lines: vec![Line([State::INTERIOR; LINE]); lines],
+            count,
         }
     }
 
     /// Number of frames.
     pub fn len(&self) -> u32 {
-        self.state.len() as u32
+        self.count
     }
 
     #[inline]
     pub(crate) fn get(&self, pfn: u32) -> State {
-        self.state[pfn as usize]
+        self.lines[pfn as usize / LINE].0[pfn as usize % LINE]
     }
 
     #[inline]
     pub(crate) fn set(&mut self, pfn: u32, state: State) {
-        self.state[pfn as usize] = state;
+        self.lines[pfn as usize / LINE].0[pfn as usize % LINE] = state;
     }
-}
 
-/// Head and length of an intrusive doubly linked list through [`Frames::link`].
-#[derive(Clone, Copy, Debug)]
-pub struct List {
-    pub(crate) head: u32,
-    pub(crate) tail: u32,
-    pub(crate) count: u32,
-}
-
-impl List {
-    /// An empty list.
-    pub const EMPTY: List = List {
-        head: NIL,
-        tail: NIL,
-        count: 0,
-    };
-
-    /// Adds a frame at the head.
+    /// Reads frames that will be needed soon, so that their cache misses overlap instead of
+    /// following each other. Changes nothing.
     #[inline]
-    pub(crate) fn push_head(&mut self, link: &mut [[u32; 2]], pfn: u32) {
-        link[pfn as usize] = [self.head, NIL];
-        match self.head {
-            NIL => self.tail = pfn,
-            head => link[head as usize][1] = pfn,
+    pub(crate) fn touch(&self, pfns: impl Iterator<Item = u32>) {
+        let mut seen = 0;
+        for pfn in pfns {
+            let line = self.lines.get(pfn as usize / LINE);
+            seen ^= line.map_or(0, |line| line.0[0].0);
         }
-        self.head = pfn;
-        self.count += 1;
-    }
-
-    /// Adds a frame at the tail.
-    #[inline]
-    pub(crate) fn push_tail(&mut self, link: &mut [[u32; 2]], pfn: u32) {
-        link[pfn as usize] = [NIL, self.tail];
-        match self.tail {
-            NIL => self.head = pfn,
-            tail => link[tail as usize][0] = pfn,
-        }
-        self.tail = pfn;
-        self.count += 1;
-    }
-
-    /// Takes a frame out.
-    #[inline]
-    pub(crate) fn remove(&mut self, link: &mut [[u32; 2]], pfn: u32) {
-        let [next, prev] = link[pfn as usize];
-        match prev {
-            NIL => self.head = next,
-            prev => link[prev as usize][0] = next,
-        }
-        match next {
-            NIL => self.tail = prev,
-            next => link[next as usize][1] = prev,
-        }
-        self.count -= 1;
-    }
-
-    /// Puts `new` in the place of `old`.
-    pub(crate) fn replace(&mut self, link: &mut [[u32; 2]], old: u32, new: u32) {
-        let [next, prev] = link[old as usize];
-        link[new as usize] = [next, prev];
-        match prev {
-            NIL => self.head = new,
-            prev => link[prev as usize][0] = new,
-        }
-        match next {
-            NIL => self.tail = new,
-            next => link[next as usize][1] = new,
-        }
+        std::hint::black_box(seen);
     }
 }

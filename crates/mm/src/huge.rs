@@ -60,7 +60,7 @@ impl Server {
             // Compaction may have moved the page: its pool entry tells where it is now only
             // before the move, so look again through the frame.
             let state = self.core.frames.get(pfn);
-            let [owner, index] = self.core.frames.link[pfn as usize];
+            let (owner, index) = state.pool_entry();
             let same = self.core.pools[pool as usize].get(index as usize) == Some(&pfn);
             if state.kind() == Kind::Used && state.order() == 0 && owner == pool && same {
                 self.core.pool_take(pool, index);

@@ -2,6 +2,7 @@
 //! The server model: a deterministic, page-level simulation of a server's memory manager after
 //! Linux 6.12, under several policies. Guide: `docs/server-model.md`.
 
+mod ahead;
 mod alloc;
 mod check;
 mod compact;
@@ -11,6 +12,7 @@ mod counters;
 pub mod experiment;
 mod frame;
 mod huge;
+mod list;
 mod migrate;
 mod policy;
 mod psi;

@@ -36,10 +36,9 @@ impl Core {
         self.account(dst, order, class, true);
         if state.on_lru() {
             let list = usize::from(state.active());
-            self.lru[list].replace(&mut self.frames.link, src, dst);
+            self.lru[list].replace(state.place(), dst);
         } else {
-            let [pool, index] = self.frames.link[src as usize];
-            self.frames.link[dst as usize] = [pool, index];
+            let (pool, index) = state.pool_entry();
             self.pools[pool as usize][index as usize] = dst;
         }
         self.account(src, order, class, false);
@@ -103,7 +102,7 @@ impl Core {
     /// Splits a 2 MB page of a pool into 512 entries of it.
     pub(crate) fn split_huge(&mut self, pfn: u32) {
         let state = self.frames.get(pfn);
-        let [pool, _] = self.frames.link[pfn as usize];
+        let (pool, _) = state.pool_entry();
         self.frames.set(pfn, state.with_order(0));
         for page in pfn + 1..pfn + (1 << state.order()) {
             self.frames.set(page, state.with_order(0));
@@ -123,14 +122,8 @@ impl Core {
             self.uncover(start);
         }
         self.blocks[b as usize].isolated = true;
-        let mut free = Vec::new();
-        self.heads(b, |pfn, state| {
-            if state.kind() == Kind::Free {
-                free.push((pfn, state.order()));
-            }
-        });
         let mt = self.blocks[b as usize].mt;
-        for (pfn, order) in free {
+        for (pfn, order) in self.free_in(b) {
             self.remove(pfn);
             self.frames.set(pfn, State::free(Kind::Isolated, order, mt));
             self.isolated_pages += 1 << order;

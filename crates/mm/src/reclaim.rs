@@ -2,8 +2,9 @@
 //! Page cache on two LRU lists, and reclaim (`mm/vmscan.c`, 6.12). There is no swap, so
 //! anonymous and shared memory stay where they are until their owner frees them.
 
+use crate::ahead::{AHEAD, begins_group};
 use crate::core::{Core, LOW};
-use crate::frame::{Kind, NIL, State};
+use crate::frame::{Kind, State};
 use ample_pfn::PageClass;
 
 const INACTIVE: usize = 0;
@@ -15,15 +16,15 @@ impl Core {
     /// Puts a used page-cache page on the inactive list.
     #[inline]
     pub(crate) fn lru_add(&mut self, pfn: u32) {
+        let place = self.lru[INACTIVE].push_head(&mut self.frames, pfn);
         let state = self.frames.get(pfn).with_lru(true).with_active(false);
-        self.frames.set(pfn, state);
-        self.lru[INACTIVE].push_head(&mut self.frames.link, pfn);
+        self.frames.set(pfn, state.at(place));
     }
 
     /// Takes a page off its LRU list.
     pub(crate) fn lru_remove(&mut self, pfn: u32) {
         let state = self.frames.get(pfn);
-        self.lru[usize::from(state.active())].remove(&mut self.frames.link, pfn);
+        self.lru[usize::from(state.active())].remove(state.place());
         self.frames.set(pfn, state.with_lru(false));
     }
 
@@ -39,9 +40,9 @@ impl Core {
 
     fn move_to(&mut self, pfn: u32, state: State) {
         let old = self.frames.get(pfn);
-        self.lru[usize::from(old.active())].remove(&mut self.frames.link, pfn);
-        self.frames.set(pfn, state);
-        self.lru[usize::from(state.active())].push_head(&mut self.frames.link, pfn);
+        self.lru[usize::from(old.active())].remove(old.place());
+        let place = self.lru[usize::from(state.active())].push_head(&mut self.frames, pfn);
+        self.frames.set(pfn, state.at(place));
     }
 
     /// Tries to free `goal` pages that help `region`; pages looked at and pages freed.
@@ -61,13 +62,17 @@ impl Core {
     fn shrink_cache(&mut self, region: usize, goal: u32) -> (u32, u32) {
         let (mut scanned, mut freed) = (0, 0);
         while freed < goal && scanned < 8 * goal {
-            if self.lru[INACTIVE].count < self.lru[ACTIVE].count {
+            if begins_group(scanned) {
+                for list in &self.lru {
+                    self.frames.touch(list.near_tail(AHEAD as u32));
+                }
+            }
+            if self.lru[INACTIVE].len() < self.lru[ACTIVE].len() {
                 self.deactivate();
             }
-            let pfn = self.lru[INACTIVE].tail;
-            if self.lru[INACTIVE].count == 0 {
+            let Some(pfn) = self.lru[INACTIVE].tail() else {
                 break;
-            }
+            };
             scanned += 1;
             let state = self.frames.get(pfn);
             if state.referenced() {
@@ -84,8 +89,7 @@ impl Core {
     }
 
     fn deactivate(&mut self) {
-        let pfn = self.lru[ACTIVE].tail;
-        if self.lru[ACTIVE].count > 0 {
+        if let Some(pfn) = self.lru[ACTIVE].tail() {
             let state = self.frames.get(pfn);
             self.move_to(pfn, state.with_active(false).with_referenced(false));
         }
@@ -126,13 +130,13 @@ impl Core {
     /// Drops up to `count` cache pages from `pfn` on along its LRU list: pages read together
     /// lie together there, as those of a file that is deleted.
     pub(crate) fn drop_file(&mut self, pfn: u32, count: u32) {
-        let mut next = pfn;
-        for _ in 0..count {
-            if next == NIL {
-                return;
-            }
-            let pfn = next;
-            next = self.frames.link[pfn as usize][0];
+        let state = self.frames.get(pfn);
+        let list = &self.lru[usize::from(state.active())];
+        let file: Vec<u32> = (list.from(state.place()).map(|(_, pfn)| pfn))
+            .take(count as usize)
+            .collect();
+        self.frames.touch(file.iter().copied());
+        for pfn in file {
             if !self.frames.get(pfn).short_pinned() {
                 self.lru_remove(pfn);
                 self.free_reclaimed(pfn);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One simulated server: its memory, its policy, and what owners can do with pages.
 
+use crate::ahead::begins_group;
 use crate::alloc::Request;
 use crate::config::{Config, PolicyKind};
-use crate::core::{AHEAD, BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW, MAX_ORDER};
+use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW, MAX_ORDER};
 use crate::counters::Counters;
-use crate::frame::{Kind, State};
+use crate::frame::{Kind, MAX_FRAMES, State};
 use crate::huge::PoolId;
+use crate::list::List;
 use crate::policy::{self, Policy};
 use crate::psi::{Psi, Stall};
 use crate::rng::Rng;
 use ample_pfn::{
-    BASE_PAGE_BYTES, Coverage, Layout, Metrics, MetricsBuilder, PageClass, PageSource, Pfn,
-    SizeList,
+    BASE_PAGE_BYTES, CLASS_COUNT, Coverage, Layout, Metrics, MetricsBuilder, PageClass, PageSource,
+    Pfn, SizeList,
 };
 use std::convert::Infallible;
 
@@ -26,7 +28,7 @@ pub enum ServerError {
         bytes: u64,
     },
     /// More than frame numbers of the model can express.
-    #[error("{bytes} bytes of memory are too many; the model goes up to 4T")]
+    #[error("{bytes} bytes of memory are too many; the model goes up to 1T")]
     TooLarge {
         /// What was asked for.
         bytes: u64,
@@ -53,7 +55,7 @@ pub struct Server {
 }
 
 const MIN_BYTES: u64 = 64 << 20;
-const MAX_BYTES: u64 = 4 << 40;
+const MAX_BYTES: u64 = MAX_FRAMES * BASE_PAGE_BYTES;
 
 impl Server {
     /// A freshly booted server: all memory free, in one zone from frame 0.
@@ -125,13 +127,19 @@ impl Server {
         (self.core.border > 0).then(|| self.core.region_pages(LOW))
     }
 
-    /// Memory the model itself uses for each frame, in bytes: state, links and the entries of
-    /// owner pools.
+    /// Memory the model itself uses for each frame, in bytes: its state and the entries of
+    /// pools and lists.
     pub fn bytes_per_frame(&self) -> f64 {
-        let entries: usize = self.core.pools.iter().map(Vec::capacity).sum();
-        let fixed = std::mem::size_of::<State>() + std::mem::size_of::<[u32; 2]>();
-        let blocks = std::mem::size_of_val(&self.core.blocks[..]);
-        fixed as f64 + (entries * 4 + blocks) as f64 / f64::from(self.core.frames.len())
+        let core = &self.core;
+        let owned: usize = core.pools.iter().map(|pool| pool.capacity() * 4).sum();
+        let free = core.areas.iter().flat_map(|area| area.all_lists());
+        let listed: usize = (free.map(|(_, _, list)| list))
+            .chain(&core.lru)
+            .map(List::bytes)
+            .sum();
+        let blocks = size_of_val(&core.blocks[..]);
+        let rest = (owned + listed + blocks) as f64 / f64::from(core.frames.len());
+        size_of::<State>() as f64 + rest
     }
 
     /// A new owner with no pages yet.
@@ -155,20 +163,25 @@ impl Server {
     }
 
     pub(crate) fn grow(&mut self, pool: u32, request: &Request, count: u32, cpu: usize) -> u32 {
-        for done in 0..count {
-            match self.alloc(request, cpu) {
-                Some(pfn) => self.core.pool_push(pool, pfn),
-                None => return done,
+        let mut done = 0;
+        while done < count {
+            let hot = (self.core).take_hot_into_pool(pool, request, cpu, count - done);
+            if hot == 0 {
+                match self.alloc(request, cpu) {
+                    Some(pfn) => self.core.pool_push(pool, pfn),
+                    None => break,
+                }
             }
+            done += hot.max(1);
         }
-        count
+        done
     }
 
     /// Frees `count` randomly chosen blocks of a pool; how many it freed.
     pub fn release(&mut self, pool: PoolId, count: u32, cpu: usize) -> u32 {
         for done in 0..count {
-            if (done as usize).is_multiple_of(AHEAD) {
-                self.core.touch_ahead(pool.0, &self.core.rng);
+            if begins_group(done) {
+                self.core.touch_removals(pool.0, &self.core.rng);
             }
             let len = self.core.pools[pool.0 as usize].len() as u32;
             if len == 0 {
@@ -193,6 +206,9 @@ impl Server {
     /// Frees everything a pool holds.
     pub fn release_all(&mut self, pool: PoolId, cpu: usize) {
         while let Some(last) = self.pool_len(pool).checked_sub(1) {
+            if begins_group(last as u32) {
+                self.core.touch_last(pool.0);
+            }
             self.free_entry(pool.0, last as u32, cpu);
         }
     }
@@ -210,7 +226,8 @@ impl Server {
             return true;
         };
         let old = std::mem::replace(entry, new);
-        self.core.frames.link[new as usize] = [pool.0, index];
+        let state = self.core.frames.get(new);
+        self.core.frames.set(new, state.in_pool(pool.0, index));
         self.free(old, cpu);
         true
     }
@@ -218,13 +235,18 @@ impl Server {
     /// Reads `count` new pages into the page cache; how many found memory.
     pub fn read_cache(&mut self, class: PageClass, count: u32, cpu: usize) -> u32 {
         let request = Request::new(class);
-        for done in 0..count {
-            match self.alloc(&request, cpu) {
-                Some(pfn) => self.core.lru_add(pfn),
-                None => return done,
+        let mut done = 0;
+        while done < count {
+            let hot = (self.core).take_hot_into_cache(&request, cpu, count - done);
+            if hot == 0 {
+                match self.alloc(&request, cpu) {
+                    Some(pfn) => self.core.lru_add(pfn),
+                    None => break,
+                }
             }
+            done += hot.max(1);
         }
-        count
+        done
     }
 
     /// Takes a long-term pin on the block at `index` of a pool (`FOLL_LONGTERM`): the page
@@ -290,16 +312,35 @@ impl Server {
     }
 
     /// The metrics of the present state at the standard block sizes.
-    pub fn metrics(&mut self) -> Metrics {
+    pub fn metrics(&self) -> Metrics {
         self.tallies().finish(&Coverage::exact())
     }
 
     /// Per-block tallies of the present state, for metrics and memory maps.
-    pub fn tallies(&mut self) -> MetricsBuilder {
-        match MetricsBuilder::collect(self, &SizeList::standard()) {
-            Ok(builder) => builder,
-            Err(never) => match never {},
+    pub fn tallies(&self) -> MetricsBuilder {
+        let mut builder = MetricsBuilder::new(&self.layout, &SizeList::standard());
+        for b in 0..self.core.blocks.len() as u32 {
+            let start = Pfn(self.first + (u64::from(b) << BLOCK_ORDER));
+            builder.push_counts(start, &self.block_counts(b));
         }
+        builder
+    }
+
+    /// Pages of each class in pageblock `b`.
+    fn block_counts(&self, b: u32) -> [u16; CLASS_COUNT] {
+        let core = &self.core;
+        let mut counts = [0; CLASS_COUNT];
+        if core.blocks[b as usize].giga {
+            counts[PageClass::HugeTlb as usize] = BLOCK_PAGES as u16;
+        } else if let Some(head) = core.cover(b) {
+            counts[class_of(core.frames.get(head)) as usize] = BLOCK_PAGES as u16;
+        } else {
+            core.heads(b, |_, state| {
+                let pages = state.pages().min(BLOCK_PAGES) as u16;
+                counts[class_of(state) as usize] += pages;
+            });
+        }
+        counts
     }
 
     /// Classes of the 512 frames of pageblock `b`.

@@ -3,7 +3,7 @@
 //! respected, pages conserved.
 
 use ample_mm::{Config, Mechanisms, PolicyKind, PoolId, Request, Rng, Server};
-use ample_pfn::PageClass;
+use ample_pfn::{MetricsBuilder, PageClass, SizeList};
 use proptest::prelude::*;
 
 const CLASSES: [PageClass; 10] = [
@@ -109,6 +109,10 @@ fn run(kind: PolicyKind, mechanisms: Mechanisms, seed: u64, steps: u32) {
             panic!("{} seed {seed} step {step}: {why}", kind.name());
         }
     }
+    // The counts of a block are those of its pages.
+    let counted = machine.server.tallies();
+    let Ok(by_page) = MetricsBuilder::collect(&mut machine.server, &SizeList::standard());
+    assert_eq!(counted.blocks(), by_page.blocks(), "seed {seed}");
     for (pool, expected) in machine.pools.clone().into_iter().zip(&machine.expected) {
         machine.server.release_all(pool, 0);
         assert_eq!(machine.server.pool_len(pool), *expected);

@@ -223,7 +223,7 @@ fn errors_name_file_line_and_field() {
     let alloc = "  a-1 [000] ..... 1.5: mm_page_alloc: pfn=0x10 order=0 migratetype=0 gfp_flags=0";
     let cases = [
         ("pfn=0x10", "pfn=0xzz", "field pfn: not a frame number"),
-        ("pfn=0x10", "pfn=0x40000000", "field pfn: beyond 4 TB"),
+        ("pfn=0x10", "pfn=0x10000000", "field pfn: beyond 1 TB"),
         ("pfn=0x10", "pfn=-1", "field pfn: not a frame"),
         ("pfn=0x10 ", "", "field pfn: missing"),
         ("order=0", "order=x", "field order: not a number"),

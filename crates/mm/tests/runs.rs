@@ -163,8 +163,7 @@ fn a_snapshot_keeps_its_pages_under_every_policy() {
     let (layout, classes) = snapshot();
     let count = |class| classes.iter().filter(|c| **c == class).count() as u64;
     for kind in PolicyKind::ALL {
-        let mut server =
-            Server::from_pages(&Config::new(kind), &layout, &classes).expect("a server");
+        let server = Server::from_pages(&Config::new(kind), &layout, &classes).expect("a server");
         server
             .check()
             .unwrap_or_else(|why| panic!("{}: {why}", kind.name()));

@@ -199,11 +199,31 @@ impl MetricsBuilder {
         for &class in part {
             histogram[class as usize] += 1;
         }
-        for (class, &pages) in PageClass::all().zip(&histogram) {
-            if pages > 0 {
-                block.add(class, pages);
-                totals[class as usize] += u64::from(pages);
-            }
+        add_counts(block, totals, &histogram);
+    }
+
+    /// Adds the frames of the base block that starts at `start`, of which only the number of each
+    /// class is known: for sources that keep counts. Blocks outside the layout are ignored.
+    ///
+    /// # Panics
+    /// If `start` is not the start of a base block, or the counts exceed its holes.
+    pub fn push_counts(&mut self, start: Pfn, counts: &[u16; CLASS_COUNT]) {
+        assert_eq!(
+            start,
+            start.align_down(self.base),
+            "not the start of a base block"
+        );
+        let index = start
+            .0
+            .checked_sub(self.first.0)
+            .map(|at| at >> self.base.0);
+        let block = index.and_then(|index| self.blocks.get_mut(index as usize));
+        if let Some(block) = block {
+            let zone = usize::from(block.zone).min(self.zone_classes.len() - 1);
+            let given: u16 = counts.iter().sum();
+            assert!(given <= block.hole, "a frame was pushed twice");
+            block.hole -= given;
+            add_counts(block, &mut self.zone_classes[zone], counts);
         }
     }
 
@@ -221,6 +241,19 @@ impl MetricsBuilder {
         let mut builder = MetricsBuilder::new(source.layout(), sizes);
         source.for_each_chunk(&mut |pfn, classes| builder.push(pfn, classes))?;
         Ok(builder)
+    }
+}
+
+fn add_counts(
+    block: &mut BlockTally,
+    totals: &mut [u64; CLASS_COUNT],
+    counts: &[u16; CLASS_COUNT],
+) {
+    for (class, &pages) in PageClass::all().zip(counts) {
+        if pages > 0 {
+            block.add(class, pages);
+            totals[class as usize] += u64::from(pages);
+        }
     }
 }
 

@@ -19,8 +19,15 @@ pub(crate) fn fallbacks(mt: MigrateType) -> [MigrateType; 2] {
 
 /// Whether a request of this type may claim the block around a free page of `order`
 /// (`should_try_claim_block`): kernel requests always, movable ones only for large pages.
-fn may_claim(order: u32, mt: MigrateType) -> bool {
+pub(crate) fn may_claim(order: u32, mt: MigrateType) -> bool {
     order >= BLOCK_ORDER / 2 || mt != MigrateType::Movable
+}
+
+/// Bit `o` set: a type that `mt` falls back to has a free block of order `o`.
+fn fallback_orders(core: &Core, region: usize, mt: MigrateType) -> u16 {
+    let [first, second] = fallbacks(mt);
+    let area = &core.areas[region];
+    area.orders(first) | area.orders(second)
 }
 
 /// Claims a block of another type, or takes a single page from one: the 6.12 fallback.
@@ -30,9 +37,13 @@ pub(crate) fn claim_or_steal(
     order: u32,
     mt: MigrateType,
 ) -> Option<u32> {
+    let held = fallback_orders(core, region, mt);
     for current in (order..=MAX_ORDER).rev() {
         if !may_claim(current, mt) {
             break;
+        }
+        if held >> current & 1 == 0 {
+            continue;
         }
         let other = fallbacks(mt)
             .into_iter()
@@ -44,6 +55,9 @@ pub(crate) fn claim_or_steal(
         }
     }
     for current in order..=MAX_ORDER {
+        if held >> current & 1 == 0 {
+            continue;
+        }
         for other in fallbacks(mt) {
             if core.areas[region].first(current, other).is_some() {
                 core.counters.pages_stolen += 1 << order;

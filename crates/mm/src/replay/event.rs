@@ -82,7 +82,7 @@ pub struct PageEvent {
     pub kind: EventKind,
 }
 
-/// Frames from here on do not fit the model (4 TB).
-pub const MAX_PFN: u64 = 1 << 30;
+/// Frames from here on do not fit the model (1 TB).
+pub const MAX_PFN: u64 = crate::frame::MAX_FRAMES;
 /// CPUs from here on are taken for damage.
 pub const MAX_CPUS: u16 = 8192;

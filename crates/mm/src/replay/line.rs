@@ -250,7 +250,7 @@ fn frame(text: &[u8]) -> Result<u64, BadField> {
     };
     match value {
         Some(pfn) if pfn < MAX_PFN => Ok(pfn),
-        Some(_) => Err(bad("pfn", "beyond 4 TB, more than the model can hold")),
+        Some(_) => Err(bad("pfn", "beyond 1 TB, more than the model can hold")),
         None => Err(bad("pfn", "not a frame number")),
     }
 }

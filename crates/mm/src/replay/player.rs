@@ -121,11 +121,12 @@ impl Player {
     fn alloc(&mut self, block: u32, request: &Request, cpu: usize) -> u32 {
         // Compaction may split a huge page, which adds entries to its pool.
         if request.order >= BLOCK_ORDER {
-            let pool = self.own_pool();
-            if self.server.allocate(pool, request, 1, cpu) == 1 {
-                return OWN | pool.0;
+            if let Some(pool) = self.own_pool() {
+                if self.server.allocate(pool, request, 1, cpu) == 1 {
+                    return OWN | pool.0;
+                }
+                self.spare.push(pool);
             }
-            self.spare.push(pool);
         } else if self.server.allocate(self.small, request, 1, cpu) == 1 {
             self.owners.push(block);
             return self.owners.len() as u32 - 1;
@@ -133,21 +134,22 @@ impl Player {
         self.alloc_parts(request, cpu)
     }
 
-    fn own_pool(&mut self) -> PoolId {
-        self.spare.pop().unwrap_or_else(|| self.server.new_pool())
+    /// An empty pool; `None` when a million blocks have one already.
+    fn own_pool(&mut self) -> Option<PoolId> {
+        let more = self.server.core.pools_left();
+        (self.spare.pop()).or_else(|| more.then(|| self.server.new_pool()))
     }
 
     /// User memory and page cache fall back to single pages; kernel memory cannot.
     #[cold]
     fn alloc_parts(&mut self, request: &Request, cpu: usize) -> u32 {
-        if request.order > 0 && crate::frame::is_movable(request.class) {
-            let pool = self.own_pool();
+        if request.order > 0
+            && crate::frame::is_movable(request.class)
+            && let Some(pool) = self.own_pool()
+        {
             let count = 1 << request.order;
-            if self
-                .server
-                .allocate(pool, &Request::new(request.class), count, cpu)
-                == count
-            {
+            let single = Request::new(request.class);
+            if self.server.allocate(pool, &single, count, cpu) == count {
                 self.fallbacks += 1;
                 return OWN | pool.0;
             }
@@ -223,7 +225,7 @@ impl crate::core::Core {
     /// Makes single pages of a used block of a pool, as further entries of the pool in order.
     fn split_used(&mut self, pfn: u32) {
         let state = self.frames.get(pfn);
-        let [pool, _] = self.frames.link[pfn as usize];
+        let (pool, _) = state.pool_entry();
         self.frames.set(pfn, state.with_order(0));
         for page in pfn + 1..pfn + (1 << state.order()) {
             self.frames.set(page, state.with_order(0));

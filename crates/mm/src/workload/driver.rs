@@ -2,8 +2,9 @@
 //! Plays a workload on a server, one simulated second at a time.
 
 use super::{Kernel, Process, UserMemory, Workload};
+use crate::ahead::begins_group;
 use crate::alloc::Request;
-use crate::core::{AHEAD, BLOCK_PAGES};
+use crate::core::BLOCK_PAGES;
 use crate::huge::PoolId;
 use crate::psi::{REFAULT_NS, Stall};
 use crate::rng::Rng;
@@ -188,11 +189,11 @@ impl Driver {
         let pages = running.pages as f64 * churn / 3600.0 * self.event_ratio;
         let goal = u64::from(self.rng.round(pages));
         let mut freed = 0;
-        let mut turns: usize = 0;
+        let mut turns = 0;
         while freed < goal {
             let running = &self.processes[process];
-            if turns.is_multiple_of(AHEAD) {
-                server.core.touch_ahead(running.pool.0, &self.rng);
+            if begins_group(turns) {
+                server.core.touch_removals(running.pool.0, &self.rng);
             }
             turns += 1;
             let len = server.pool_len(running.pool) as u32;
@@ -316,7 +317,10 @@ impl Driver {
         let drops = cache.drop_per_hour * self.pages / 3600.0 * turn / f64::from(FILE_PAGES);
         let drops = self.rng.round(drops * ratio);
         server.read_cache(PageClass::File, fresh, self.rng.below(64) as usize);
-        for _ in 0..touched {
+        for done in 0..touched {
+            if begins_group(2 * done) {
+                server.core.touch_anywhere(&self.rng);
+            }
             if let Some(pfn) = server.random_cached(&mut self.rng) {
                 server.core.lru_touch(pfn);
             }
@@ -459,10 +463,15 @@ impl Source {
         let len = server.pool_len(self.pool) as f64;
         let count = rng.round(len * self.spec.churn_per_hour / 3600.0 * seconds);
         let cpu = rng.below(64) as usize;
-        for _ in 0..count {
+        for done in 0..count {
             let len = server.pool_len(self.pool) as u32;
             if len == 0 {
                 return;
+            }
+            if begins_group(done) && self.spec.fifo {
+                server.core.touch_run(self.pool.0, self.cursor);
+            } else if begins_group(done) {
+                server.core.touch_replacements(self.pool.0, rng);
             }
             let index = if self.spec.fifo {
                 self.cursor = if self.cursor + 1 < len {

@@ -131,10 +131,15 @@ impl Workload {
     }
 
     fn find_fault(&self) -> Option<Fault> {
+        let mut processes = 0u64;
         for (index, p) in self.process.iter().enumerate() {
+            processes += u64::from(p.count);
             let at = |key, message: &str| Some(Fault::new("process", index, key, message));
-            if !(1..=100_000).contains(&p.count) {
-                return at("count", "must be 1 to 100000");
+            if p.count == 0 || processes > MOST_PROCESSES {
+                return at(
+                    "count",
+                    "must be at least 1, and all processes at most 100000",
+                );
             }
             if !share(p.memory_ratio) {
                 return at("memory_ratio", "must be a share of memory, 0 to 1");
@@ -253,6 +258,8 @@ fn share(value: f64) -> bool {
     (0.0..=1.0).contains(&value)
 }
 
+/// Processes of all groups together; each has three pools of pages.
+const MOST_PROCESSES: u64 = 100_000;
 /// Largest time in seconds and largest rate that a workload may name.
 const MOST: f64 = 1e7;
 
