@@ -6,6 +6,7 @@ mod scan;
 mod sim;
 mod whatif;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 
 /// What a command that ran to its end has to say through its exit code.
@@ -46,4 +47,15 @@ pub fn run(command: Command) -> anyhow::Result<Verdict> {
         Command::Sim(args) => sim::run(&args),
         Command::Whatif(args) => whatif::run(&args),
     }
+}
+
+/// A bar of 1000 steps on standard error, drawn only if that is a terminal.
+fn progress_bar(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(1000);
+    let template = "{msg} {bar:40} {percent:>3} %  {elapsed} of about {duration}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_string());
+    bar
 }

@@ -9,7 +9,7 @@ mod whatif;
 
 pub use ablation::{Ablation, AblationRow, ablation};
 pub use figures::{Fig11, Fig11Row, Fig12, Fig12Row, PolicySummary, fig11, fig11_and_12, fig12};
-pub use whatif::{WhatIf, WhatIfRow, whatif};
+pub use whatif::{FreshServers, WhatIf, WhatIfPlan, whatif};
 
 use crate::config::{Config, PolicyConfig, PolicyKind};
 use crate::run::{RunResult, Sample, run};

@@ -1,122 +1,173 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every policy would make of one real machine under a workload.
+//! What every policy would make of one real machine under a workload, and beside it freshly
+//! booted servers under the shipped workloads.
 
-use super::{Curve, ExperimentError, Params, Progress, Shares, curve, load_all};
-use crate::config::{Config, PolicyKind};
-use crate::run::{HugeResult, RunResult, Sample, run_on};
+use super::{ExperimentError, Progress, Shares};
+use crate::config::{Config, Mechanisms, PolicyConfig, PolicyKind};
+use crate::run::{RunResult, run, run_on};
 use crate::server::{Server, ServerError};
-use ample_pfn::{BlockTally, Layout, PageClass, Pfn};
+use crate::workload::Workload;
+use ample_pfn::{Layout, PageClass};
 use rayon::prelude::*;
-use serde::Serialize;
 
-/// One policy on this machine.
-#[derive(Clone, Debug, Serialize)]
-pub struct WhatIfRow {
-    /// Policy.
-    pub policy: PolicyKind,
-    /// Seed of the run shown.
-    pub seed: u64,
-    /// Right after the pages of the snapshot and the boot memory of the workload were placed.
-    pub before: Sample,
-    /// At the end of the run.
-    pub after: Sample,
-    /// Huge pages that could be had at the end.
-    pub huge: HugeResult,
-    /// Failed kernel allocations.
-    pub failed_unmovable: u64,
-    /// Stall time for kernel memory, in ns.
-    pub stall_unmovable_ns: u64,
-    /// Stall time for user memory, in ns.
-    pub stall_movable_ns: u64,
-    /// First frame of the maps.
-    #[serde(skip)]
-    pub map_first: Pfn,
-    /// 2 MB blocks before.
-    #[serde(skip)]
-    pub map_before: Vec<BlockTally>,
-    /// 2 MB blocks after.
-    #[serde(skip)]
-    pub map_after: Vec<BlockTally>,
+/// The shipped server workloads, in the order of figure 11.
+const SERVERS: [&str; 4] = ["ci", "web", "cache-a", "cache-b"];
+/// Workload of the ablation, and the part of the servers' memory that it uses: eight runs more
+/// that compare Contiguitas with itself only.
+const ABLATION: &str = "web";
+const ABLATION_MEMORY_DIVISOR: u64 = 4;
+/// Samples of each run.
+const SAMPLES: f64 = 18.0;
+
+/// Size of the freshly booted servers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FreshServers {
+    /// Memory of each.
+    pub memory_bytes: u64,
+    /// Simulated seconds of each.
+    pub duration_s: f64,
+    /// Runs of each; their seeds count up from that of the machine.
+    pub seeds: u64,
 }
 
-/// All policies on this machine.
-#[derive(Clone, Debug, Serialize)]
+/// What to simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WhatIfPlan {
+    /// The load on the machine.
+    pub workload: Workload,
+    /// Simulated seconds of it.
+    pub duration_s: f64,
+    /// Seed.
+    pub seed: u64,
+    /// Share of the workload's churn that is simulated.
+    pub event_ratio: f64,
+    /// Also run fresh servers and the ablation.
+    pub servers: Option<FreshServers>,
+}
+
+/// Everything that was simulated.
+#[derive(Clone, Debug)]
 pub struct WhatIf {
-    /// `ample.whatif/1`.
-    pub schema: &'static str,
-    /// Size of the experiment; `memory_bytes` is the machine's own span.
-    pub params: Params,
-    /// Workload.
-    pub workload: String,
-    /// One row a policy.
-    pub rows: Vec<WhatIfRow>,
-    /// Over time, one curve a policy.
-    pub curves: Vec<Curve>,
+    /// The machine under each policy.
+    pub futures: Vec<RunResult>,
+    /// Fresh servers: workload by policy by seed.
+    pub servers: Vec<RunResult>,
+    /// Contiguitas complete, then without each mechanism, by name.
+    pub ablation: Vec<(String, RunResult)>,
+}
+
+/// One simulation to be done.
+enum Job<'a> {
+    Future(PolicyKind),
+    Server(PolicyKind, &'a Workload, u64),
+    Ablation(Option<&'static str>, &'a Workload),
 }
 
 /// Starts from the pages of a snapshot (`classes[i]` is the use of frame `i` of the layout's
-/// span) and runs the first workload of `params`, scaled to the memory that is free, under each
-/// policy with the first seed.
+/// span) and runs the plan's workload, scaled to the memory that is free, under each policy.
+/// Simulations run in parallel; the results do not depend on the number of threads.
 ///
 /// # Errors
-/// [`ExperimentError`] when the workload or the machine's size is wrong.
+/// [`ExperimentError`] when a shipped workload is broken or a machine's size is out of the
+/// model's range.
 pub fn whatif(
     layout: &Layout,
     classes: &[PageClass],
-    params: &Params,
+    plan: &WhatIfPlan,
     progress: Progress<'_>,
 ) -> Result<WhatIf, ExperimentError> {
-    let workloads = load_all(params)?;
-    let workload = &workloads[0];
-    let params = Params {
-        memory_bytes: layout.span().pages() * ample_pfn::BASE_PAGE_BYTES,
-        ..params.clone()
-    };
-    let done = Shares::new(params.policies.len());
-    let run_one = |(index, &kind): (usize, &PolicyKind)| -> Result<RunResult, ServerError> {
-        let config = Config {
-            memory_bytes: params.memory_bytes,
-            seed: params.seeds[0],
-            event_ratio: params.event_ratio,
-            ..Config::new(kind)
-        };
-        let server = Server::from_pages(&config, layout, classes)?;
+    let shipped = SERVERS
+        .iter()
+        .map(|name| Workload::load(name))
+        .collect::<Result<Vec<Workload>, _>>()?;
+    let jobs = jobs(plan, &shipped);
+    let done = Shares::new(jobs.len());
+    let run_job = |(index, job): (usize, &Job)| {
         let tell = |share: f64| progress(done.set(index, share));
-        let (duration_s, every_s) = (params.duration_s, params.sample_every_s);
-        Ok(run_on(
-            server, &config, workload, duration_s, every_s, &tell,
-        ))
+        simulate(layout, classes, plan, job, &tell)
     };
-    let results: Vec<RunResult> = params
-        .policies
-        .par_iter()
-        .enumerate()
-        .map(run_one)
-        .collect::<Result<_, _>>()?;
-    Ok(WhatIf {
-        schema: "ample.whatif/1",
-        workload: workload.name.clone(),
-        curves: results
-            .iter()
-            .map(|run| curve(&workload.name, run.policy, &[run]))
-            .collect(),
-        rows: results.into_iter().filter_map(row).collect(),
-        params,
-    })
+    let runs: Result<Vec<RunResult>, ServerError> =
+        jobs.par_iter().enumerate().map(run_job).collect();
+    let mut whatif = WhatIf {
+        futures: Vec::new(),
+        servers: Vec::new(),
+        ablation: Vec::new(),
+    };
+    for (job, run) in jobs.iter().zip(runs?) {
+        match job {
+            Job::Future(_) => whatif.futures.push(run),
+            Job::Server(..) => whatif.servers.push(run),
+            Job::Ablation(None, _) => whatif.ablation.push(("complete".into(), run)),
+            Job::Ablation(Some(name), _) => whatif.ablation.push((format!("without {name}"), run)),
+        }
+    }
+    Ok(whatif)
 }
 
-fn row(run: RunResult) -> Option<WhatIfRow> {
-    Some(WhatIfRow {
-        policy: run.policy,
-        seed: run.seed,
-        before: run.samples.first()?.clone(),
-        after: run.samples.last()?.clone(),
-        huge: run.huge,
-        failed_unmovable: run.counters.failed_unmovable,
-        stall_unmovable_ns: run.stall_unmovable_ns,
-        stall_movable_ns: run.stall_movable_ns,
-        map_first: run.map_first,
-        map_before: run.map_before,
-        map_after: run.map_after,
-    })
+fn jobs<'a>(plan: &WhatIfPlan, shipped: &'a [Workload]) -> Vec<Job<'a>> {
+    let mut jobs: Vec<Job> = PolicyKind::ALL.into_iter().map(Job::Future).collect();
+    let Some(servers) = &plan.servers else {
+        return jobs;
+    };
+    for workload in shipped {
+        for kind in PolicyKind::ALL {
+            let seeds = plan.seed..plan.seed + servers.seeds;
+            jobs.extend(seeds.map(|seed| Job::Server(kind, workload, seed)));
+        }
+    }
+    if let Some(workload) = shipped.iter().find(|workload| workload.name == ABLATION) {
+        let without = Mechanisms::NAMES.iter().map(|&name| Some(name));
+        let variants = std::iter::once(None).chain(without);
+        jobs.extend(variants.map(|name| Job::Ablation(name, workload)));
+    }
+    jobs
+}
+
+fn simulate(
+    layout: &Layout,
+    classes: &[PageClass],
+    plan: &WhatIfPlan,
+    job: &Job,
+    progress: &dyn Fn(f64),
+) -> Result<RunResult, ServerError> {
+    let fresh = plan.servers.as_ref();
+    let config = |kind| Config {
+        seed: plan.seed,
+        event_ratio: plan.event_ratio,
+        memory_bytes: fresh.map_or(0, |servers| servers.memory_bytes),
+        ..Config::new(kind)
+    };
+    let boot_and_run = |config: &Config, workload: &Workload| {
+        let seconds = fresh.map_or(0.0, |servers| servers.duration_s);
+        run(config, workload, seconds, seconds / SAMPLES, progress)
+    };
+    match *job {
+        Job::Future(kind) => {
+            let config = config(kind);
+            let server = Server::from_pages(&config, layout, classes)?;
+            let (seconds, every_s) = (plan.duration_s, plan.duration_s / SAMPLES);
+            let workload = &plan.workload;
+            Ok(run_on(
+                server, &config, workload, seconds, every_s, progress,
+            ))
+        }
+        Job::Server(kind, workload, seed) => {
+            let config = Config {
+                seed,
+                ..config(kind)
+            };
+            boot_and_run(&config, workload)
+        }
+        Job::Ablation(name, workload) => {
+            let mut config = config(PolicyKind::Contiguitas);
+            config.memory_bytes /= ABLATION_MEMORY_DIVISOR;
+            if let Some(mechanisms) = name.and_then(Mechanisms::without) {
+                config.policy = PolicyConfig {
+                    mechanisms,
+                    ..config.policy
+                };
+            }
+            boot_and_run(&config, workload)
+        }
+    }
 }

@@ -3,7 +3,6 @@
 //! full), the rest ZONE_MOVABLE (`mm/mm_init.c: find_zone_movable_pfns_for_nodes`, 6.12).
 
 use super::{Policy, linux};
-use crate::alloc::Request;
 use crate::config::Rules;
 use crate::core::{Core, HIGH, LOW, MAX_ORDER};
 use crate::frame::MigrateType;
@@ -50,12 +49,6 @@ impl Policy for Static {
     ) -> Option<u32> {
         linux::claim_or_steal(core, region, order, mt)
     }
-
-    fn relieve(&mut self, _core: &mut Core, _request: &Request, _round: u32) -> bool {
-        false
-    }
-
-    fn tick(&mut self, _core: &mut Core, _elapsed_ns: u64) {}
 
     /// `folio_is_longterm_pinnable`: not in ZONE_MOVABLE.
     fn must_move_to_pin(&self, core: &Core, pfn: u32) -> bool {

@@ -4,7 +4,7 @@
 
 use super::Policy;
 use super::linux::claim_whole_block;
-use crate::alloc::{Request, stall_of};
+use crate::alloc::stall_of;
 use crate::config::Rules;
 use crate::core::{Core, HIGH};
 use crate::frame::MigrateType;
@@ -22,10 +22,6 @@ impl Policy for Illuminator {
             mixing: false,
             hw_moves: false,
         }
-    }
-
-    fn boot(&mut self, core: &mut Core, _boot_pages: u64) {
-        core.set_watermarks();
     }
 
     fn fallback(
@@ -50,12 +46,6 @@ impl Policy for Illuminator {
         }
         None
     }
-
-    fn relieve(&mut self, _core: &mut Core, _request: &Request, _round: u32) -> bool {
-        false
-    }
-
-    fn tick(&mut self, _core: &mut Core, _elapsed_ns: u64) {}
 
     fn must_move_to_pin(&self, _core: &Core, _pfn: u32) -> bool {
         true

@@ -3,7 +3,6 @@
 //! (`mm/page_alloc.c`: `__rmqueue_claim`, `__rmqueue_steal`).
 
 use super::Policy;
-use crate::alloc::Request;
 use crate::config::Rules;
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, MAX_ORDER};
 use crate::frame::MigrateType;
@@ -138,10 +137,6 @@ impl Policy for Linux {
         }
     }
 
-    fn boot(&mut self, core: &mut Core, _boot_pages: u64) {
-        core.set_watermarks();
-    }
-
     fn fallback(
         &mut self,
         core: &mut Core,
@@ -150,19 +145,5 @@ impl Policy for Linux {
         mt: MigrateType,
     ) -> Option<u32> {
         claim_or_steal(core, region, order, mt)
-    }
-
-    fn relieve(&mut self, _core: &mut Core, _request: &Request, _round: u32) -> bool {
-        false
-    }
-
-    fn tick(&mut self, _core: &mut Core, _elapsed_ns: u64) {}
-
-    fn must_move_to_pin(&self, _core: &Core, _pfn: u32) -> bool {
-        false
-    }
-
-    fn pin_target(&mut self, _core: &mut Core) -> Option<u32> {
-        None
     }
 }

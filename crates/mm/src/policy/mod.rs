@@ -14,13 +14,17 @@ use crate::config::{PolicyConfig, PolicyKind, Rules};
 use crate::core::Core;
 use crate::frame::MigrateType;
 
-/// The decisions in which memory managers differ.
+/// The decisions in which memory managers differ. What a manager does not do has a default: no
+/// border, no background work, pages pinned where they lie.
 pub(crate) trait Policy: std::fmt::Debug + Send {
     /// What the shared code must know.
     fn rules(&self) -> Rules;
 
-    /// Draws the border and types the blocks of a machine that is empty but for fixed frames.
-    fn boot(&mut self, core: &mut Core, boot_pages: u64);
+    /// Draws the border and types the blocks of a machine that is empty but for fixed frames,
+    /// of which `boot_pages` pages of kernel memory are known to come.
+    fn boot(&mut self, core: &mut Core, _boot_pages: u64) {
+        core.set_watermarks();
+    }
 
     /// The lists of `mt` in `region` have no block of `order`: finds one elsewhere, or not.
     fn fallback(
@@ -32,16 +36,22 @@ pub(crate) trait Policy: std::fmt::Debug + Send {
     ) -> Option<u32>;
 
     /// A request found nothing: may make room without reclaim. `round` counts attempts.
-    fn relieve(&mut self, core: &mut Core, request: &Request, round: u32) -> bool;
+    fn relieve(&mut self, _core: &mut Core, _request: &Request, _round: u32) -> bool {
+        false
+    }
 
     /// Background work, once every `elapsed_ns` of simulated time.
-    fn tick(&mut self, core: &mut Core, elapsed_ns: u64);
+    fn tick(&mut self, _core: &mut Core, _elapsed_ns: u64) {}
 
     /// Whether a page at `pfn` must move before it may be pinned for long.
-    fn must_move_to_pin(&self, core: &Core, pfn: u32) -> bool;
+    fn must_move_to_pin(&self, _core: &Core, _pfn: u32) -> bool {
+        false
+    }
 
     /// A block to move a page to that is about to be pinned.
-    fn pin_target(&mut self, core: &mut Core) -> Option<u32>;
+    fn pin_target(&mut self, _core: &mut Core) -> Option<u32> {
+        None
+    }
 }
 
 /// The manager that a configuration names.

@@ -5,11 +5,10 @@ mod figures;
 mod generic;
 mod tables;
 
-use super::Verdict;
+use super::{Verdict, progress_bar};
 use ample_mm::experiment::{self, Experiment, ExperimentError, Params};
 use ample_pfn::parse_bytes;
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -237,14 +236,4 @@ fn simulate(
             SHIPPED.join(", ")
         ),
     }
-}
-
-fn progress_bar(name: &str) -> ProgressBar {
-    let bar = ProgressBar::new(1000);
-    let template = "{msg} {bar:40} {percent:>3} %  {elapsed} of about {duration}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.set_message(name.to_string());
-    bar
 }

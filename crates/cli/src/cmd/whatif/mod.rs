@@ -2,11 +2,11 @@
 //! `ample whatif`: from a scan, what each policy would make of this machine.
 
 mod json;
-mod plan;
 
-use super::Verdict;
+use super::{Verdict, progress_bar};
 use ample_host::{Scan, ScanOptions, scan_live, snapshot};
 use ample_mm::Workload;
+use ample_mm::experiment::{self, FreshServers, WhatIfPlan};
 use ample_pfn::{MetricsBuilder, SizeList, parse_bytes};
 use ample_report::whatif::{Machine, WhatIf};
 use anyhow::Context;
@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     let workload = Workload::load(&args.workload)?;
     let mut scan = scan(args.snapshot.as_deref())?;
     let machine = machine(&mut scan, args.snapshot.as_deref());
-    let results = plan::run(args, &scan, &workload)?;
+    let results = simulate(args, &scan, workload)?;
     let whatif = WhatIf {
         machine,
         futures: results.futures,
@@ -138,6 +138,26 @@ fn machine(scan: &mut Scan, snapshot: Option<&Path>) -> Machine {
         blocks: blocks.to_vec(),
         base,
     }
+}
+
+/// Runs the futures of this machine, and for a report the servers and the ablation too.
+fn simulate(args: &Args, scan: &Scan, workload: Workload) -> anyhow::Result<experiment::WhatIf> {
+    let plan = WhatIfPlan {
+        workload,
+        duration_s: args.hours * 3600.0,
+        seed: args.seed,
+        event_ratio: args.event_ratio,
+        servers: args.report.as_ref().map(|_| FreshServers {
+            memory_bytes: args.server_memory,
+            duration_s: args.server_hours * 3600.0,
+            seeds: args.seeds,
+        }),
+    };
+    let bar = progress_bar("simulating");
+    let told = |share: f64| bar.set_position((share * 1000.0) as u64);
+    let result = experiment::whatif(&scan.layout, &scan.pages.expand(), &plan, &told);
+    bar.finish_and_clear();
+    result.context("cannot simulate this machine")
 }
 
 /// The command that repeats this run, all defaults spelled out.
