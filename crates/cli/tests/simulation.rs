@@ -195,6 +195,29 @@ fn figures_are_written_as_svg() {
 }
 
 #[test]
+fn a_replay_starts_from_a_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();
+    let (machine, trace) = (path("tiny.snap"), path("trace.txt"));
+    save_snapshot(Path::new(&machine));
+    let line = "t-1 [000] ..... 1.0: mm_page_free: pfn=0x800 order=0\n";
+    std::fs::write(&trace, line).unwrap();
+    let answer = json(&["replay", &trace, "--snapshot", &machine, "--json"]);
+    assert_eq!(answer["schema"], "ample.replay/1");
+    assert_eq!(answer["snapshot"]["pages"], FRAMES / 2 + 8);
+    assert_eq!(answer["snapshot"]["freed_pages"], 1);
+    assert_eq!(answer["memory_inferred"], false);
+    let text = ample(&["replay", &trace, "--snapshot", &machine], "2");
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("start from the snapshot"), "{text}");
+    let both = ["replay", &trace, "--snapshot", &machine, "--memory", "1G"];
+    assert!(failure(&both).contains("cannot be used with"));
+    std::fs::write(&trace, line.replace("0x800", "0x8000")).unwrap();
+    let error = failure(&["replay", &trace, "--snapshot", &machine]);
+    assert!(error.contains("names frame 0x8000"), "{error}");
+}
+
+#[test]
 fn wrong_input_says_what_and_where() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();

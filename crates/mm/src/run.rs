@@ -178,29 +178,53 @@ fn high(ratio: RatioInterval) -> f64 {
     ratio.high.unwrap_or(0.0)
 }
 
+/// The metrics that samples are made of, under definition O unless indexed by definition.
+pub(crate) struct Ratios {
+    pub(crate) unmovable_page: f64,
+    /// By [`Definition`].
+    pub(crate) unmovable_2m: [f64; 3],
+    pub(crate) potential_2m: f64,
+    pub(crate) potential_32m: f64,
+    pub(crate) potential_1g: f64,
+    pub(crate) internal_fragmentation: f64,
+}
+
+impl Ratios {
+    pub(crate) fn of(metrics: &Metrics) -> Ratios {
+        let total = &metrics.total;
+        let of = |definition| total.definition(definition).unwrap_or(&total.k);
+        let o = of(Definition::O);
+        let at = |bytes: u64| o.sizes.iter().find(|size| size.size_bytes == bytes);
+        let potential = |bytes| at(bytes).map_or(0.0, |size| high(size.potential_ratio));
+        let unmovable = |definition: Definition| {
+            let smallest = of(definition).sizes.first();
+            smallest.map_or(0.0, |size| high(size.unmovable_ratio))
+        };
+        Ratios {
+            unmovable_page: high(o.unmovable_page_ratio),
+            unmovable_2m: Definition::ALL.map(unmovable),
+            potential_2m: potential(2 << 20),
+            potential_32m: potential(32 << 20),
+            potential_1g: potential(1 << 30),
+            internal_fragmentation: high(o.internal_fragmentation_ratio),
+        }
+    }
+}
+
 pub(crate) fn sample(server: &Server, metrics: &Metrics, time_s: f64) -> Sample {
-    let total = &metrics.total;
-    let of = |definition| total.definition(definition).unwrap_or(&total.k);
-    let o = of(Definition::O);
-    let at = |bytes: u64| o.sizes.iter().find(|size| size.size_bytes == bytes);
-    let potential = |bytes| at(bytes).map_or(0.0, |size| high(size.potential_ratio));
-    let unmovable = |definition: Definition| {
-        of(definition)
-            .sizes
-            .first()
-            .map_or(0.0, |size| high(size.unmovable_ratio))
-    };
+    let ratios = Ratios::of(metrics);
+    let [k, p, o] = ratios.unmovable_2m;
     Sample {
         time_s,
-        free_bytes: total.free_bytes,
-        unmovable_page_ratio: high(o.unmovable_page_ratio),
-        unmovable_2m_ratio: unmovable(Definition::O),
-        unmovable_2m_ratio_k: unmovable(Definition::K),
-        unmovable_2m_ratio_p: unmovable(Definition::P),
-        potential_2m_ratio: potential(2 << 20),
-        potential_32m_ratio: potential(32 << 20),
-        potential_1g_ratio: potential(1 << 30),
-        internal_fragmentation_ratio: high(o.internal_fragmentation_ratio),
+        free_bytes: metrics.total.free_bytes,
+        unmovable_page_ratio: ratios.unmovable_page,
+        unmovable_2m_ratio: o,
+        unmovable_2m_ratio_k: k,
+        unmovable_2m_ratio_p: p,
+        potential_2m_ratio: ratios.potential_2m,
+        potential_32m_ratio: ratios.potential_32m,
+        potential_1g_ratio: ratios.potential_1g,
+        internal_fragmentation_ratio: ratios.internal_fragmentation,
         low_region_bytes: server.border_pages().map(|pages| pages * BASE_PAGE_BYTES),
         pressure_unmovable_bp: server.pressure().pressure_bp(Stall::Unmovable, false),
         pressure_movable_bp: server.pressure().pressure_bp(Stall::Movable, false),

@@ -6,7 +6,7 @@ use crate::config::{Config, PolicyKind};
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES};
 use crate::frame::{Kind, MigrateType, State, is_movable};
 use crate::server::{Server, ServerError};
-use ample_pfn::{BASE_PAGE_BYTES, CLASS_COUNT, Layout, PageClass};
+use ample_pfn::{BASE_PAGE_BYTES, CLASS_COUNT, Layout, PageClass, PageSource};
 
 /// What becomes of a frame of a snapshot.
 enum Fate {
@@ -25,6 +25,12 @@ fn fate(class: PageClass) -> Fate {
     }
 }
 
+/// Whether a server that starts from a snapshot is given this page: it is neither free nor one
+/// of those that stay where they are.
+pub(crate) fn is_placed(class: PageClass) -> bool {
+    matches!(fate(class), Fate::Used)
+}
+
 impl Server {
     /// A server that holds the pages of a snapshot: `classes[i]` is the use of frame `i` of the
     /// layout's span. Under `linux` every page lies where the snapshot has it; the other
@@ -39,6 +45,26 @@ impl Server {
         layout: &Layout,
         classes: &[PageClass],
     ) -> Result<Server, ServerError> {
+        let mut server = Server::before_pages(config, layout, classes)?;
+        let pools: Vec<_> = (0..CLASS_COUNT).map(|_| server.new_pool()).collect();
+        server.set_shrinkable(pools[PageClass::SlabReclaimable as usize]);
+        server.place_pages(classes, |server, _, class, pfn| match pfn {
+            Some(pfn) if matches!(class, PageClass::File | PageClass::LruOther) => {
+                server.core.lru_add(pfn);
+            }
+            Some(pfn) => server.core.pool_push(pools[class as usize].0, pfn),
+            None => {}
+        });
+        Ok(server)
+    }
+
+    /// The machine of a snapshot with what stays where it is, and the rest of memory free:
+    /// [`Server::place_pages`] must follow.
+    pub(crate) fn before_pages(
+        config: &Config,
+        layout: &Layout,
+        classes: &[PageClass],
+    ) -> Result<Server, ServerError> {
         let span = layout.span();
         if span.pages() != classes.len() as u64 {
             return Err(ServerError::WrongLength {
@@ -48,10 +74,9 @@ impl Server {
         }
         let bytes = span.pages() * BASE_PAGE_BYTES;
         let mut server = Server::bare(config, layout.clone(), bytes)?;
-        let offset = (span.start.0 - server.first_frame()) as u32;
-        let used = |class: &&PageClass| matches!(fate(**class), Fate::Used);
-        let kernel = classes.iter().filter(used).filter(|c| !is_movable(**c));
-        let boot_pages = kernel.count() as u64;
+        let offset = server.offset();
+        let kernel = |class: &&PageClass| is_placed(**class) && !is_movable(**class);
+        let boot_pages = classes.iter().filter(kernel).count() as u64;
         let exact = server.policy() == PolicyKind::Linux;
         server.place_fixed(classes, offset);
         if exact {
@@ -59,29 +84,39 @@ impl Server {
         }
         server.policy.boot(&mut server.core, boot_pages);
         server.release_free(classes, offset, exact);
-        let pools: Vec<_> = (0..CLASS_COUNT).map(|_| server.new_pool()).collect();
-        server.set_shrinkable(pools[PageClass::SlabReclaimable as usize]);
+        Ok(server)
+    }
+
+    /// Number in the model of the first frame of the layout.
+    fn offset(&self) -> u32 {
+        (self.layout().span().start.0 - self.first_frame()) as u32
+    }
+
+    /// Places the pages of a snapshot, kernel memory first. `keep` is told of each one: its
+    /// number among the placed pages in the order of the snapshot, its class, and where it lies
+    /// now, or `None` if it found no place.
+    pub(crate) fn place_pages(
+        &mut self,
+        classes: &[PageClass],
+        mut keep: impl FnMut(&mut Server, u32, PageClass, Option<u32>),
+    ) {
+        let offset = self.offset();
+        let exact = self.policy() == PolicyKind::Linux;
         for movable in [false, true] {
-            for (index, &class) in classes.iter().enumerate() {
-                if is_movable(class) != movable || !matches!(fate(class), Fate::Used) {
+            let placed = classes.iter().enumerate().filter(|(_, c)| is_placed(**c));
+            for (number, (index, &class)) in placed.enumerate() {
+                if is_movable(class) != movable {
                     continue;
                 }
                 let pfn = if exact {
-                    server.core.set_used(offset + index as u32, 0, class);
+                    self.core.set_used(offset + index as u32, 0, class);
                     Some(offset + index as u32)
                 } else {
-                    server.alloc(&Request::new(class), 0)
+                    self.alloc(&Request::new(class), 0)
                 };
-                match pfn {
-                    Some(pfn) if matches!(class, PageClass::File | PageClass::LruOther) => {
-                        server.core.lru_add(pfn);
-                    }
-                    Some(pfn) => server.core.pool_push(pools[class as usize].0, pfn),
-                    None => {}
-                }
+                keep(self, number as u32, class, pfn);
             }
         }
-        Ok(server)
     }
 
     fn place_fixed(&mut self, classes: &[PageClass], offset: u32) {

@@ -64,6 +64,19 @@ pub enum ReplayError {
         /// The file.
         name: String,
     },
+    /// The snapshot is of another machine.
+    #[error(
+        "{name} names frame {frame:#x}, but the machine of the snapshot ends at frame {end:#x}; \
+         take the snapshot on the machine that is recorded, right before the recording"
+    )]
+    WrongSnapshot {
+        /// The recording.
+        name: String,
+        /// Last frame it names.
+        frame: u64,
+        /// One past the last frame of the snapshot.
+        end: u64,
+    },
     /// The memory size is not one the model can have.
     #[error(transparent)]
     Server(#[from] ServerError),

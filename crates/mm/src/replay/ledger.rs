@@ -4,6 +4,8 @@
 
 use super::classify::classify;
 use super::event::{EventKind, PageEvent, Traced};
+use super::result::SnapshotUse;
+use super::start::{Image, Start};
 use super::table::{Known, Table};
 use ample_pfn::PageClass;
 use serde::Serialize;
@@ -12,7 +14,8 @@ use std::collections::HashMap;
 /// What a recording lacked, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Repairs {
-    /// Frees of pages that were allocated before the recording began: ignored.
+    /// Frees of pages that were allocated before the recording began and are not in the
+    /// snapshot, if there is one: ignored.
     pub frees_of_earlier_pages: u64,
     /// Second frees of a page without an allocation between: ignored.
     pub double_frees: u64,
@@ -22,6 +25,9 @@ pub struct Repairs {
     pub split_blocks: u64,
     /// Frees of a larger block than was allocated: all blocks inside freed.
     pub larger_frees: u64,
+    /// Pages of the snapshot that were allocated again without a free: freed first. They were
+    /// freed between the snapshot and the recording, or moved by compaction.
+    pub stale_snapshot_pages: u64,
     /// Allocations that failed in the traced kernel (frame 0): ignored.
     pub failed_allocs: u64,
     /// Events earlier than the one before on the same CPU: taken to happen now.
@@ -42,6 +48,7 @@ impl Repairs {
             + self.missing_frees
             + self.split_blocks
             + self.larger_frees
+            + self.stale_snapshot_pages
             + self.failed_allocs
     }
 }
@@ -100,6 +107,10 @@ pub struct Ledger {
     now_ns: Option<u64>,
     last_by_cpu: HashMap<u16, u64>,
     live_blocks: u64,
+    /// Blocks below this number are pages of the snapshot; their numbers are not given again.
+    before: u32,
+    freed_before: u64,
+    image: Option<Image>,
     repairs: Repairs,
 }
 
@@ -107,6 +118,19 @@ impl Ledger {
     /// Nothing known.
     pub fn new() -> Ledger {
         Ledger::default()
+    }
+
+    /// The pages of a snapshot, as blocks of one page each in the order of their frames.
+    pub fn starting_from(start: &Start) -> Ledger {
+        let mut ledger = Ledger::new();
+        for (block, (pfn, class)) in start.used().enumerate() {
+            let unmovable = !crate::frame::is_movable(class);
+            ledger.table.add(pfn, 0, unmovable, block as u32);
+            ledger.before += 1;
+        }
+        ledger.blocks = ledger.before;
+        ledger.image = Some(Image::new(start));
+        ledger
     }
 
     /// What had to be repaired so far.
@@ -119,7 +143,20 @@ impl Ledger {
         &self.table
     }
 
-    /// Blocks allocated and not freed.
+    /// The traced kernel's memory, if the ledger started from a snapshot.
+    pub fn image(&mut self) -> Option<&mut Image> {
+        self.image.as_mut()
+    }
+
+    /// How the recording fits the snapshot so far, if the ledger started from one.
+    pub fn snapshot(&self) -> Option<SnapshotUse> {
+        self.image.is_some().then_some(SnapshotUse {
+            pages: u64::from(self.before),
+            freed_pages: self.freed_before,
+        })
+    }
+
+    /// Blocks allocated since the recording began and not freed.
     pub fn live_blocks(&self) -> u64 {
         self.live_blocks
     }
@@ -172,6 +209,9 @@ impl Ledger {
         let block = self.number();
         let unmovable = !crate::frame::is_movable(class);
         self.table.add(pfn, traced.order, unmovable, block);
+        if let Some(image) = &mut self.image {
+            image.set(pfn, traced.order, class);
+        }
         ops.push(Op::Alloc {
             block,
             cpu,
@@ -187,26 +227,40 @@ impl Ledger {
     fn make_room(&mut self, pfn: u64, order: u8, cpu: u16, ops: &mut Vec<Op>) {
         // One page of a block that is given out again means that all of it had been freed.
         if let Some(head) = self.table.cover(pfn) {
-            self.repairs.missing_frees += 1;
-            self.drop(head, Known::Freed, cpu, ops);
+            self.free_unseen(head, cpu, ops);
         }
         if order == 0 {
             if self.table.get(pfn).known == Known::Live {
-                self.repairs.missing_frees += 1;
-                self.drop(pfn, Known::Freed, cpu, ops);
+                self.free_unseen(pfn, cpu, ops);
             }
             return;
         }
         for stale in self.table.live_in(pfn, order) {
-            self.repairs.missing_frees += 1;
-            self.drop(stale, Known::Freed, cpu, ops);
+            self.free_unseen(stale, cpu, ops);
         }
+    }
+
+    /// Frees a live block whose free the recording does not show.
+    fn free_unseen(&mut self, pfn: u64, cpu: u16, ops: &mut Vec<Op>) {
+        if self.table.get(pfn).block < self.before {
+            self.repairs.stale_snapshot_pages += 1;
+        } else {
+            self.repairs.missing_frees += 1;
+        }
+        self.drop(pfn, Known::Freed, cpu, ops);
     }
 
     fn drop(&mut self, pfn: u64, known: Known, cpu: u16, ops: &mut Vec<Op>) {
         let was = self.table.drop(pfn, known);
-        self.live_blocks -= 1;
-        self.spare.push(was.block);
+        if was.block < self.before {
+            self.freed_before += 1;
+        } else {
+            self.live_blocks -= 1;
+            self.spare.push(was.block);
+        }
+        if let Some(image) = &mut self.image {
+            image.set(pfn, was.order, PageClass::Free);
+        }
         ops.push(Op::Free {
             block: was.block,
             cpu,
@@ -257,7 +311,12 @@ impl Ledger {
             self.free_again(pfn, self.table.get(pfn).known, freed);
             return;
         }
-        if head == pfn && (entry.known != Known::Live || entry.order < order) {
+        // A snapshot shows pages, not the blocks that they were allocated as.
+        let traced = |&page: &u64| self.table.get(page).block >= self.before;
+        if head == pfn
+            && (entry.known != Known::Live || entry.order < order)
+            && inside.iter().any(traced)
+        {
             self.repairs.larger_frees += 1;
         }
         for page in inside {

@@ -14,6 +14,7 @@ mod line;
 mod player;
 mod reader;
 mod result;
+mod start;
 mod table;
 
 pub use classify::classify;
@@ -22,7 +23,8 @@ pub use event::{EventKind, PageEvent, Task, Traced};
 pub use gfp::Gfp;
 pub use ledger::{Ledger, Op, Repairs};
 pub use reader::{ReadCounts, TraceReader};
-pub use result::{KernelSample, PolicyResult, ReplayResult};
+pub use result::{KernelSample, PolicyResult, ReplayResult, SnapshotUse};
+pub use start::Start;
 
 use crate::config::Config;
 use ample_pfn::BASE_PAGE_BYTES;
@@ -203,14 +205,54 @@ impl Replay {
         configs: &[Config],
         progress: &dyn Fn(f64),
     ) -> Result<ReplayResult, ReplayError> {
-        let mut players = Vec::new();
-        for config in configs {
+        let prefilled = |config: &Config| {
             let pages = config.memory_bytes / BASE_PAGE_BYTES;
-            let prefill = (pages as f64 * self.options.prefill_ratio.clamp(0.0, 1.0)) as u64;
-            players.push(Player::new(config, prefill)?);
-        }
+            let prefill = pages as f64 * self.options.prefill_ratio.clamp(0.0, 1.0);
+            Player::new(config, prefill as u64)
+        };
+        let players = configs.iter().map(prefilled).collect::<Result<_, _>>()?;
         let memory = configs.first().map_or(0, |config| config.memory_bytes);
-        let mut session = Session::new(self, players, memory.max(BASE_PAGE_BYTES));
+        let memory = memory.max(BASE_PAGE_BYTES);
+        let session = Session::new(self, Ledger::new(), players, memory);
+        self.play(session, configs, progress)
+    }
+
+    /// As [`Replay::run`], on servers that hold the pages of the machine that was recorded, as a
+    /// snapshot from right before the recording shows them. The size is the snapshot's; memory
+    /// size and prefill of the configurations are not used. Under `linux` the pages lie where
+    /// they were; other policies place the same pages themselves.
+    ///
+    /// # Errors
+    /// As [`Replay::run`], and if the recording names frames that the snapshot does not have.
+    pub fn run_from(
+        &self,
+        start: &Start,
+        configs: &[Config],
+        progress: &dyn Fn(f64),
+    ) -> Result<ReplayResult, ReplayError> {
+        let end = start.layout.span().end.0;
+        if self.survey.span_pages > end {
+            return Err(ReplayError::WrongSnapshot {
+                name: self.name.clone(),
+                frame: self.survey.span_pages - 1,
+                end,
+            });
+        }
+        let players: Result<Vec<Player>, _> = configs
+            .par_iter()
+            .map(|config| Player::starting_from(config, start))
+            .collect();
+        let memory = start.span_pages() * BASE_PAGE_BYTES;
+        let session = Session::new(self, Ledger::starting_from(start), players?, memory);
+        self.play(session, configs, progress)
+    }
+
+    fn play(
+        &self,
+        mut session: Session,
+        configs: &[Config],
+        progress: &dyn Fn(f64),
+    ) -> Result<ReplayResult, ReplayError> {
         let mut reader = self.reader()?;
         let total = self.survey.counts.lines.max(1) as f64;
         while let Some(event) = reader.next_event()? {
@@ -245,11 +287,11 @@ struct Session {
 }
 
 impl Session {
-    fn new(replay: &Replay, players: Vec<Player>, memory_bytes: u64) -> Session {
+    fn new(replay: &Replay, ledger: Ledger, players: Vec<Player>, memory_bytes: u64) -> Session {
         let survey = &replay.survey;
         let gaps = u64::from(replay.options.samples.max(2) - 1);
         Session {
-            ledger: Ledger::new(),
+            ledger,
             players,
             ops: Vec::new(),
             kernel: Vec::new(),
@@ -294,7 +336,12 @@ impl Session {
 
     fn sample_kernel(&mut self) {
         let seconds = (self.now_ns - self.start_ns) as f64 / 1e9;
-        let sample = KernelSample::of(self.ledger.table(), self.memory_bytes, seconds);
+        let metrics = self.ledger.image().map(|image| image.metrics());
+        let table = self.ledger.table();
+        let sample = match metrics {
+            Some(metrics) => KernelSample::measured(table, &metrics, seconds),
+            None => KernelSample::of(table, self.memory_bytes, seconds),
+        };
         self.kernel.push(sample);
     }
 
@@ -324,6 +371,7 @@ impl Session {
             memory_bytes: self.memory_bytes,
             cpus: survey.cpus,
             live_blocks: self.ledger.live_blocks(),
+            snapshot: self.ledger.snapshot(),
             kernel: self.kernel,
             policies,
         }

@@ -2,6 +2,7 @@
 //! Plays the steps of a recording on one server.
 
 use super::ledger::Op;
+use super::start::Start;
 use crate::alloc::Request;
 use crate::config::Config;
 use crate::core::BLOCK_ORDER;
@@ -33,6 +34,8 @@ pub struct Player {
     pub samples: Vec<Sample>,
     /// Blocks that found no memory.
     pub unplaced: u64,
+    /// Pages of the snapshot that found none.
+    pub unplaced_at_start: u64,
     /// Movable blocks that were served as single pages instead.
     pub fallbacks: u64,
 }
@@ -44,7 +47,38 @@ impl Player {
         let small = server.new_pool();
         let count = prefill_pages.min(u64::from(server.frames())) as u32;
         server.read_cache(PageClass::File, count, 0);
+        Ok(Player::on(server, small))
+    }
+
+    /// A server that holds the pages of a snapshot as blocks of their own.
+    pub fn starting_from(config: &Config, start: &Start) -> Result<Player, ServerError> {
+        let mut server = Server::before_pages(config, &start.layout, &start.classes)?;
+        let small = server.new_pool();
+        let (mut owners, mut places) = (Vec::new(), Vec::new());
+        let mut unplaced = 0;
+        server.place_pages(&start.classes, |server, block, _, pfn| {
+            let index = block as usize;
+            if index >= places.len() {
+                places.resize(index + 1, UNPLACED);
+            }
+            if let Some(pfn) = pfn {
+                server.core.pool_push(small.0, pfn);
+                places[index] = owners.len() as u32;
+                owners.push(block);
+            } else {
+                unplaced += 1;
+            }
+        });
         Ok(Player {
+            places,
+            owners,
+            unplaced_at_start: unplaced,
+            ..Player::on(server, small)
+        })
+    }
+
+    fn on(server: Server, small: PoolId) -> Player {
+        Player {
             server,
             places: Vec::new(),
             small,
@@ -54,8 +88,9 @@ impl Player {
             time_ns: 0,
             samples: Vec::new(),
             unplaced: 0,
+            unplaced_at_start: 0,
             fallbacks: 0,
-        })
+        }
     }
 
     /// The server as it is now.

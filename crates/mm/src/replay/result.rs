@@ -7,17 +7,18 @@ use super::reader::ReadCounts;
 use super::table::Table;
 use crate::config::{Config, PolicyKind};
 use crate::counters::Counters;
-use crate::run::Sample;
-use ample_pfn::{BASE_PAGE_BYTES, Metrics};
+use crate::run::{Ratios, Sample};
+use ample_pfn::{BASE_PAGE_BYTES, Definition, Metrics};
 use serde::Serialize;
 
-/// The traced kernel at one moment, rebuilt from the frames it chose. Only pages allocated
-/// since the recording began are in it, so shares of unmovable blocks are lower bounds.
+/// The traced kernel at one moment, rebuilt from the frames it chose. Without a snapshot only
+/// pages allocated since the recording began are in it, and shares of unmovable blocks are lower
+/// bounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KernelSample {
     /// Seconds since the first event.
     pub time_s: f64,
-    /// Pages allocated since then and not freed.
+    /// Pages of allocated blocks, those of the snapshot included.
     pub live_pages: u64,
     /// Of these, the unmovable ones (definition O, from the migratetype of the event).
     pub unmovable_pages: u64,
@@ -54,6 +55,23 @@ impl KernelSample {
             potential_1g_ratio: potential(18),
         }
     }
+
+    /// From the whole memory of the machine, as the servers are measured.
+    pub(super) fn measured(table: &Table, metrics: &Metrics, time_s: f64) -> KernelSample {
+        let (live_pages, unmovable_pages) = table.pages();
+        let ratios = Ratios::of(metrics);
+        let has_1g = metrics.total.memory_bytes >= 1 << 30;
+        KernelSample {
+            time_s,
+            live_pages,
+            unmovable_pages,
+            unmovable_page_ratio: ratios.unmovable_page,
+            unmovable_2m_ratio: ratios.unmovable_2m[Definition::O as usize],
+            potential_2m_ratio: ratios.potential_2m,
+            potential_32m_ratio: ratios.potential_32m,
+            potential_1g_ratio: has_1g.then_some(ratios.potential_1g),
+        }
+    }
 }
 
 /// One server that played the recording.
@@ -67,6 +85,8 @@ pub struct PolicyResult {
     pub memory_bytes: u64,
     /// Blocks of the recording that found no memory here.
     pub unplaced_blocks: u64,
+    /// Pages of the snapshot that found none.
+    pub unplaced_snapshot_pages: u64,
     /// Movable blocks that were served as single pages here.
     pub fallback_blocks: u64,
     /// Samples, the first before the first event, the last at the end.
@@ -93,6 +113,7 @@ impl PolicyResult {
             memory_bytes: metrics.total.memory_bytes,
             counters: server.counters().clone(),
             unplaced_blocks: player.unplaced,
+            unplaced_snapshot_pages: player.unplaced_at_start,
             fallback_blocks: player.fallbacks,
             samples: std::mem::take(&mut player.samples),
             metrics,
@@ -100,6 +121,15 @@ impl PolicyResult {
             stall_movable_ns,
         }
     }
+}
+
+/// How the recording fits the snapshot that it started from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SnapshotUse {
+    /// Pages in use at the start.
+    pub pages: u64,
+    /// Of these, the ones that the recording freed.
+    pub freed_pages: u64,
 }
 
 /// Everything a replay gives.
@@ -117,6 +147,8 @@ pub struct ReplayResult {
     pub cpus: usize,
     /// Blocks allocated during the recording and not freed.
     pub live_blocks: u64,
+    /// What the replay started from, if a snapshot was given.
+    pub snapshot: Option<SnapshotUse>,
     /// The traced kernel over time.
     pub kernel: Vec<KernelSample>,
     /// Each server.

@@ -3,21 +3,23 @@
 
 mod text;
 
-use super::Verdict;
-use ample_mm::replay::{Replay, ReplayOptions, ReplayResult};
+use super::{Verdict, progress_bar};
+use ample_host::snapshot;
+use ample_mm::replay::{Replay, ReplayOptions, ReplayResult, Start};
 use ample_mm::{Config, PolicyKind};
 use ample_pfn::parse_bytes;
 use serde::Serialize;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Replay page events recorded on a real kernel under each policy.
 ///
 /// FILE is text of tracefs (trace, trace_pipe), trace-cmd report or perf script, plain or zstd,
 /// with the events kmem:mm_page_alloc, mm_page_free and mm_page_free_batched. Each policy serves
 /// the same allocations and frees in the same order, and stands beside what the traced kernel
-/// made of them. What the recording lacks (lost events, pages from before it began) is counted
-/// and reported.
+/// made of them. With --snapshot the servers start with the pages that the traced machine held
+/// when the recording began; without it they start empty. What the recording lacks (lost events,
+/// pages from before it began) is counted and reported.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -28,6 +30,10 @@ pub struct Args {
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',',
           value_parser = policy)]
     policy: Vec<Policies>,
+    /// Snapshot of the recorded machine from right before the recording (ample scan --format
+    /// snapshot -o FILE): the servers start with its pages and its size.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["memory", "prefill"])]
+    snapshot: Option<PathBuf>,
     /// Memory of the servers; without it, up to the last page that the recording names.
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<u64>,
@@ -52,6 +58,7 @@ const EXAMPLES: &str = "Examples:
   perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free,kmem:mm_page_free_batched -- sleep 60
   perf script > pages.txt
   ample replay pages.txt --memory 16G         every policy beside the traced kernel
+  ample replay pages.txt --snapshot host.snap the same, from the pages that were there before
   ample replay pages.txt.zst --policy linux,contiguitas --json";
 
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +92,7 @@ struct View<'a> {
     prefill_ratio: f64,
     /// Whether the memory size is a guess from the recording.
     memory_inferred: bool,
+    snapshot_file: Option<String>,
     #[serde(flatten)]
     result: &'a ReplayResult,
 }
@@ -100,24 +108,39 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         prefill_ratio: args.prefill,
     };
     let replay = Replay::open(&args.file, options)?;
+    let start = args.snapshot.as_deref().map(start).transpose()?;
     let bytes = args.memory.unwrap_or(replay.survey().memory_bytes());
-    let result = replay.run(&configs(args, bytes, replay.survey().cpus), &|_| {})?;
+    let configs = configs(args, bytes, replay.survey().cpus);
+    let bar = progress_bar("replaying");
+    let told = |share: f64| bar.set_position((share * 1000.0) as u64);
+    let result = match &start {
+        Some(start) => replay.run_from(start, &configs, &told),
+        None => replay.run(&configs, &told),
+    };
+    bar.finish_and_clear();
+    let result = result?;
+    let inferred = args.memory.is_none() && start.is_none();
     let mut out = std::io::stdout().lock();
     if args.json {
         let view = View {
             schema: "ample.replay/1",
             file: args.file.display().to_string(),
             prefill_ratio: args.prefill,
-            memory_inferred: args.memory.is_none(),
+            memory_inferred: inferred,
+            snapshot_file: args.snapshot.as_ref().map(|p| p.display().to_string()),
             result: &result,
         };
         serde_json::to_writer_pretty(&mut out, &view)?;
         writeln!(out)?;
     } else {
-        let inferred = args.memory.is_none();
         out.write_all(text::render(&result, &args.file, inferred).as_bytes())?;
     }
     Ok(Verdict::Ok)
+}
+
+fn start(path: &Path) -> anyhow::Result<Start> {
+    let scan = snapshot::read(path)?;
+    Ok(Start::new(scan.layout, scan.pages.expand())?)
 }
 
 fn configs(args: &Args, memory_bytes: u64, cpus: usize) -> Vec<Config> {

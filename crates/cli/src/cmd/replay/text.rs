@@ -26,12 +26,27 @@ pub fn render(result: &ReplayResult, file: &Path, inferred: bool) -> String {
         result.cpus,
     );
     text.push_str(&table(result).to_text());
-    text.push_str(
-        "\nDefinition O at the end of the recording. Pages from before it are not in it, so the\n\
-         traced kernel's shares are lower bounds; the servers are simulated and start empty.\n",
-    );
+    text.push_str(&legend(result));
     text.push_str(&repairs(result));
     text
+}
+
+/// What the table's figures mean.
+fn legend(result: &ReplayResult) -> String {
+    let Some(snapshot) = &result.snapshot else {
+        return "\nDefinition O at the end of the recording. Pages from before it are not in it, so \
+                the\ntraced kernel's shares are lower bounds; the servers are simulated and start \
+                empty.\nGive --snapshot to start from what was there.\n"
+            .into();
+    };
+    format!(
+        "\nDefinition O at the end of the recording. All start from the snapshot: {} pages in \
+         use,\nof which {} ({}) were freed while it ran. linux starts with each page in its \
+         place, the\nothers place the same pages themselves. The servers are simulated.\n",
+        snapshot.pages,
+        snapshot.freed_pages,
+        percent(snapshot.freed_pages as f64 / snapshot.pages.max(1) as f64),
+    )
 }
 
 fn table(result: &ReplayResult) -> Table {
@@ -68,7 +83,7 @@ fn table(result: &ReplayResult) -> Table {
             peak(&mut run.samples.iter().map(|s| s.unmovable_2m_ratio)),
             percent(last.potential_2m_ratio),
             percent(last.potential_32m_ratio),
-            run.unplaced_blocks.to_string(),
+            (run.unplaced_blocks + run.unplaced_snapshot_pages).to_string(),
         ]);
     }
     table
@@ -92,6 +107,10 @@ fn repairs(result: &ReplayResult) -> String {
         (
             repairs.frees_of_earlier_pages,
             "frees of pages from before the recording, ignored",
+        ),
+        (
+            repairs.stale_snapshot_pages,
+            "pages of the snapshot allocated again without a free, freed first",
         ),
         (repairs.double_frees, "double frees, ignored"),
         (
