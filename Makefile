@@ -7,7 +7,7 @@ AMPLE := target/release/ample
 FEATURES ?= $(shell scripts/features.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test model-check bench fmt clean
+.PHONY: help setup build demo test model-check malloc-models malloc-soak bench fmt clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -28,6 +28,14 @@ test:            ## everything CI checks: format, lints, tests of all layers
 model-check:     ## explore the migration protocol exhaustively (the large machines too)
 	$(CARGO) run --locked --release -p ample-memsys --features model-check --bin ample-model-check \
 		-- --full --counterexamples
+
+malloc-models:   ## check the allocator's concurrent parts with a randomised scheduler
+	AMPLE_MODEL_ROUNDS=$${AMPLE_MODEL_ROUNDS:-2000} $(CARGO) test --locked -p ample-malloc \
+		--features models --lib models
+
+malloc-soak:     ## the allocator under real programs and ten million random calls
+	$(CARGO) build --locked --profile malloc -p ample-malloc
+	bench/malloc/soak.py
 
 bench: build     ## all benchmarks (criterion)
 	$(CARGO) bench --locked --workspace

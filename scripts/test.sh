@@ -43,6 +43,7 @@ if cargo clippy --version >/dev/null 2>&1; then
 	run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
 fi
 run "tests" cargo test --locked --workspace --no-fail-fast
+run "allocator models" cargo test --locked -p ample-malloc --features models --lib models
 run "kernel policy" make kernel-policy
 # KERNEL=1: patch, build and boot the kernel as well, 10 to 25 minutes.
 if [[ ${KERNEL:-0} == 1 ]]; then

@@ -11,7 +11,7 @@ use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Slot words of all classes together.
-const SLOTS: usize = {
+pub(crate) const SLOTS: usize = {
     let (mut sum, mut class) = (0, 1);
     while class < CLASSES {
         sum += TABLE[class].slots as usize;
@@ -20,7 +20,7 @@ const SLOTS: usize = {
     sum
 };
 /// Words before the slots: one header per class, rounded up.
-const HEADERS: usize = 128;
+pub(crate) const HEADERS: usize = 128;
 /// Memory that one CPU's slab may hold, in bytes, unless the options say otherwise.
 pub const DEFAULT_BYTES: usize = 3 << 19;
 /// Slabs that threads share where there are no restartable sequences.
@@ -249,6 +249,7 @@ impl CpuSlab {
             return 0;
         }
         header.current -= 1;
+        crate::lock::model_step();
         self.words[class].store(header.pack(), Ordering::Release);
         self.words[usize::from(header.current)].load(Ordering::Relaxed) as usize
     }
@@ -445,7 +446,11 @@ impl Local {
 }
 
 fn shard_of_thread() -> usize {
+    // The threads of a model are coroutines of one thread.
+    #[cfg(feature = "models")]
+    let thread = crate::models::thread() << 6;
     // SAFETY: no preconditions.
+    #[cfg(not(feature = "models"))]
     let thread = unsafe { libc::pthread_self() } as usize;
     (thread >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SHARDS.ilog2())
 }
@@ -606,6 +611,7 @@ pub fn drain(all: bool) {
                 let cpu = slab.cpu.load(Ordering::Relaxed);
                 let entry = &SLABS[cpu as usize];
                 entry.store(core::ptr::null_mut(), Ordering::Release);
+                crate::lock::model_step();
                 if membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) {
                     drain_owned(slab);
                 }
@@ -636,6 +642,7 @@ pub fn fork_prepare(threads: bool) {
         for_each_slab(|slab| {
             let cpu = slab.cpu.load(Ordering::Relaxed) as usize;
             SLABS[cpu].store(core::ptr::null_mut(), Ordering::Release);
+            crate::lock::model_step();
         });
         membarrier(MEMBARRIER_RSEQ, 0, 0);
     }

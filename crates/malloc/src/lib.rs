@@ -23,17 +23,19 @@
 pub mod bits;
 pub mod cache;
 pub mod central;
-#[cfg(all(feature = "preload", not(test), not(miri)))]
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
 pub mod cxx;
 pub mod dump;
 pub mod fork;
 pub mod front;
 pub mod global;
 pub mod heap;
-#[cfg(all(feature = "preload", not(test), not(miri)))]
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
 pub mod interface;
 pub mod lock;
 pub mod meta;
+#[cfg(feature = "models")]
+pub mod models;
 pub mod observe;
 pub mod options;
 pub mod pageheap;

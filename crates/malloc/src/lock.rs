@@ -40,6 +40,7 @@ impl<T> Lock<T> {
 
     /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        model_step();
         self.state
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .ok()
@@ -50,6 +51,7 @@ impl<T> Lock<T> {
     /// another.
     #[inline]
     pub fn acquire(&self) {
+        model_step();
         if self
             .state
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
@@ -63,6 +65,7 @@ impl<T> Lock<T> {
     fn acquire_slow(&self) {
         for _ in 0..SPINS {
             core::hint::spin_loop();
+            model_step();
             if self.state.load(Ordering::Relaxed) == FREE
                 && self
                     .state
@@ -84,6 +87,7 @@ impl<T> Lock<T> {
     /// value no longer.
     #[inline]
     pub unsafe fn release(&self) {
+        model_step();
         if self.state.swap(FREE, Ordering::Release) == CONTENDED {
             futex_wake(&self.state);
         }
@@ -125,7 +129,36 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-#[cfg(not(miri))]
+/// Lets other threads run for a moment: a sleep, because a thread of high real-time priority that
+/// only yields would keep the one it waits for from running. Keeps errno.
+#[cfg(not(feature = "models"))]
+pub fn pause() {
+    let saved = crate::sys::errno();
+    let moment = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000,
+    };
+    // SAFETY: sleeps.
+    unsafe { libc::nanosleep(&raw const moment, core::ptr::null_mut()) };
+    crate::sys::set_errno(saved);
+}
+
+/// A place where the model checker may let another thread run; nothing otherwise.
+#[inline(always)]
+pub fn model_step() {
+    #[cfg(feature = "models")]
+    if crate::models::running() {
+        shuttle::thread::yield_now();
+    }
+}
+
+/// See above.
+#[cfg(feature = "models")]
+pub fn pause() {
+    model_step();
+}
+
+#[cfg(not(any(miri, feature = "models")))]
 fn futex_wait(word: &AtomicU32, expected: u32) {
     let saved = crate::sys::errno();
     // SAFETY: FUTEX_WAIT reads one aligned word that outlives the call.
@@ -141,7 +174,7 @@ fn futex_wait(word: &AtomicU32, expected: u32) {
     crate::sys::set_errno(saved);
 }
 
-#[cfg(not(miri))]
+#[cfg(not(any(miri, feature = "models")))]
 fn futex_wake(word: &AtomicU32) {
     let saved = crate::sys::errno();
     // SAFETY: FUTEX_WAKE only uses the address as a key.
@@ -156,12 +189,15 @@ fn futex_wake(word: &AtomicU32) {
     crate::sys::set_errno(saved);
 }
 
-#[cfg(miri)]
+#[cfg(any(miri, feature = "models"))]
 fn futex_wait(_word: &AtomicU32, _expected: u32) {
+    #[cfg(feature = "models")]
+    pause();
+    #[cfg(not(feature = "models"))]
     std::thread::yield_now();
 }
 
-#[cfg(miri)]
+#[cfg(any(miri, feature = "models"))]
 fn futex_wake(_word: &AtomicU32) {}
 
 #[cfg(test)]

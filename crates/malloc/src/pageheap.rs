@@ -20,11 +20,17 @@ pub struct Pages {
     pub heap: PageHeap<RealVm>,
     /// The recording of its calls, if one is running.
     pub trace: trace::Recorder,
+    /// Steps begun under the lock whose system calls are made without it at present.
+    steps_under_way: u32,
+    /// A fork is being prepared: no step may begin.
+    forking: bool,
 }
 
 static PAGES: Lock<Pages> = Lock::new(Pages {
     heap: PageHeap::new(RealVm::new()),
     trace: trace::Recorder::off(),
+    steps_under_way: 0,
+    forking: false,
 });
 
 /// Time spent in collapses, in nanoseconds.
@@ -46,9 +52,21 @@ pub fn lock() -> Guard<'static, Pages> {
     PAGES.lock()
 }
 
-/// Takes the lock before fork.
+/// Takes the lock before fork, at a moment when no step of a release or collapse is under way: its
+/// thread does not exist in the child, which could never end the step and would lose the memory.
 pub fn fork_prepare() {
-    PAGES.acquire();
+    loop {
+        PAGES.acquire();
+        // SAFETY: the lock is held.
+        let pages = unsafe { &mut *PAGES.value_pointer() };
+        pages.forking = true;
+        if pages.steps_under_way == 0 {
+            return;
+        }
+        // SAFETY: it was taken above, and `pages` is not used any more.
+        unsafe { PAGES.release() };
+        crate::lock::pause();
+    }
 }
 
 /// Gives the lock back after fork.
@@ -56,8 +74,19 @@ pub fn fork_prepare() {
 /// # Safety
 /// [`fork_prepare`] was called.
 pub unsafe fn fork_done() {
+    // SAFETY: as the caller promises, the lock is held.
+    unsafe {
+        (*PAGES.value_pointer()).forking = false;
+        PAGES.release();
+    }
+}
+
+/// Whether no step of a release or collapse is under way; the caller holds the lock by
+/// [`fork_prepare`].
+#[cfg(feature = "models")]
+pub fn is_quiet() -> bool {
     // SAFETY: as the caller promises.
-    unsafe { PAGES.release() }
+    unsafe { (*PAGES.value_pointer()).steps_under_way == 0 }
 }
 
 /// Applies options before the first allocation.
@@ -168,6 +197,22 @@ pub fn grow_large(address: usize, new_len: usize) -> bool {
 }
 
 impl Pages {
+    /// Begins a step whose system calls are made without the lock, unless a fork is prepared.
+    fn begin<T>(&mut self, step: impl FnOnce(&mut PageHeap<RealVm>) -> Option<T>) -> Option<T> {
+        if self.forking {
+            return None;
+        }
+        let step = step(&mut self.heap)?;
+        self.steps_under_way += 1;
+        Some(step)
+    }
+
+    /// Ends a step that [`Pages::begin`] gave.
+    fn end(&mut self, step: impl FnOnce(&mut PageHeap<RealVm>)) {
+        step(&mut self.heap);
+        self.steps_under_way -= 1;
+    }
+
     fn allocate(&mut self, len: usize, align: usize, density: Density) -> Option<usize> {
         let page = self.heap.allocate_aligned(len, align, density)?;
         self.trace
@@ -183,11 +228,11 @@ impl Pages {
 
 /// Gives the lock back and releases what the last call made superfluous.
 fn finish(mut pages: Guard<'static, Pages>) {
-    while let Some(release) = pages.heap.begin_queued() {
+    while let Some(release) = pages.begin(PageHeap::begin_queued) {
         drop(pages);
         let succeeded = release.run(&SystemCalls);
         pages = PAGES.lock();
-        pages.heap.end_release(release, succeeded);
+        pages.end(|heap| heap.end_release(release, succeeded));
     }
 }
 
@@ -200,6 +245,7 @@ impl Vm for SystemCalls {
     }
 
     fn unback(&self, address: usize, bytes: usize) -> bool {
+        crate::lock::model_step();
         sys::advise(address, bytes, libc::MADV_DONTNEED)
     }
 
@@ -226,10 +272,11 @@ pub fn release_excess(policy: &ReleasePolicy, limit: usize) -> usize {
 pub fn release(wanted: usize, policy: &ReleasePolicy) -> usize {
     let mut released = 0;
     while released < wanted {
-        let step = PAGES.lock().heap.begin_release(wanted - released, policy);
+        let left = wanted - released;
+        let step = PAGES.lock().begin(|heap| heap.begin_release(left, policy));
         let Some(step) = step else { break };
         let succeeded = step.run(&SystemCalls);
-        PAGES.lock().heap.end_release(step, succeeded);
+        PAGES.lock().end(|heap| heap.end_release(step, succeeded));
         if !succeeded {
             break;
         }
@@ -257,12 +304,12 @@ pub fn collapse(budget: &CollapseBudget) -> usize {
         if start_ns < COLLAPSE_NOT_BEFORE_NS.load(Ordering::Relaxed) {
             break;
         }
-        let step = PAGES.lock().heap.begin_collapse();
+        let step = PAGES.lock().begin(PageHeap::begin_collapse);
         let Some(step) = step else { break };
         let succeeded = SystemCalls.collapse(step.address);
         let taken_ns = sys::now_ns() - start_ns;
         COLLAPSE_NS.fetch_add(taken_ns, Ordering::Relaxed);
-        PAGES.lock().heap.end_collapse(step, succeeded);
+        PAGES.lock().end(|heap| heap.end_collapse(step, succeeded));
         if !succeeded || taken_ns > budget.slow_ns {
             COLLAPSE_NOT_BEFORE_NS.store(start_ns + budget.back_off_ns, Ordering::Relaxed);
         }

@@ -59,7 +59,11 @@ pub enum Push {
     Suspect,
 }
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+#[cfg(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(any(miri, feature = "models"))
+))]
 mod asm {
     use super::{Push, Slabs};
     use core::arch::asm;
@@ -278,7 +282,107 @@ mod asm {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+/// Restartable sequences for the model checker: a sequence that was interrupted starts over, so
+/// each is one step, before which the thread may move to another CPU.
+#[cfg(feature = "models")]
+mod asm {
+    use super::{Header, Push, Slabs};
+    use crate::models;
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    /// The slab of the CPU that the calling thread is on now; `None` without one.
+    unsafe fn slab<'a>(slabs: &Slabs) -> Option<(*mut u64, &'a [AtomicU64])> {
+        models::move_thread();
+        let slab = slabs[models::cpu() as usize].load(Ordering::Acquire);
+        if slab.is_null() {
+            return None;
+        }
+        // SAFETY: slabs are arrays of at least this many atomic words and are never freed.
+        let words = unsafe { core::slice::from_raw_parts(slab.cast(), models::SLAB_WORDS) };
+        Some((slab, words))
+    }
+
+    /// Pops an object of the class from the slab of this CPU; 0 if there is none.
+    ///
+    /// # Safety
+    /// Slabs are valid or null.
+    pub unsafe fn pop(_offset: isize, slabs: &Slabs, class: usize) -> usize {
+        // SAFETY: as the caller promises.
+        let Some((_, words)) = (unsafe { slab(slabs) }) else {
+            return 0;
+        };
+        let mut header = Header::unpack(words[class].load(Ordering::Relaxed));
+        if header.current == header.begin {
+            return 0;
+        }
+        header.current -= 1;
+        words[class].store(header.pack(), Ordering::Relaxed);
+        words[usize::from(header.current)].load(Ordering::Relaxed) as usize
+    }
+
+    /// Pushes an object of the class on the slab of this CPU.
+    ///
+    /// # Safety
+    /// As for [`pop`].
+    pub unsafe fn push(_offset: isize, slabs: &Slabs, class: usize, object: usize) -> Push {
+        // SAFETY: as the caller promises.
+        let Some((_, words)) = (unsafe { slab(slabs) }) else {
+            return Push::Full;
+        };
+        let mut header = Header::unpack(words[class].load(Ordering::Relaxed));
+        if header.current == header.end {
+            return Push::Full;
+        }
+        let current = usize::from(header.current);
+        if words[current - 1].load(Ordering::Relaxed) == object as u64 {
+            return Push::Suspect;
+        }
+        words[current].store(object as u64, Ordering::Relaxed);
+        header.current += 1;
+        words[class].store(header.pack(), Ordering::Relaxed);
+        Push::Done
+    }
+
+    /// Replaces the header of the class, if this CPU's slab is `expected` and the header `old`.
+    ///
+    /// # Safety
+    /// As for [`pop`].
+    pub unsafe fn replace_header(
+        _offset: isize,
+        slabs: &Slabs,
+        expected: *mut u64,
+        class: usize,
+        old: u64,
+        new: u64,
+    ) -> bool {
+        // SAFETY: as the caller promises.
+        match unsafe { slab(slabs) } {
+            Some((slab, words)) if slab == expected => words[class]
+                .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok(),
+            _ => false,
+        }
+    }
+
+    /// The CPU of the calling thread.
+    ///
+    /// # Safety
+    /// None needed.
+    pub unsafe fn cpu(_offset: isize) -> i32 {
+        models::move_thread();
+        models::cpu()
+    }
+
+    /// An area, if the model has one.
+    pub fn glibc_area() -> Option<isize> {
+        Some(1)
+    }
+}
+
+#[cfg(not(any(
+    all(target_arch = "x86_64", target_os = "linux", not(miri)),
+    feature = "models"
+)))]
 mod asm {
     use super::{Push, Slabs};
 

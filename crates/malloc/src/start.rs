@@ -45,8 +45,7 @@ fn start() {
         // Another thread starts the allocator. (The starting thread itself does not come here: the
         // start does not allocate.)
         while STATE.load(Ordering::Acquire) != STARTED {
-            // SAFETY: no preconditions.
-            unsafe { libc::sched_yield() };
+            crate::lock::pause();
         }
         return;
     }

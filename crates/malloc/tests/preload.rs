@@ -23,10 +23,12 @@ fn program(name: &str) -> PathBuf {
     let compiler = if name.ends_with(".cc") { "c++" } else { "cc" };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let binary = folder.join(format!("{name}.{}", std::process::id()));
+    // The program's own mmap takes the place of the C library's only if it is exported.
     // No optimisation of malloc calls: the compiler knows what they do and removes them.
     let flags = [
         "-O1",
         "-fno-builtin",
+        "-rdynamic",
         "-pthread",
         "-Wno-use-after-free",
         "-w",
@@ -101,6 +103,29 @@ fn threads_signals_and_forks_damage_nothing() {
     WAYS.iter()
         .for_each(|options| expect_ok(&binary, &["8"], options));
     expect_ok(&binary, &["20"], "background=0");
+}
+
+/// The whole C interface against a reference that knows every live object.
+#[test]
+fn random_sequences_of_calls_keep_every_object_intact() {
+    let binary = program("sequences.c");
+    for options in WAYS {
+        expect_ok(&binary, &["200000", "1", "1"], options);
+        expect_ok(&binary, &["50000", "4", "2"], options);
+    }
+}
+
+#[test]
+fn refused_system_calls_give_enomem_and_damage_nothing() {
+    let binary = program("refusals.c");
+    for options in [
+        "",
+        "rseq=0",
+        "huge=always",
+        "keep=0,keep_percent=0,huge_floor=0",
+    ] {
+        expect_ok(&binary, &["17"], options);
+    }
 }
 
 #[test]
