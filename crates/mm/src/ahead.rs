@@ -60,11 +60,11 @@ impl Core {
         self.frames.touch(last.take(AHEAD).copied());
     }
 
-    /// The blocks that the next allocations take from the buddy lists.
+    /// The blocks that the next `count` allocations take from the buddy lists.
     #[inline]
     pub(crate) fn touch_free(&self, region: usize, order: u32, mt: MigrateType, count: u32) {
         let next = self.areas[region].next_blocks(order, mt, count);
-        self.frames.touch(next);
+        self.frames.touch(next.take(count as usize));
     }
 
     /// The frames anywhere in memory that `rng` is about to pick.

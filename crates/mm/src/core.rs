@@ -113,7 +113,8 @@ impl Area {
         lists.flatten().map(|list| u64::from(list.len())).sum()
     }
 
-    /// Up to `count` blocks that [`Core::take`] would hand out next without a split, gaps left in.
+    /// The blocks that [`Core::take`] would hand out next, up to `count` of each order, gaps left
+    /// in.
     #[inline]
     pub(crate) fn next_blocks(
         &self,
@@ -122,8 +123,9 @@ impl Area {
         count: u32,
     ) -> impl Iterator<Item = u32> + '_ {
         let found = self.find(order, mt, false);
-        found.into_iter().flat_map(move |(band, found)| {
-            self.lists[(band * ORDERS + found as usize) * 3 + mt as usize].near_head(count)
+        found.into_iter().flat_map(move |(band, _)| {
+            let lists = (order..=MAX_ORDER).map(move |o| (band * ORDERS + o as usize) * 3);
+            lists.flat_map(move |list| self.lists[list + mt as usize].near_head(count))
         })
     }
 

@@ -205,6 +205,20 @@ impl State {
         PageClass::from_u8(((self.0 & CLASS_MASK) >> CLASS_SHIFT) as u8).unwrap_or(PageClass::Hole)
     }
 
+    /// Number of different [`State::use_key`]s.
+    pub(crate) const USES: usize = 1 << 8;
+
+    /// Kind and class as one small number: what the metrics want to know.
+    #[inline]
+    pub(crate) fn use_key(self) -> usize {
+        (self.0 & 7 | (self.0 & CLASS_MASK) >> (CLASS_SHIFT - 3)) as usize
+    }
+
+    /// A state with that kind and class.
+    pub(crate) fn of_use(key: usize) -> State {
+        State(key as u64 & 7 | (key as u64 >> 3) << CLASS_SHIFT)
+    }
+
     /// Migratetype of the free list it is on (free blocks only).
     #[inline]
     pub fn mt(self) -> MigrateType {

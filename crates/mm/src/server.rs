@@ -335,10 +335,13 @@ impl Server {
         } else if let Some(head) = core.cover(b) {
             counts[class_of(core.frames.get(head)) as usize] = BLOCK_PAGES as u16;
         } else {
+            let mut uses = [0; State::USES];
             core.heads(b, |_, state| {
-                let pages = state.pages().min(BLOCK_PAGES) as u16;
-                counts[class_of(state) as usize] += pages;
+                uses[state.use_key()] += state.pages().min(BLOCK_PAGES) as u16;
             });
+            for (key, &pages) in uses.iter().enumerate().filter(|(_, pages)| **pages > 0) {
+                counts[class_of(State::of_use(key)) as usize] += pages;
+            }
         }
         counts
     }
