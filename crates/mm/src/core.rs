@@ -477,7 +477,7 @@ impl Core {
         while pfn < end {
             let state = self.frames.get(pfn);
             visit(pfn, state);
-            pfn += state.pages();
+            pfn = state.next_head(pfn);
         }
     }
 
@@ -496,7 +496,7 @@ impl Core {
                 found.push((pfn, state.order()));
                 left -= state.pages().min(left);
             }
-            pfn += state.pages();
+            pfn = state.next_head(pfn);
         }
         found
     }

@@ -199,6 +199,22 @@ impl State {
         1 << ((self.0 & ORDER_MASK) >> ORDER_SHIFT)
     }
 
+    /// The frame behind the block that starts at `pfn`.
+    #[inline]
+    pub(crate) fn next_head(self, pfn: u32) -> u32 {
+        // A branch and not a shift: most blocks are single pages, and a walk whose next step is
+        // predicted need not wait for each state to arrive.
+        if self.0 & ORDER_MASK == 0 {
+            return pfn + 1;
+        }
+        self.far_head(pfn)
+    }
+
+    #[cold]
+    fn far_head(self, pfn: u32) -> u32 {
+        pfn + self.pages()
+    }
+
     /// Use of its pages.
     #[inline]
     pub fn class(self) -> PageClass {
