@@ -92,6 +92,22 @@ impl PageBits {
         Some((start, self.find(start, true) - start))
     }
 
+    /// The length of the run of clear bits that holds the clear bits from `start` to `end`.
+    pub fn run_around(&self, start: usize, end: usize) -> usize {
+        let mut word = start / 64;
+        let mut bits = self.0[word] & !(u64::MAX << (start % 64));
+        while bits == 0 && word > 0 {
+            word -= 1;
+            bits = self.0[word];
+        }
+        let first = if bits == 0 {
+            0
+        } else {
+            word * 64 + 64 - bits.leading_zeros() as usize
+        };
+        self.find(end, true) - first
+    }
+
     /// The length of the longest run of clear bits.
     pub fn longest_clear(&self) -> usize {
         let (mut from, mut longest) = (0, 0);
@@ -105,21 +121,21 @@ impl PageBits {
         longest
     }
 
-    /// Best fit inside the hugepage: the start of the shortest clear run of at least `len` bits,
-    /// the lowest one among equals.
-    pub fn best_fit(&self, len: usize) -> Option<usize> {
+    /// Best fit inside the hugepage: the shortest clear run of at least `len` bits, the lowest one
+    /// among equals: `(start, length of the run)`.
+    pub fn best_fit(&self, len: usize) -> Option<(usize, usize)> {
         let mut best: Option<(usize, usize)> = None;
         let mut from = 0;
         while let Some((start, run)) = self.clear_run(from) {
             if run == len {
-                return Some(start);
+                return Some((start, run));
             }
             if run > len && best.is_none_or(|(_, shortest)| run < shortest) {
                 best = Some((start, run));
             }
             from = start + run;
         }
-        best.map(|(start, _)| start)
+        best
     }
 
     /// Bits set in `self` and not in `other`.
@@ -200,8 +216,12 @@ mod tests {
                 .iter()
                 .filter(|run| run.1 >= wanted)
                 .min_by_key(|run| (run.1, run.0))
-                .map(|run| run.0);
+                .copied();
             prop_assert_eq!(bits.best_fit(wanted), best);
+            for &(start, len) in &runs {
+                prop_assert_eq!(bits.run_around(start, start + 1), len);
+                prop_assert_eq!(bits.run_around(start + len / 2, start + len), len);
+            }
             prop_assert_eq!(bits.inverted().count(), 256 - bits.count());
         }
     }

@@ -3,6 +3,10 @@
 //! restartable sequences; where the C library has registered none, slabs under locks that threads
 //! are spread over.
 
+mod all;
+
+pub use all::{drain, for_each_sizes, fork_done, fork_prepare, holds};
+
 use crate::central;
 use crate::lock::{Guard, Lock};
 use crate::meta;
@@ -254,6 +258,17 @@ impl CpuSlab {
         self.words[usize::from(header.current)].load(Ordering::Relaxed) as usize
     }
 
+    /// Pops until `out` is full or the class empty, from a slab that nobody else can reach.
+    fn pop_many_owned(&self, class: usize, out: &mut [usize]) -> usize {
+        for (count, object) in out.iter_mut().enumerate() {
+            *object = self.pop_owned(class);
+            if *object == 0 {
+                return count;
+            }
+        }
+        out.len()
+    }
+
     /// Pushes on a slab that nobody else can reach.
     fn push_owned(&self, class: usize, object: usize) -> Push {
         let mut header = self.header(class);
@@ -352,6 +367,32 @@ impl Local {
         }
     }
 
+    /// Pops objects, top first, until `out` is full or none is left; how many.
+    fn pop_many(&self, class: usize, out: &mut [usize]) -> usize {
+        match self {
+            Local::Cpu { offset, .. } => {
+                let (first, max) = (out.as_mut_ptr(), out.len());
+                // SAFETY: as for `pop`; the pointer and the length are those of `out`.
+                unsafe { rseq::pop_many(*offset, &SLABS, class, first, max) }
+            }
+            Local::Shared { slab, .. } => slab.pop_many_owned(class, out),
+        }
+    }
+
+    /// Pushes the last of the objects, which are in no slab, last first; how many.
+    fn push_many(&self, class: usize, objects: &[usize]) -> usize {
+        match self {
+            // SAFETY: as for `pop`.
+            Local::Cpu { offset, .. } => unsafe {
+                rseq::push_many(*offset, &SLABS, class, objects)
+            },
+            Local::Shared { slab, .. } => {
+                let fits = |object: &&usize| slab.push_owned(class, **object) == Push::Done;
+                objects.iter().rev().take_while(fits).count()
+            }
+        }
+    }
+
     fn replace_header(&self, class: usize, old: Header, new: Header) -> bool {
         match self {
             Local::Cpu { offset, slab } => {
@@ -433,14 +474,7 @@ impl Local {
     /// Moves up to `count` objects of a class to the central free list.
     fn evict(&self, class: usize, count: usize) {
         let mut objects = [0; MAX_BATCH];
-        let mut taken = 0;
-        while taken < count.min(MAX_BATCH) {
-            objects[taken] = self.pop(class);
-            if objects[taken] == 0 {
-                break;
-            }
-            taken += 1;
-        }
+        let taken = self.pop_many(class, &mut objects[..count.min(MAX_BATCH)]);
         central::put(class, &objects[..taken]);
     }
 }
@@ -483,12 +517,9 @@ pub fn pop_slow(class: usize) -> usize {
     }
     local.grow(class);
     // The lowest address is used first.
-    let mut left = count;
-    while left > 1 && local.push(class, objects[left - 1]) == Push::Done {
-        left -= 1;
-    }
-    if left > 1 {
-        central::put(class, &objects[1..left]);
+    let kept = local.push_many(class, &objects[1..count]);
+    if kept + 1 < count {
+        central::put(class, &objects[1..count - kept]);
     }
     objects[0]
 }
@@ -519,16 +550,9 @@ pub fn push_slow(class: usize, object: usize) {
         return;
     }
     let batch = usize::from(TABLE[class].batch);
-    let mut objects = [0; MAX_BATCH + 1];
+    let mut objects = [0; MAX_BATCH];
     objects[0] = object;
-    let mut count = 1;
-    while count < batch {
-        objects[count] = local.pop(class);
-        if objects[count] == 0 {
-            break;
-        }
-        count += 1;
-    }
+    let count = 1 + local.pop_many(class, &mut objects[1..batch]);
     central::put(class, &objects[..count]);
 }
 
@@ -539,129 +563,4 @@ fn is_cached(local: &Local, class: usize, object: usize) -> bool {
     let header = slab.header(class);
     header.current > header.begin
         && slab.words[usize::from(header.current) - 1].load(Ordering::Relaxed) == object as u64
-}
-
-/// All slabs, by list and by shard.
-fn for_each_slab(mut visit: impl FnMut(&'static CpuSlab)) {
-    let mut slab = SLAB_LIST.load(Ordering::Acquire);
-    // SAFETY: slabs are never freed.
-    while let Some(this) = unsafe { slab.as_ref() } {
-        visit(this);
-        slab = this.next.load(Ordering::Acquire);
-    }
-}
-
-/// Whether any CPU's slab holds the object. A live object lies in none, so what other threads do
-/// meanwhile cannot make this true for one.
-pub fn holds(class: usize, object: usize) -> bool {
-    let mut found = false;
-    for_each_slab(|slab| {
-        let header = slab.header(class);
-        let words = &slab.words[usize::from(header.begin)..usize::from(header.current)];
-        found |= words
-            .iter()
-            .any(|word| word.load(Ordering::Relaxed) == object as u64);
-    });
-    found
-}
-
-/// Calls `visit` with the sizes of each slab.
-pub fn for_each_sizes(mut visit: impl FnMut(SlabSizes)) {
-    for_each_slab(|slab| visit(slab.sizes()));
-    for shard in &SHARD {
-        let shard = shard.lock();
-        // SAFETY: slabs are never freed.
-        if let Some(slab) = unsafe { shard.0.as_ref() } {
-            visit(slab.sizes());
-        }
-    }
-}
-
-/// Empties a slab that nobody else can reach.
-fn drain_owned(slab: &CpuSlab) {
-    for class in 1..CLASSES {
-        let mut objects = [0; MAX_BATCH];
-        loop {
-            let mut count = 0;
-            while count < MAX_BATCH {
-                objects[count] = slab.pop_owned(class);
-                if objects[count] == 0 {
-                    break;
-                }
-                count += 1;
-            }
-            if count == 0 {
-                break;
-            }
-            central::put(class, &objects[..count]);
-        }
-    }
-}
-
-/// Gives the objects in the slabs back to the central free lists: those of all slabs, or only of
-/// slabs that had no miss since the last call.
-pub fn drain(all: bool) {
-    {
-        let _admin = ADMIN.lock();
-        for_each_slab(|slab| {
-            let misses =
-                slab.underflows.load(Ordering::Relaxed) + slab.overflows.load(Ordering::Relaxed);
-            let idle = slab.seen.swap(misses, Ordering::Relaxed) == misses;
-            if (all || idle) && slab.sizes().bytes > 0 {
-                let cpu = slab.cpu.load(Ordering::Relaxed);
-                let entry = &SLABS[cpu as usize];
-                entry.store(core::ptr::null_mut(), Ordering::Release);
-                crate::lock::model_step();
-                if membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) {
-                    drain_owned(slab);
-                }
-                entry.store(slab.pointer(), Ordering::Release);
-            }
-        });
-    }
-    for shard in &SHARD {
-        let shard = shard.lock();
-        // SAFETY: slabs are never freed; the lock is held.
-        if let Some(slab) = unsafe { shard.0.as_ref() }
-            && all
-        {
-            drain_owned(slab);
-        }
-    }
-}
-
-/// Before fork: parks every slab, so that no other thread changes one while the kernel copies the
-/// address space page by page; a sequence whose slot was copied before and whose header after would
-/// leave a wrong object in the child.
-pub fn fork_prepare(threads: bool) {
-    ADMIN.acquire();
-    for shard in &SHARD {
-        shard.acquire();
-    }
-    if threads && uses_rseq() {
-        for_each_slab(|slab| {
-            let cpu = slab.cpu.load(Ordering::Relaxed) as usize;
-            SLABS[cpu].store(core::ptr::null_mut(), Ordering::Release);
-            crate::lock::model_step();
-        });
-        membarrier(MEMBARRIER_RSEQ, 0, 0);
-    }
-}
-
-/// After fork, in parent and child.
-///
-/// # Safety
-/// [`fork_prepare`] was called.
-pub unsafe fn fork_done() {
-    for_each_slab(|slab| {
-        let cpu = slab.cpu.load(Ordering::Relaxed) as usize;
-        SLABS[cpu].store(slab.pointer(), Ordering::Release);
-    });
-    // SAFETY: as the caller promises.
-    unsafe {
-        for shard in SHARD.iter().rev() {
-            shard.release();
-        }
-        ADMIN.release();
-    }
 }

@@ -236,29 +236,17 @@ fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
 /// Puts the first objects into their span, as many as follow each other in one; how many, and the
 /// span if that emptied it: it is then on no list any more.
 fn put_run(spans: &mut Spans, class: usize, objects: &[usize]) -> (usize, Option<u32>) {
-    let (id, span, mut index) = locate(class, objects[0]);
+    let (id, span, _) = locate(class, objects[0]);
     let info = &TABLE[class];
-    let base = span.page << PAGE_SHIFT;
     let was_listed = span.free > 0;
-    let mut count = 0;
-    loop {
-        // SAFETY: the caller holds the lock of the class; the index was checked.
-        if !unsafe { span.put(index) } {
-            let object = objects[count];
-            corrupt(format_args!(
-                "double free of {object:#x} ({} bytes)",
-                info.bytes
-            ));
-        }
-        count += 1;
-        let next = objects
-            .get(count)
-            .and_then(|object| object.checked_sub(base));
-        match next.and_then(|offset| info.object_at(offset)) {
-            Some(next) => index = next,
-            None => break,
-        }
-    }
+    // SAFETY: the caller holds the lock of the class; the first object was checked.
+    let count = match unsafe { span.put_run(info, objects) } {
+        Ok(count) => count,
+        Err(at) => corrupt(format_args!(
+            "double free of {:#x} ({} bytes)",
+            objects[at], info.bytes
+        )),
+    };
     spans.free += count as u32;
     let empty = span.free == info.objects;
     // Most runs leave their span on the list where it is.

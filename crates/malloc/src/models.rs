@@ -17,6 +17,8 @@ pub const CPUS: i32 = 2;
 
 std::thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
+    /// False inside a sequence, which no other thread interrupts.
+    static MOVES: Cell<bool> = const { Cell::new(true) };
 }
 
 shuttle::thread_local! {
@@ -43,9 +45,18 @@ pub fn cpu() -> i32 {
     if running() { CPU.with(Cell::get) } else { 0 }
 }
 
+/// Runs a sequence of several operations as one step.
+pub fn in_one_step<T>(sequence: impl FnOnce() -> T) -> T {
+    move_thread();
+    let moves = MOVES.replace(false);
+    let result = sequence();
+    MOVES.set(moves);
+    result
+}
+
 /// A step, after which the thread may be on another processor.
 pub fn move_thread() {
-    if !running() {
+    if !running() || !MOVES.get() {
         return;
     }
     shuttle::thread::yield_now();

@@ -3,7 +3,7 @@
 
 use crate::lock::Lock;
 use crate::meta::{Linked, Pool, Zeroed};
-use crate::size_class::MAX_OBJECTS;
+use crate::size_class::{Class, MAX_OBJECTS};
 
 /// The description of a span, apart from its memory.
 pub struct Span {
@@ -189,25 +189,55 @@ impl Span {
         word >> (index % 64) & 1 == 1
     }
 
-    /// Marks an object free; false if it already is.
+    /// Marks the first of `objects` free, as many as follow each other in this span; how many.
+    /// `Err` with the place of an object that is already free.
     ///
     /// # Safety
-    /// The caller holds the lock of the span's class; `index` is below the number of objects.
-    pub unsafe fn put(&mut self, index: usize) -> bool {
-        let word = if index < 64 {
-            &mut self.bits
-        } else {
-            // SAFETY: as the caller promises; spans of more than 64 objects have an extension.
-            let words = unsafe { words(self.extension) };
-            &mut words[index / 64 - 1]
-        };
-        let bit = 1 << (index % 64);
-        if *word & bit != 0 {
-            return false;
+    /// The caller holds the lock of the span's class, which is `info`, and the first object is one
+    /// of the span's.
+    pub unsafe fn put_run(&mut self, info: &Class, objects: &[usize]) -> Result<usize, usize> {
+        let base = self.page << crate::units::PAGE_SHIFT;
+        let index_of = |object: usize| info.object_at(object.wrapping_sub(base));
+        let mut at = 0;
+        let mut next = index_of(objects[0]);
+        while let Some(index) = next {
+            // All objects of one word of the bitmap at once.
+            let (number, first) = (index / 64, at);
+            let mut mask = 0u64;
+            let mut twice = None;
+            while let Some(index) = next
+                && index / 64 == number
+            {
+                let bit = 1 << (index % 64);
+                if mask & bit != 0 {
+                    twice = Some(at);
+                }
+                mask |= bit;
+                at += 1;
+                next = objects.get(at).and_then(|&object| index_of(object));
+            }
+            let word = if number == 0 {
+                &mut self.bits
+            } else {
+                // SAFETY: as the caller promises; spans of more than 64 objects have an extension.
+                let words = unsafe { words(self.extension) };
+                &mut words[number - 1]
+            };
+            let again = *word & mask;
+            if let Some(at) = twice {
+                return Err(at);
+            }
+            if again != 0 {
+                let is_again = |object: &usize| {
+                    index_of(*object).is_some_and(|index| again >> (index % 64) & 1 == 1)
+                };
+                let offset = objects[first..at].iter().position(is_again).unwrap_or(0);
+                return Err(first + offset);
+            }
+            *word |= mask;
         }
-        *word |= bit;
-        self.free += 1;
-        true
+        self.free += at as u16;
+        Ok(at)
     }
 }
 
@@ -225,19 +255,21 @@ fn take_word(word: &mut u64, base: usize, object_bytes: usize, out: &mut [usize]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::size_class::TABLE;
     use std::collections::BTreeSet;
 
     #[test]
     fn objects_are_taken_once_and_put_back_once() {
-        for objects in [1, 63, 64, 65, 200, 512] {
-            let id = create(16, 8, 1, objects).unwrap();
+        for class in [1, 8, 9, 30, 60, 96] {
+            let info = &TABLE[class];
+            let id = create(16, info.pages.into(), class as u8, info.objects.into()).unwrap();
             // SAFETY: this test alone knows the span.
             let span = unsafe { get(id) };
             let mut seen = BTreeSet::new();
             let mut out = [0; 7];
             loop {
                 // SAFETY: as above.
-                let count = unsafe { span.take(&mut out, 128) };
+                let count = unsafe { span.take(&mut out, info.bytes as usize) };
                 if count == 0 {
                     break;
                 }
@@ -245,17 +277,40 @@ mod tests {
                     assert!(seen.insert(address));
                 }
             }
-            assert_eq!(seen.len(), objects);
+            assert_eq!(seen.len(), usize::from(info.objects));
             assert_eq!(span.free, 0);
-            for address in seen {
-                let index = (address - (16 << 13)) / 128;
+            // Runs end at objects of other spans, whatever the order.
+            let mut objects: Vec<usize> = seen.into_iter().collect();
+            objects.reverse();
+            objects.push(1 << 40);
+            for part in objects.chunks(5) {
+                let own = part.iter().filter(|&&object| object != 1 << 40).count();
+                if own == 0 {
+                    continue;
+                }
                 // SAFETY: as above.
-                assert!(unsafe { !span.is_free(index) && span.put(index) && span.is_free(index) });
+                assert_eq!(unsafe { span.put_run(info, part) }, Ok(own));
                 // SAFETY: as above.
-                assert!(!unsafe { span.put(index) }, "a second free is noticed");
+                let again = unsafe { span.put_run(info, &part[own - 1..]) };
+                assert_eq!(again, Err(0), "a second free is noticed");
             }
-            assert_eq!(usize::from(span.free), objects);
+            assert_eq!(span.free, info.objects);
             destroy(id);
         }
+    }
+
+    #[test]
+    fn an_object_twice_in_one_run_is_noticed() {
+        let info = &TABLE[2];
+        let id = create(64, 1, 2, info.objects.into()).unwrap();
+        // SAFETY: this test alone knows the span.
+        let span = unsafe { get(id) };
+        let mut out = [0; 4];
+        // SAFETY: as above.
+        unsafe { span.take(&mut out, info.bytes as usize) };
+        // SAFETY: as above.
+        let result = unsafe { span.put_run(info, &[out[0], out[1], out[0]]) };
+        assert_eq!(result, Err(2));
+        destroy(id);
     }
 }

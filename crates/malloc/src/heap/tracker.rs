@@ -119,12 +119,22 @@ impl Tracker {
     /// Marks `len` pages used from the best fitting free range; the page offset, and how many of
     /// the pages had been released.
     pub(super) fn allocate(&mut self, len: usize) -> Option<(usize, usize)> {
-        let offset = self.used.best_fit(len)?;
-        Some((offset, self.allocate_at(offset, len)))
+        let (offset, run) = self.used.best_fit(len)?;
+        let rebacked = self.mark_used(offset, len);
+        if run == self.longest() {
+            self.longest = self.used.longest_clear() as u16;
+        }
+        Some((offset, rebacked))
     }
 
     /// Marks a given free range used; how many of its pages had been released.
     pub(super) fn allocate_at(&mut self, offset: usize, len: usize) -> usize {
+        let rebacked = self.mark_used(offset, len);
+        self.longest = self.used.longest_clear() as u16;
+        rebacked
+    }
+
+    fn mark_used(&mut self, offset: usize, len: usize) -> usize {
         debug_assert_eq!(self.used.count_in(offset, len), 0);
         self.used.set(offset, len);
         let rebacked = if self.released_pages == 0 {
@@ -137,7 +147,6 @@ impl Tracker {
         self.released_pages -= rebacked as u16;
         self.used_pages += len as u16;
         self.allocations += 1;
-        self.longest = self.used.longest_clear() as u16;
         rebacked
     }
 
@@ -147,6 +156,8 @@ impl Tracker {
         self.used.clear(offset, len);
         self.used_pages -= len as u16;
         self.allocations -= 1;
-        self.longest = self.used.longest_clear() as u16;
+        let run = self.used.run_around(offset, offset + len) as u16;
+        self.longest = self.longest.max(run);
+        debug_assert_eq!(self.longest(), self.used.longest_clear());
     }
 }

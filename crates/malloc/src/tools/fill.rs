@@ -100,7 +100,7 @@ impl Model {
             .hugepages
             .get_mut(&number)
             .expect("it was just found or made");
-        let offset = page.used.best_fit(len).expect("it fits");
+        let offset = page.used.best_fit(len).expect("it fits").0;
         page.used.set(offset, len);
         page.pages += len;
         page.allocations += 1;

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What concerns the slabs of all CPUs: sizes, draining, checks, fork.
+
+use super::{
+    ADMIN, CpuSlab, MEMBARRIER_FLAG_CPU, MEMBARRIER_RSEQ, SHARD, SLAB_LIST, SLABS, SlabSizes,
+    membarrier, uses_rseq,
+};
+use crate::central;
+use crate::size_class::{CLASSES, MAX_BATCH};
+use core::sync::atomic::Ordering;
+
+/// All slabs, by list and by shard.
+fn for_each_slab(mut visit: impl FnMut(&'static CpuSlab)) {
+    let mut slab = SLAB_LIST.load(Ordering::Acquire);
+    // SAFETY: slabs are never freed.
+    while let Some(this) = unsafe { slab.as_ref() } {
+        visit(this);
+        slab = this.next.load(Ordering::Acquire);
+    }
+}
+
+/// Whether any CPU's slab holds the object. A live object lies in none, so what other threads do
+/// meanwhile cannot make this true for one.
+pub fn holds(class: usize, object: usize) -> bool {
+    let mut found = false;
+    for_each_slab(|slab| {
+        let header = slab.header(class);
+        let words = &slab.words[usize::from(header.begin)..usize::from(header.current)];
+        found |= words
+            .iter()
+            .any(|word| word.load(Ordering::Relaxed) == object as u64);
+    });
+    found
+}
+
+/// Calls `visit` with the sizes of each slab.
+pub fn for_each_sizes(mut visit: impl FnMut(SlabSizes)) {
+    for_each_slab(|slab| visit(slab.sizes()));
+    for shard in &SHARD {
+        let shard = shard.lock();
+        // SAFETY: slabs are never freed.
+        if let Some(slab) = unsafe { shard.0.as_ref() } {
+            visit(slab.sizes());
+        }
+    }
+}
+
+/// Empties a slab that nobody else can reach.
+fn drain_owned(slab: &CpuSlab) {
+    for class in 1..CLASSES {
+        let mut objects = [0; MAX_BATCH];
+        loop {
+            let count = slab.pop_many_owned(class, &mut objects);
+            if count == 0 {
+                break;
+            }
+            central::put(class, &objects[..count]);
+        }
+    }
+}
+
+/// Gives the objects in the slabs back to the central free lists: those of all slabs, or only of
+/// slabs that had no miss since the last call.
+pub fn drain(all: bool) {
+    {
+        let _admin = ADMIN.lock();
+        for_each_slab(|slab| {
+            let misses =
+                slab.underflows.load(Ordering::Relaxed) + slab.overflows.load(Ordering::Relaxed);
+            let idle = slab.seen.swap(misses, Ordering::Relaxed) == misses;
+            if (all || idle) && slab.sizes().bytes > 0 {
+                let cpu = slab.cpu.load(Ordering::Relaxed);
+                let entry = &SLABS[cpu as usize];
+                entry.store(core::ptr::null_mut(), Ordering::Release);
+                crate::lock::model_step();
+                if membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) {
+                    drain_owned(slab);
+                }
+                entry.store(slab.pointer(), Ordering::Release);
+            }
+        });
+    }
+    for shard in &SHARD {
+        let shard = shard.lock();
+        // SAFETY: slabs are never freed; the lock is held.
+        if let Some(slab) = unsafe { shard.0.as_ref() }
+            && all
+        {
+            drain_owned(slab);
+        }
+    }
+}
+
+/// Before fork: parks every slab, so that no other thread changes one while the kernel copies the
+/// address space page by page; a sequence whose slot was copied before and whose header after would
+/// leave a wrong object in the child.
+pub fn fork_prepare(threads: bool) {
+    ADMIN.acquire();
+    for shard in &SHARD {
+        shard.acquire();
+    }
+    if threads && uses_rseq() {
+        for_each_slab(|slab| {
+            let cpu = slab.cpu.load(Ordering::Relaxed) as usize;
+            SLABS[cpu].store(core::ptr::null_mut(), Ordering::Release);
+            crate::lock::model_step();
+        });
+        membarrier(MEMBARRIER_RSEQ, 0, 0);
+    }
+}
+
+/// After fork, in parent and child.
+///
+/// # Safety
+/// [`fork_prepare`] was called.
+pub unsafe fn fork_done() {
+    for_each_slab(|slab| {
+        let cpu = slab.cpu.load(Ordering::Relaxed) as usize;
+        SLABS[cpu].store(slab.pointer(), Ordering::Release);
+    });
+    // SAFETY: as the caller promises.
+    unsafe {
+        for shard in SHARD.iter().rev() {
+            shard.release();
+        }
+        ADMIN.release();
+    }
+}
