@@ -2,7 +2,7 @@
 //! `ample-malloc`: run programs under the allocator, look at them, replay and simulate page heaps.
 
 use ample_malloc::heap::{HeapOptions, ReleasePolicy};
-use ample_malloc::tools::{bench, driver, fill, replay};
+use ample_malloc::tools::{bench, driver, figures, fill, replay};
 use ample_malloc::units::PAGE_BYTES;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -18,6 +18,8 @@ Run programs under libample_malloc, look at them, and experiment with page heaps
   ample-malloc replay FILE [--json] [--no-regions] [--no-density]
                                                     replay a trace over pretended memory
   ample-malloc fill [--json] [--mib N] [--seeds N]  figure 11: policies of the filler
+  ample-malloc figures [9|10|11|12] [--json] [--mib N]
+                                                    figures 9 to 12 of the paper, beside it
   ample-malloc drive [--json] [--mib N]             the empirical driver over the page heap
   ample-malloc pageheap [--json] [--gib N]          time of New and Delete, size sweep
 
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Some("record") => record(&arguments[1..]),
         Some("replay") => run_replay(&arguments[1..]),
         Some("fill") => run_fill(&arguments[1..]),
+        Some("figures") => run_figures(&arguments[1..]),
         Some("drive") => run_drive(&arguments[1..]),
         Some("pageheap") => run_pageheap(&arguments[1..]),
         Some(other) => Err(format!(
@@ -315,6 +318,24 @@ fn run_fill(arguments: &[String]) -> Result<(), String> {
              \"policies\":[{}]}}",
             rows.join(",")
         );
+    }
+    Ok(())
+}
+
+fn run_figures(arguments: &[String]) -> Result<(), String> {
+    let mib = value(arguments, "--mib", 1200)?;
+    let wanted = arguments.first().filter(|first| !first.starts_with("--"));
+    let number = match wanted.map(|text| text.parse()) {
+        None => None,
+        Some(Ok(number)) => Some(number),
+        Some(Err(_)) => return Err(format!("\"{}\" is no figure", arguments[0])),
+    };
+    let figures = figures::figures(number, mib)
+        .ok_or_else(|| format!("figure {} is not here: 9, 10, 11 or 12", arguments[0]))?;
+    if has(arguments, "--json") {
+        print!("{}", figures::json(&figures));
+    } else {
+        print!("{}", figures::text(&figures));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod driver;
+pub mod figures;
 pub mod fill;
 pub mod replay;
 
