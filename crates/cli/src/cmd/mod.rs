@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module per subcommand. Each takes its parsed arguments and answers with a [`Verdict`].
 
+mod fleet;
 mod replay;
 mod scan;
 mod sim;
@@ -30,6 +31,7 @@ impl From<Verdict> for ExitCode {
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
+    Fleet(fleet::Args),
     Replay(replay::Args),
     Scan(scan::Args),
     Sim(sim::Args),
@@ -42,6 +44,7 @@ pub enum Command {
 /// Anything that keeps the command from its end; printed by `main`, exit code 2.
 pub fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
+        Command::Fleet(args) => fleet::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -10,10 +10,10 @@ mod openmetrics;
 mod pageblocks;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod rows;
+pub(super) mod rows;
 mod style;
 mod text;
-mod view;
+pub(super) mod view;
 #[cfg(feature = "watch")]
 mod watch;
 

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finding scans and reading them: one host each, as a table of metrics.
+
+use crate::cmd::scan::rows::rows;
+use crate::cmd::scan::view::View;
+use ample_host::snapshot;
+use ample_pfn::{MetricsBuilder, SizeList};
+use anyhow::{Context, bail};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+/// What names a value of a host: metric, definition, block size, source or class.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Name of the metric, with its unit.
+    pub metric: String,
+    /// K, P or O.
+    pub definition: Option<String>,
+    /// Block size.
+    pub size_bytes: Option<u64>,
+    /// Source or class.
+    pub kind: Option<String>,
+}
+
+/// One scan of one host.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// Host name.
+    pub hostname: Option<String>,
+    /// Start of the scan.
+    pub unix_time_seconds: Option<u64>,
+    /// Uptime of the machine.
+    pub uptime_seconds: Option<u64>,
+    /// Values of the whole machine: smallest and largest that fit the data.
+    pub values: HashMap<Key, (f64, f64)>,
+}
+
+impl Host {
+    /// A value as an interval.
+    pub fn interval(
+        &self,
+        metric: &str,
+        definition: Option<&str>,
+        size_bytes: Option<u64>,
+    ) -> Option<(f64, f64)> {
+        let key = Key {
+            metric: metric.into(),
+            definition: definition.map(Into::into),
+            size_bytes,
+            kind: None,
+        };
+        self.values.get(&key).copied()
+    }
+
+    /// A value that is exact.
+    pub fn exact(&self, metric: &str, size_bytes: Option<u64>) -> Option<f64> {
+        self.interval(metric, None, size_bytes).map(|value| value.0)
+    }
+
+    /// Unmovable pages of each source.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.values.iter().filter_map(|(key, value)| {
+            let kind = key.kind.as_deref()?;
+            (key.metric == "source_pages").then_some((kind, value.0))
+        })
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Readable scans, in the order of their files.
+    pub hosts: Vec<Host>,
+    /// Files that could not be used, and why.
+    pub skipped: Vec<(PathBuf, String)>,
+    /// Scans of a host that was scanned again later.
+    pub superseded: usize,
+}
+
+/// Reads all scans below `paths`: files, or directories with files (not deeper).
+///
+/// # Errors
+/// When a path does not exist or a directory cannot be listed.
+pub fn read_all(
+    paths: &[PathBuf],
+    sizes: &SizeList,
+    every_scan: bool,
+    progress: &dyn Fn(usize, usize),
+) -> anyhow::Result<Found> {
+    let files = list(paths)?;
+    let mut found = Found::default();
+    for (index, file) in files.iter().enumerate() {
+        match read(file, sizes) {
+            Ok(hosts) => found.hosts.extend(hosts),
+            Err(error) => found.skipped.push((file.clone(), format!("{error:#}"))),
+        }
+        progress(index + 1, files.len());
+    }
+    if !every_scan {
+        found.superseded = keep_latest(&mut found.hosts);
+    }
+    Ok(found)
+}
+
+fn list(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let about = || format!("cannot read {}", path.display());
+        if !std::fs::metadata(path).with_context(about)?.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        for entry in std::fs::read_dir(path).with_context(about)? {
+            let entry = entry.with_context(about)?.path();
+            if entry.is_file() {
+                files.push(entry);
+            }
+        }
+    }
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// Keeps the latest scan of each host name; how many others there were. Scans without a name all
+/// stay.
+fn keep_latest(hosts: &mut Vec<Host>) -> usize {
+    let mut latest: BTreeMap<String, (Option<u64>, usize)> = BTreeMap::new();
+    for (index, host) in hosts.iter().enumerate() {
+        if let Some(name) = &host.hostname {
+            let best = latest.entry(name.clone()).or_insert((None, index));
+            if host.unix_time_seconds >= best.0 {
+                *best = (host.unix_time_seconds, index);
+            }
+        }
+    }
+    let before = hosts.len();
+    let mut index = 0;
+    hosts.retain(|host| {
+        let stays = host
+            .hostname
+            .as_ref()
+            .is_none_or(|name| latest[name].1 == index);
+        index += 1;
+        stays
+    });
+    before - hosts.len()
+}
+
+fn read(file: &Path, sizes: &SizeList) -> anyhow::Result<Vec<Host>> {
+    if file
+        .extension()
+        .is_some_and(|extension| extension == "parquet")
+    {
+        return read_parquet(file);
+    }
+    let mut scan = snapshot::read(file)?;
+    let Ok(builder) = MetricsBuilder::collect(&mut scan, sizes);
+    let view = View::new(&scan, &builder);
+    let mut host = Host {
+        hostname: view.hostname.clone(),
+        unix_time_seconds: view.unix_time_seconds,
+        uptime_seconds: view.uptime_seconds,
+        values: HashMap::new(),
+    };
+    for row in rows(&view) {
+        if row.node.is_some() || row.zone.is_some() {
+            continue;
+        }
+        if let (Some(low), Some(high)) = (row.low, row.high) {
+            let key = Key {
+                metric: row.metric.into(),
+                definition: row.definition.map(Into::into),
+                size_bytes: row.size_bytes,
+                kind: row.kind,
+            };
+            host.values.insert(key, (low, high));
+        }
+    }
+    Ok(vec![check(host)?])
+}
+
+#[cfg(not(feature = "parquet"))]
+fn read_parquet(_file: &Path) -> anyhow::Result<Vec<Host>> {
+    bail!("this build reads snapshots only; build with the feature `parquet` for Parquet files")
+}
+
+/// The long tables of `ample scan --format parquet`, of one host or of many in one file.
+#[cfg(feature = "parquet")]
+fn read_parquet(file: &Path) -> anyhow::Result<Vec<Host>> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+    let reader = SerializedFileReader::new(std::fs::File::open(file)?)?;
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let columns: HashMap<String, usize> = (0..schema.num_columns())
+        .map(|index| (schema.column(index).name().to_string(), index))
+        .collect();
+    let column = |name: &str| {
+        let found = columns.get(name).copied();
+        found.with_context(|| format!("no column `{name}`: not from ample scan --format parquet"))
+    };
+    let (hostname, time, uptime) = (
+        column("hostname")?,
+        column("unix_time_seconds")?,
+        column("uptime_seconds")?,
+    );
+    let (node, zone, metric) = (column("node")?, column("zone")?, column("metric")?);
+    let (definition, size, kind) = (
+        column("definition")?,
+        column("size_bytes")?,
+        column("kind")?,
+    );
+    let (low, high) = (column("low")?, column("high")?);
+    let mut hosts: Vec<Host> = Vec::new();
+    for row in reader.get_row_iter(None)? {
+        let row = row?;
+        let text = |index: usize| row.get_string(index).ok().cloned();
+        let number = |index: usize| row.get_long(index).ok().and_then(|n| u64::try_from(n).ok());
+        if number(node).is_some() || text(zone).is_some() {
+            continue;
+        }
+        let same =
+            |host: &Host| host.hostname == text(hostname) && host.unix_time_seconds == number(time);
+        if !hosts.last().is_some_and(same) {
+            hosts.push(Host {
+                hostname: text(hostname),
+                unix_time_seconds: number(time),
+                uptime_seconds: number(uptime),
+                values: HashMap::new(),
+            });
+        }
+        let (Some(metric), Ok(low), Ok(high)) =
+            (text(metric), row.get_double(low), row.get_double(high))
+        else {
+            continue;
+        };
+        let key = Key {
+            metric,
+            definition: text(definition),
+            size_bytes: number(size),
+            kind: text(kind),
+        };
+        if let Some(host) = hosts.last_mut() {
+            host.values.insert(key, (low, high));
+        }
+    }
+    if hosts.is_empty() {
+        bail!("holds no scan");
+    }
+    hosts.into_iter().map(check).collect()
+}
+
+fn check(host: Host) -> anyhow::Result<Host> {
+    let memory = host.exact("memory_bytes", None).unwrap_or(0.0);
+    if !memory.is_finite() || memory <= 0.0 {
+        bail!("holds no memory size: not a scan of all pages");
+    }
+    Ok(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: Option<&str>, time: Option<u64>) -> Host {
+        Host {
+            hostname: name.map(Into::into),
+            unix_time_seconds: time,
+            ..Host::default()
+        }
+    }
+
+    #[test]
+    fn the_latest_scan_of_a_host_counts() {
+        let mut hosts = vec![
+            host(Some("a"), Some(5)),
+            host(Some("b"), None),
+            host(Some("a"), Some(9)),
+            host(None, Some(1)),
+            host(Some("a"), Some(7)),
+            host(None, Some(1)),
+        ];
+        assert_eq!(keep_latest(&mut hosts), 2);
+        let left: Vec<_> = hosts
+            .iter()
+            .map(|host| (host.hostname.as_deref(), host.unix_time_seconds))
+            .collect();
+        assert_eq!(
+            left,
+            [
+                (Some("b"), None),
+                (Some("a"), Some(9)),
+                (None, Some(1)),
+                (None, Some(1))
+            ]
+        );
+    }
+}
