@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Fuzzes every reader of foreign input: scripts/fuzz.sh [SECONDS [TARGET]...], SECONDS for each
+# target (60 without). It needs no other toolchain than the one that builds everything else: the
+# readers are safe Rust, so that coverage and debug assertions suffice and no sanitizer is linked
+# (SANITIZER=address RUSTC_BOOTSTRAP=1 links one). Stops at the first input that fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+shift || true
+version=0.13.2
+export PATH=$PWD/target/fuzz-tools/bin:$PATH
+
+if ! cargo fuzz --version 2>/dev/null | grep -qF "$version"; then
+	cargo install --locked --root target/fuzz-tools cargo-fuzz@"$version"
+fi
+
+# fuzz CRATE TARGET [SEEDS...]: what is found first by luck is kept in the corpus of the crate.
+fuzz() {
+	local crate=$1 target=$2 corpus=crates/$1/fuzz/corpus/$2
+	shift 2
+	((${#wanted[@]} == 0)) || [[ " ${wanted[*]} " == *" $target "* ]] || return 0
+	mkdir -p "$corpus"
+	echo "== $crate: $target, $seconds s"
+	(cd "crates/$crate" && cargo fuzz run -s "${SANITIZER:-none}" --target-dir ../../target/fuzz \
+		"$target" "../../$corpus" "${@/#/../../}" -- -max_total_time="$seconds" \
+		-print_final_stats=1 -timeout=20 -rss_limit_mb=3072 -max_len=65536 2>&1) |
+		tee "target/fuzz-$target.log" |
+		grep -E '^(stat::|SUMMARY|Failing|thread|.*panicked)|ERROR|artifacts/' || true
+	if ! grep -q '^stat::number_of_executed_units' "target/fuzz-$target.log"; then
+		echo "$target did not run; the whole output is in target/fuzz-$target.log"
+		exit 1
+	fi
+	! grep -qE 'ERROR: |Test unit written' "target/fuzz-$target.log" || exit 1
+}
+
+wanted=("$@")
+mkdir -p target
+fuzz host snapshot crates/host/fuzz/seeds/snapshot
+fuzz trace trace_reader crates/trace/fuzz/seeds/trace_reader
+fuzz trace import crates/trace/fuzz/seeds/import
+fuzz mm replay crates/mm/tests/data
+fuzz mm workload experiments/workloads
