@@ -7,7 +7,7 @@ AMPLE := target/release/ample
 FEATURES ?= $(shell scripts/features.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test model-check malloc-models malloc-soak bench fmt clean
+.PHONY: help setup build demo test reproduce fuzz model-check malloc-models malloc-soak bench fmt clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -24,6 +24,12 @@ demo: build      ## look at this machine, predict it under every policy, write r
 test:            ## everything CI checks: format, lints, tests of all layers
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+reproduce: build ## every experiment at full size (hours), as JSON and report/reproduce/index.html
+	$(AMPLE) reproduce
+
+fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N)
+	scripts/fuzz.sh $(SECONDS)
 
 model-check:     ## explore the migration protocol exhaustively (the large machines too)
 	$(CARGO) run --locked --release -p ample-memsys --features model-check --bin ample-model-check \

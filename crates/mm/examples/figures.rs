@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the shipped experiments and prints their tables as Markdown.
 //!
-//! `cargo run --release -p ample-mm --example figures -- [fig11|ablation] [GB [HOURS]]`
+//! `cargo run --release -p ample-mm --example figures -- [EXPERIMENT [GB [HOURS]]]`, where
+//! EXPERIMENT is fig11, ablation or ablation-day
 
 use ample_mm::experiment::{Ablation, Fig11, Fig12, Params, Spread, ablation, fig11_and_12};
 
@@ -29,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         experiment.params.duration_s = hours.parse::<f64>()? * 3600.0;
     }
     let start = std::time::Instant::now();
-    if name == "ablation" {
+    if name.starts_with("ablation") {
         print_ablation(&ablation(&experiment, &|_| {})?);
     } else {
         let second = Params::shipped("fig12").ok_or("no fig12")?;
@@ -92,12 +93,13 @@ fn print_ablation(result: &Ablation) {
     println!(
         "| workload | policy | without | unmovable 2 MB % | low region % | potential 1 GB % | \
          free inside % | failed allocations | failed pins | stall kernel s | stall user s | \
-         border moves | failed moves |"
+         border up/down | failed moves | claims |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for row in &result.rows {
         println!(
-            "| {} | {} | {} | {} | {} | {} | {} | {:.0} | {:.0} | {:.2} | {:.2} | {:.0} | {:.0} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {:.0} | {:.0} | {:.2} | {:.2} | {:.0}/{:.0} \
+             | {:.0} | {:.0} |",
             row.workload,
             row.policy.name(),
             row.without.as_deref().unwrap_or("–"),
@@ -109,8 +111,10 @@ fn print_ablation(result: &Ablation) {
             row.failed_pins.mean,
             row.stall_unmovable_s.mean,
             row.stall_movable_s.mean,
-            row.border_moved_blocks.mean,
+            row.border_expanded_blocks.mean,
+            row.border_shrunk_blocks.mean,
             row.failed_resizes.mean,
+            row.emergency_claims.mean,
         );
     }
 }

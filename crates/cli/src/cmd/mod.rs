@@ -3,6 +3,7 @@
 
 mod fleet;
 mod replay;
+mod reproduce;
 mod scan;
 mod sim;
 mod whatif;
@@ -33,6 +34,7 @@ impl From<Verdict> for ExitCode {
 pub enum Command {
     Fleet(fleet::Args),
     Replay(replay::Args),
+    Reproduce(reproduce::Args),
     Scan(scan::Args),
     Sim(sim::Args),
     Whatif(whatif::Args),
@@ -46,6 +48,7 @@ pub fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
         Command::Fleet(args) => fleet::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Whatif(args) => whatif::run(&args),

@@ -31,8 +31,12 @@ pub struct AblationRow {
     pub stall_unmovable_s: Spread,
     /// Stall time for user memory, in seconds of a run.
     pub stall_movable_s: Spread,
-    /// Blocks the border moved by, both ways.
-    pub border_moved_blocks: Spread,
+    /// Blocks the border moved up by in a run.
+    pub border_expanded_blocks: Spread,
+    /// Blocks it moved down by.
+    pub border_shrunk_blocks: Spread,
+    /// Blocks claimed at the border for atomic requests.
+    pub emergency_claims: Spread,
     /// Attempts to move it that failed.
     pub failed_resizes: Spread,
 }
@@ -107,9 +111,9 @@ fn row((runs, without): (&[RunResult], Option<&str>)) -> AblationRow {
         failed_pins: over(&|run| run.counters.failed_pins as f64),
         stall_unmovable_s: over(&|run| run.stall_unmovable_ns as f64 / 1e9),
         stall_movable_s: over(&|run| run.stall_movable_ns as f64 / 1e9),
-        border_moved_blocks: over(&|run| {
-            (run.counters.border_expanded_blocks + run.counters.border_shrunk_blocks) as f64
-        }),
+        border_expanded_blocks: over(&|run| run.counters.border_expanded_blocks as f64),
+        border_shrunk_blocks: over(&|run| run.counters.border_shrunk_blocks as f64),
+        emergency_claims: over(&|run| run.counters.emergency_claims as f64),
         failed_resizes: over(&|run| run.counters.failed_resizes as f64),
     }
 }

@@ -102,19 +102,19 @@ pub struct Fig12 {
 }
 
 /// All runs of one workload under one policy.
-struct Group<'a> {
-    workload: String,
-    policy: PolicyKind,
+pub(super) struct Group<'a> {
+    pub(super) workload: String,
+    pub(super) policy: PolicyKind,
     runs: Vec<&'a RunResult>,
 }
 
 impl Group<'_> {
-    fn over(&self, metric: impl Fn(&RunResult) -> f64) -> Spread {
+    pub(super) fn over(&self, metric: impl Fn(&RunResult) -> f64) -> Spread {
         Spread::of(self.runs.iter().map(|run| metric(run)))
     }
 
     /// Over the runs that have the metric; `None` if none has.
-    fn over_known(&self, metric: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
+    pub(super) fn over_known(&self, metric: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
         let values: Vec<f64> = self.runs.iter().filter_map(|run| metric(run)).collect();
         (!values.is_empty()).then(|| Spread::of(values))
     }
@@ -132,7 +132,11 @@ impl Group<'_> {
     }
 }
 
-fn campaign(params: &Params, progress: Progress<'_>) -> Result<Vec<RunResult>, ExperimentError> {
+/// Every workload under every policy with every seed.
+pub(super) fn campaign(
+    params: &Params,
+    progress: Progress<'_>,
+) -> Result<Vec<RunResult>, ExperimentError> {
     let workloads = load_all(params)?;
     let mut cells = Vec::new();
     for workload in 0..workloads.len() {
@@ -150,7 +154,7 @@ fn campaign(params: &Params, progress: Progress<'_>) -> Result<Vec<RunResult>, E
     run_cells(params, &workloads, &cells, progress)
 }
 
-fn groups<'a>(params: &Params, results: &'a [RunResult]) -> Vec<Group<'a>> {
+pub(super) fn groups<'a>(params: &Params, results: &'a [RunResult]) -> Vec<Group<'a>> {
     results
         .chunks(params.seeds.len())
         .map(|runs| Group {
@@ -161,13 +165,17 @@ fn groups<'a>(params: &Params, results: &'a [RunResult]) -> Vec<Group<'a>> {
         .collect()
 }
 
+/// Part of the pages asked for that were obtained; `None` if none were asked for.
+pub(super) fn share(got: u32, wanted: u32) -> Option<f64> {
+    (wanted > 0).then(|| f64::from(got) / f64::from(wanted))
+}
+
 fn fig11_row(group: &Group<'_>) -> Fig11Row {
     let source = |run: &RunResult, wanted| {
         let sources = &run.metrics.total.sources;
         let found = sources.iter().find(|s| s.source == wanted);
         found.and_then(|s| s.ratio).unwrap_or(0.0)
     };
-    let share = |got: u32, wanted: u32| (wanted > 0).then(|| f64::from(got) / f64::from(wanted));
     Fig11Row {
         workload: group.workload.clone(),
         policy: group.policy,

@@ -4,10 +4,12 @@
 //! not depend on the number of threads.
 
 mod ablation;
+mod fig10;
 mod figures;
 mod whatif;
 
 pub use ablation::{Ablation, AblationRow, ablation};
+pub use fig10::{Fig10, Fig10Row, fig10};
 pub use figures::{Fig11, Fig11Row, Fig12, Fig12Row, PolicySummary, fig11, fig11_and_12, fig12};
 pub use whatif::{FreshServers, WhatIf, WhatIfPlan, whatif};
 
@@ -40,15 +42,20 @@ pub struct Params {
 }
 
 impl Params {
-    /// The shipped experiment of this name (`fig11`, `fig12`, `ablation`).
+    /// Names of the shipped experiments.
+    pub const SHIPPED: &[&str] = &["fig10", "fig11", "fig12", "ablation", "ablation-day"];
+
+    /// The shipped experiment of this name.
     ///
     /// # Panics
     /// Never for a shipped name: their files are tested.
     pub fn shipped(name: &str) -> Option<Experiment> {
         let text = match name {
+            "fig10" => include_str!("../../../../experiments/fig10.toml"),
             "fig11" => include_str!("../../../../experiments/fig11.toml"),
             "fig12" => include_str!("../../../../experiments/fig12.toml"),
             "ablation" => include_str!("../../../../experiments/ablation.toml"),
+            "ablation-day" => include_str!("../../../../experiments/ablation-day.toml"),
             _ => return None,
         };
         Some(toml::from_str(text).expect("a shipped experiment parses"))
@@ -90,6 +97,9 @@ pub struct Experiment {
 pub struct PaperValue {
     /// Id in the list of claims.
     pub claim: String,
+    /// Workload it is about; without one it is over all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
     /// Policy it is about.
     pub policy: PolicyKind,
     /// Our metric of the same meaning.

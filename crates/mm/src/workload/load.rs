@@ -7,7 +7,7 @@ use crate::frame::is_movable;
 use ample_pfn::PageClass;
 
 /// The shipped workloads: name and text.
-const SHIPPED: [(&str, &str); 6] = [
+const SHIPPED: [(&str, &str); 7] = [
     (
         "web",
         include_str!("../../../../experiments/workloads/web.toml"),
@@ -23,6 +23,10 @@ const SHIPPED: [(&str, &str); 6] = [
     (
         "ci",
         include_str!("../../../../experiments/workloads/ci.toml"),
+    ),
+    (
+        "web-day",
+        include_str!("../../../../experiments/workloads/web-day.toml"),
     ),
     (
         "fragmenter-full",

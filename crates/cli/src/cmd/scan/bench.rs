@@ -47,18 +47,15 @@ impl Spread {
     }
 }
 
-/// Measures and reports.
+/// Measures and reports, as text and as JSON.
 ///
 /// # Errors
 /// When `/proc/kpageflags` cannot be read.
-pub fn run(rounds: usize, json: bool) -> anyhow::Result<Vec<u8>> {
+pub fn run(rounds: usize) -> anyhow::Result<(String, String)> {
     let times = bench_readers(rounds)?;
     let bench = summarise(rounds, &times);
-    if json {
-        export::json(&bench)
-    } else {
-        Ok(text(&bench).into_bytes())
-    }
+    let json = String::from_utf8(export::json(&bench)?)?;
+    Ok((text(&bench), json))
 }
 
 fn summarise(rounds: usize, times: &ReaderTimes) -> Bench {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample scan`: what this machine's physical memory looks like.
 
-mod bench;
+pub(super) mod bench;
 mod diff;
 mod export;
 mod fail_if;
@@ -177,7 +177,8 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Ok);
     }
     if let Some(rounds) = args.bench {
-        emit(output, &bench::run(rounds as usize, args.json)?)?;
+        let (text, json) = bench::run(rounds as usize)?;
+        emit(output, if args.json { &json } else { &text }.as_bytes())?;
         return Ok(Verdict::Ok);
     }
     let options = args.input.options();

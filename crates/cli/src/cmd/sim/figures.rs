@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments as SVG files that stand alone.
+//! Experiments as SVG figures.
 
 use ample_mm::PolicyKind;
-use ample_mm::experiment::{Ablation, Fig11, Fig12, PolicySummary, Spread};
-use ample_report::{Bar, BarChart, BarGroup, Unit, standalone};
+use ample_mm::experiment::{Ablation, Fig10, Fig11, Fig12, PolicySummary, Spread};
+use ample_report::{Bar, BarChart, BarGroup, Unit};
 
 fn bar(spread: &Spread, paper: Option<f64>) -> Bar {
     Bar {
@@ -54,6 +54,25 @@ fn names(policies: &[PolicyKind]) -> Vec<String> {
         .collect()
 }
 
+/// Figure 10: 2 MB pages obtained.
+pub(super) fn fig10(result: &Fig10) -> String {
+    let policies = &result.experiment.params.policies;
+    let groups = by_workload(
+        &result.rows,
+        policies,
+        |row| (&row.fragmented_by, row.policy),
+        |row| row.hugetlb_2m_success_ratio.unwrap_or_default(),
+    );
+    BarChart {
+        title: "2 MB pages obtained on a fragmented server".into(),
+        series: names(policies),
+        groups,
+        unit: Unit::Percent,
+        max: Some(1.0),
+    }
+    .to_svg()
+}
+
 /// Figure 11.
 pub(super) fn fig11(result: &Fig11) -> String {
     let policies = &result.experiment.params.policies;
@@ -64,16 +83,14 @@ pub(super) fn fig11(result: &Fig11) -> String {
         |row| row.unmovable_2m_ratio,
     );
     groups.push(overall(&result.summary, "unmovable_2m_ratio", "mean"));
-    standalone(
-        &BarChart {
-            title: result.experiment.title.clone(),
-            series: names(policies),
-            groups,
-            unit: Unit::Percent,
-            max: None,
-        }
-        .to_svg(),
-    )
+    BarChart {
+        title: result.experiment.title.clone(),
+        series: names(policies),
+        groups,
+        unit: Unit::Percent,
+        max: None,
+    }
+    .to_svg()
 }
 
 /// Figure 12.
@@ -86,16 +103,14 @@ pub(super) fn fig12(result: &Fig12) -> String {
     let groups = metrics
         .iter()
         .map(|(metric, label)| overall(&result.summary, metric, label));
-    standalone(
-        &BarChart {
-            title: result.experiment.title.clone(),
-            series: names(&result.experiment.params.policies),
-            groups: groups.collect(),
-            unit: Unit::Percent,
-            max: Some(1.0),
-        }
-        .to_svg(),
-    )
+    BarChart {
+        title: result.experiment.title.clone(),
+        series: names(&result.experiment.params.policies),
+        groups: groups.collect(),
+        unit: Unit::Percent,
+        max: Some(1.0),
+    }
+    .to_svg()
 }
 
 /// The ablation: unmovable blocks and free pages inside the region, one group a variant.
@@ -110,17 +125,15 @@ pub(super) fn ablation(result: &Ablation) -> String {
             bar(&row.internal_fragmentation_ratio, None),
         ],
     });
-    standalone(
-        &BarChart {
-            title: result.experiment.title.clone(),
-            series: vec![
-                "unmovable 2 MB blocks".into(),
-                "free pages inside them".into(),
-            ],
-            groups: groups.collect(),
-            unit: Unit::Percent,
-            max: None,
-        }
-        .to_svg(),
-    )
+    BarChart {
+        title: result.experiment.title.clone(),
+        series: vec![
+            "unmovable 2 MB blocks".into(),
+            "free pages inside them".into(),
+        ],
+        groups: groups.collect(),
+        unit: Unit::Percent,
+        max: None,
+    }
+    .to_svg()
 }

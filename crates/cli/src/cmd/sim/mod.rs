@@ -2,7 +2,7 @@
 //! `ample sim`: one experiment, as a table, a figure or JSON.
 
 mod figures;
-mod generic;
+pub(super) mod generic;
 mod tables;
 
 use super::{Verdict, progress_bar};
@@ -26,7 +26,7 @@ pub struct Args {
     /// Print one object, schema ample.ID/1.
     #[arg(long)]
     json: bool,
-    /// A small, fast version: 2 GB servers, two hours. Its figures are not the experiment's.
+    /// A small, fast version: 1 GB servers, at most two hours; not the experiment's figures.
     #[arg(long)]
     quick: bool,
     /// Memory of each server, instead of the file's.
@@ -56,10 +56,6 @@ fn memory(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }
 
-/// The experiments of the server model; those of the hardware simulators list themselves in
-/// `ample_machine::experiments::ALL`.
-const SHIPPED: [&str; 3] = ["fig11", "fig12", "ablation"];
-
 /// Runs the command.
 ///
 /// # Errors
@@ -79,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     bar.finish_and_clear();
     let output = output.with_context(|| format!("cannot run experiment {}", experiment.name))?;
     if let Some(path) = &args.figure {
-        std::fs::write(path, &output.svg)
+        std::fs::write(path, ample_report::standalone(&output.svg))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     let text = if args.json { output.json } else { output.text };
@@ -124,16 +120,19 @@ fn names() -> Vec<&'static str> {
     let hardware = ample_machine::experiments::ALL
         .iter()
         .map(|experiment| experiment.id);
-    SHIPPED.into_iter().chain(hardware).collect()
+    Params::SHIPPED.iter().copied().chain(hardware).collect()
 }
 
 fn list() -> String {
     let mut text = String::from("Experiments (ample sim ID):\n");
-    for experiment in SHIPPED.iter().filter_map(|name| Params::shipped(name)) {
-        text.push_str(&format!("  {:<10} {}\n", experiment.name, experiment.title));
+    for experiment in Params::SHIPPED
+        .iter()
+        .filter_map(|name| Params::shipped(name))
+    {
+        text.push_str(&format!("  {:<13} {}\n", experiment.name, experiment.title));
     }
     for experiment in ample_machine::experiments::ALL {
-        text.push_str(&format!("  {:<10} {}\n", experiment.id, experiment.what));
+        text.push_str(&format!("  {:<13} {}\n", experiment.id, experiment.what));
     }
     text
 }
@@ -193,13 +192,18 @@ fn adjusted(mut experiment: Experiment, args: &Args) -> anyhow::Result<Experimen
 }
 
 /// One finished experiment in all its forms.
-struct Output {
-    text: String,
-    json: String,
-    svg: String,
+pub(super) struct Output {
+    pub(super) text: String,
+    pub(super) json: String,
+    /// For a page; a file needs a head.
+    pub(super) svg: String,
 }
 
-fn simulate(
+/// Runs an experiment of the server model.
+///
+/// # Errors
+/// When a workload or a size is wrong, or the experiment is of no known kind.
+pub(super) fn simulate(
     experiment: &Experiment,
     progress: experiment::Progress,
 ) -> Result<Output, anyhow::Error> {
@@ -207,6 +211,14 @@ fn simulate(
     let head = tables::head(experiment);
     let wrong = |error: ExperimentError| anyhow::Error::new(error);
     match experiment.name.as_str() {
+        "fig10" => {
+            let result = experiment::fig10(experiment, progress).map_err(wrong)?;
+            Ok(Output {
+                text: head + &tables::fig10(&result),
+                json: json(serde_json::to_string_pretty(&result))?,
+                svg: figures::fig10(&result),
+            })
+        }
         "fig11" => {
             let result = experiment::fig11(experiment, progress).map_err(wrong)?;
             Ok(Output {
@@ -223,7 +235,7 @@ fn simulate(
                 svg: figures::fig12(&result),
             })
         }
-        "ablation" => {
+        "ablation" | "ablation-day" => {
             let result = experiment::ablation(experiment, progress).map_err(wrong)?;
             Ok(Output {
                 text: head + &tables::ablation(&result),
@@ -233,7 +245,7 @@ fn simulate(
         }
         other => bail!(
             "name = {other:?}: the kinds of experiment are {}",
-            SHIPPED.join(", ")
+            Params::SHIPPED.join(", ")
         ),
     }
 }
