@@ -7,7 +7,8 @@ pub mod perforated;
 pub mod speedup;
 pub mod walks;
 
-use anyhow::{Context, Result, bail};
+use ample_memsys::experiments as hw;
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -36,6 +37,15 @@ impl Experiment {
 fn adapt<P: DeserializeOwned, R: Serialize>(
     text: &str,
     run: fn(&P) -> Result<R>,
+) -> Result<serde_json::Value> {
+    let parameters: P = toml::from_str(text).context("reading the parameters")?;
+    Ok(serde_json::to_value(run(&parameters)?)?)
+}
+
+/// The same for experiments of the memory system, which refuse bad parameters in its own way.
+fn memsys<P: DeserializeOwned, R: Serialize>(
+    text: &str,
+    run: fn(&P) -> Result<R, ample_memsys::timed::BadParams>,
 ) -> Result<serde_json::Value> {
     let parameters: P = toml::from_str(text).context("reading the parameters")?;
     Ok(serde_json::to_value(run(&parameters)?)?)
@@ -73,6 +83,42 @@ pub const ALL: &[Experiment] = &[
         parameters: include_str!("../../../../experiments/walks.toml"),
         run: |text| adapt(text, walks::run),
     },
+    Experiment {
+        id: "hw-unavailable",
+        what: "Contiguitas-HW, figure 13: cycles a page is unavailable; time of one migration",
+        parameters: include_str!("../../../../experiments/hw-unavailable.toml"),
+        run: |text| memsys(text, hw::unavailable::run),
+    },
+    Experiment {
+        id: "hw-traffic",
+        what: "Contiguitas-HW: servers at full load while their network buffers move",
+        parameters: include_str!("../../../../experiments/hw-traffic.toml"),
+        run: |text| memsys(text, hw::traffic::run),
+    },
+    Experiment {
+        id: "hw-losses",
+        what: "Contiguitas-HW: what 100 and 1,000 migrations a second cost, from paired windows",
+        parameters: include_str!("../../../../experiments/hw-losses.toml"),
+        run: |text| memsys(text, hw::losses::run),
+    },
+    Experiment {
+        id: "hw-migration",
+        what: "Contiguitas-HW: where the time of one migration goes, by where the page is cached",
+        parameters: include_str!("../../../../experiments/hw-migration.toml"),
+        run: |text| memsys(text, hw::one_page::run),
+    },
+    Experiment {
+        id: "hw-steps",
+        what: "Contiguitas-HW: one migration under traffic, step by step",
+        parameters: include_str!("../../../../experiments/hw-steps.toml"),
+        run: |text| memsys(text, hw::steps::run),
+    },
+    Experiment {
+        id: "hw-sweep",
+        what: "Contiguitas-HW: table sizes, slices, hash functions, parallel slices",
+        parameters: include_str!("../../../../experiments/hw-sweep.toml"),
+        run: |text| memsys(text, hw::sweep::run),
+    },
 ];
 
 /// The experiment of a name.
@@ -87,6 +133,21 @@ pub fn by_id(id: &str) -> Result<&'static Experiment> {
             ALL.iter().map(|e| e.id).collect::<Vec<_>>().join(", ")
         ),
     }
+}
+
+/// The experiment that the text of a file asks for with its key `experiment`, and its parameters:
+/// the rest of the file. `None` when there is no such key.
+///
+/// # Errors
+/// If the text is not TOML or the key names no experiment.
+pub fn from_file(text: &str) -> Result<Option<(&'static Experiment, String)>> {
+    let mut table: toml::Table = text.parse().context("reading the file as TOML")?;
+    let Some(id) = table.remove("experiment") else {
+        return Ok(None);
+    };
+    ensure!(id.is_str(), "experiment = {id}: a name in quotes is needed");
+    let experiment = by_id(id.as_str().unwrap_or_default())?;
+    Ok(Some((experiment, toml::to_string(&table)?)))
 }
 
 /// A built-in program at a scale given by name.

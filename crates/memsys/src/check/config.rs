@@ -40,6 +40,7 @@ impl Config {
                 slices: 2,
                 hash: SliceHash::Modulo,
                 parallel_slices: false,
+                copy_window: 1,
                 announce: true,
                 table_entries: 2,
                 queue_entries: 2,

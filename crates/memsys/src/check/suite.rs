@@ -43,6 +43,13 @@ pub fn quick() -> Vec<Config> {
         c.prompt_answers = false;
         c.symmetry = false;
     }));
+    // Two of a slice's three lines on their way at once, each to the other slice.
+    all.extend(both(["nc-window", "c-window"], |c| {
+        c.rules.cores = 1;
+        c.lines = 3;
+        c.rules.copy_window = 2;
+        c.evictions = false;
+    }));
     all.extend(both(["nc-unannounced", "c-unannounced"], |c| {
         nic(c);
         c.rules.announce = false;

@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contiguitas §5.3, performance: servers at full load while their network buffers move.
 
-use super::{BUFFER_PAGES, Server, Service};
-use crate::protocol::Design;
-use crate::timed::{BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams};
+use super::stats::{mean, mean_and_ci, parallel};
+use super::{BUFFER_PAGES, Server, Service, Way};
+use crate::timed::{BadParams, CoreParams, Machine, MemoryParams, OsParams, Placement};
 use serde::{Deserialize, Serialize};
-
-/// Who moves the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// Hardware, lines under migration bypass the private caches.
-    NonCacheable,
-    /// Hardware, private caches stay usable.
-    Cacheable,
-    /// Software with interrupts.
-    Software,
-}
 
 /// What to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +20,8 @@ pub struct Params {
     pub simulated_ms: f64,
     /// Each rate is run with each seed, and compared with no migrations under the same seed.
     pub seeds: Vec<u64>,
+    /// Pages that one migration moves together: those of one mapping of the NIC.
+    pub group_pages: u32,
     /// The machine.
     pub memory: MemoryParams,
     /// Costs of the operating system.
@@ -42,10 +32,11 @@ impl Default for Params {
     fn default() -> Self {
         Self {
             services: vec![Service::Nginx, Service::Memcached],
-            ways: vec![Way::NonCacheable, Way::Cacheable, Way::Software],
-            rates_per_s: vec![1e3, 1e4, 1e5, 1e6],
+            ways: Way::ALL.to_vec(),
+            rates_per_s: vec![1e4, 1e5, 1e6],
             simulated_ms: 1.0,
             seeds: vec![1, 2, 3, 4, 5],
+            group_pages: 1,
             memory: MemoryParams::table1(),
             os: OsParams::default(),
         }
@@ -67,6 +58,8 @@ pub struct Point {
     pub loss: f64,
     /// Half width of the 95 % confidence interval of `loss` (Student's t).
     pub loss_ci95: f64,
+    /// Commands that met a full table, each migration, mean.
+    pub refused_each: f64,
     /// Mean latency of the NIC's accesses over that without migrations.
     pub dma_latency_ratio: f64,
 }
@@ -96,6 +89,10 @@ pub(super) struct Outcome {
     pub seconds: f64,
     /// Copying alone, mean over the migrations.
     pub copy_ns: Option<f64>,
+    /// From the start to the freed source, mean.
+    pub migration_ns: Option<f64>,
+    /// Commands that met a full table.
+    pub refused: u64,
 }
 
 pub(super) fn simulate(
@@ -106,26 +103,26 @@ pub(super) fn simulate(
     seed: u64,
 ) -> Result<Outcome, BadParams> {
     let mut memory = params.memory;
-    memory.engine.design = match way {
-        Some(Way::Cacheable) => Design::Cacheable,
-        _ => Design::NonCacheable,
-    };
+    memory.engine.design = way.unwrap_or(Way::NonCacheable).design();
     let program = Server::new(service, memory.cores, seed);
     let pages = Server::pages(service, memory.cores);
     let core = CoreParams {
         width: 4,
         window: 200,
     };
-    let mut machine = Machine::new(&memory, core, params.os, program, (pages, 64), seed)?;
+    let group_pages = params.group_pages.max(1);
+    let placement = Placement {
+        pages: pages.next_multiple_of(group_pages),
+        spare: 64,
+        group_pages,
+    };
+    let mut machine = Machine::new(&memory, core, params.os, program, placement, seed)?;
     let per_ms = memory.clock_ghz * 1e6;
     let start = (0.2 * per_ms) as u64;
     machine.run_until(start);
     let before: u64 = machine.cores.iter().map(|c| c.work()).sum();
     let end = start + (params.simulated_ms * per_ms) as u64;
-    let mover = match way {
-        Some(Way::Software) => Mover::Software,
-        _ => Mover::Hardware,
-    };
+    let mover = way.unwrap_or(Way::NonCacheable).mover();
     let interval = per_ms * 1000.0 / rate_per_s.max(f64::MIN_POSITIVE);
     // The first comes half an interval in, or at a quarter of the run when that is too short.
     let mut next = start as f64 + (interval / 2.0).min((end - start) as f64 / 4.0);
@@ -135,7 +132,7 @@ pub(super) fn simulate(
         // A backlog longer than the table means that the rate cannot be kept up.
         if machine.requests.len() < 64 {
             machine.requests.push((page % BUFFER_PAGES, mover));
-            page += 1;
+            page += group_pages;
         }
         next += interval;
     }
@@ -149,42 +146,19 @@ pub(super) fn simulate(
             ),
         });
     }
-    let copies: Vec<u64> = machine
-        .finished
-        .iter()
-        .filter_map(|t| t.copying())
-        .collect();
+    let copies = machine.finished.iter().filter_map(|t| t.copying());
+    let whole = machine.finished.iter().filter_map(|t| t.done_cycles);
+    let ns = |cycles: u64| cycles as f64 / memory.clock_ghz;
     let after: u64 = machine.cores.iter().map(|c| c.work()).sum();
     Ok(Outcome {
         work: after - before,
         migrations: machine.finished.len(),
         dma_latency: machine.dma_latency_cycles as f64 / machine.dma_accesses.max(1) as f64,
         seconds: params.simulated_ms / 1000.0,
-        copy_ns: (!copies.is_empty())
-            .then(|| copies.iter().sum::<u64>() as f64 / copies.len() as f64 / memory.clock_ghz),
+        refused: machine.refused,
+        copy_ns: mean(copies.map(ns)),
+        migration_ns: mean(whole.map(ns)),
     })
-}
-
-/// Two-sided 95 % quantile of Student's t.
-fn student_t(degrees: usize) -> f64 {
-    const TABLE: [f64; 10] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    ];
-    match degrees {
-        0 => f64::INFINITY,
-        1..=10 => TABLE[degrees - 1],
-        _ => 1.96 + 2.5 / degrees as f64,
-    }
-}
-
-fn mean_and_ci(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    if values.len() < 2 {
-        return (mean, f64::INFINITY);
-    }
-    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    (mean, student_t(values.len() - 1) * (variance / n).sqrt())
 }
 
 /// Greater than zero and a number.
@@ -214,25 +188,20 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
             reason: "must be positive".into(),
         });
     }
+    let jobs = jobs(params);
+    let outcomes = parallel(&jobs, |&(service, way, rate, seed)| {
+        simulate(params, service, way, rate, seed)
+    })?;
+    let instructions = outcomes.iter().map(|outcome| outcome.work).sum();
     let mut points = Vec::new();
-    let mut instructions = 0;
-    for &service in &params.services {
-        let still: Vec<Outcome> = params
-            .seeds
-            .iter()
-            .map(|&seed| simulate(params, service, None, 1.0, seed))
-            .collect::<Result<_, _>>()?;
-        instructions += still.iter().map(|o| o.work).sum::<u64>();
-        for &way in &params.ways {
-            for &rate_per_s in &params.rates_per_s {
-                let moved: Vec<Outcome> = params
-                    .seeds
-                    .iter()
-                    .map(|&seed| simulate(params, service, Some(way), rate_per_s, seed))
-                    .collect::<Result<_, _>>()?;
-                instructions += moved.iter().map(|o| o.work).sum::<u64>();
-                points.push(point(service, way, rate_per_s, &still, &moved));
-            }
+    let mut runs = jobs
+        .chunks(params.seeds.len())
+        .zip(outcomes.chunks(params.seeds.len()));
+    let mut still: &[Outcome] = &[];
+    while let Some((&[(service, way, rate_per_s, _), ..], outcomes)) = runs.next() {
+        match way {
+            None => still = outcomes,
+            Some(way) => points.push(point(service, way, rate_per_s, still, outcomes)),
         }
     }
     Ok(Report {
@@ -242,6 +211,21 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
         instructions,
         wrong_values: 0,
     })
+}
+
+/// All runs: for each server first those without migrations; the seeds of a point are adjacent.
+fn jobs(params: &Params) -> Vec<(Service, Option<Way>, f64, u64)> {
+    let mut jobs = Vec::new();
+    for &service in &params.services {
+        let moving = params.ways.iter().flat_map(|&way| {
+            let rates = params.rates_per_s.iter();
+            rates.map(move |&rate| (Some(way), rate))
+        });
+        for (way, rate) in [(None, 1.0)].into_iter().chain(moving) {
+            jobs.extend(params.seeds.iter().map(|&seed| (service, way, rate, seed)));
+        }
+    }
+    jobs
 }
 
 fn point(
@@ -268,6 +252,12 @@ fn point(
             / n,
         loss,
         loss_ci95,
+        refused_each: mean(
+            moved
+                .iter()
+                .map(|m| m.refused as f64 / m.migrations.max(1) as f64),
+        )
+        .unwrap_or(0.0),
         dma_latency_ratio: pairs()
             .map(|(s, m)| m.dma_latency / s.dma_latency)
             .sum::<f64>()

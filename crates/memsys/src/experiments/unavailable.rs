@@ -2,9 +2,12 @@
 //! Figure 13 of Contiguitas: cycles a page is unavailable while it moves, against the number of
 //! remote TLBs; and where the time of one migration goes.
 
-use super::{Server, Service};
+use super::stats::{Range, parallel};
+use super::{BUFFER_PAGES, Server, Service};
 use crate::protocol::Design;
-use crate::timed::{BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Timeline};
+use crate::timed::{
+    BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Placement, Rng, Timeline,
+};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -15,6 +18,8 @@ pub struct Params {
     pub remote_tlbs: Vec<u8>,
     /// Migrations averaged for each point.
     pub migrations: u32,
+    /// Misses outstanding a core, for the copies in software.
+    pub mshrs: Vec<u32>,
     /// Costs of the operating system.
     pub os: OsParams,
     /// Seed of the random numbers.
@@ -26,21 +31,25 @@ impl Default for Params {
         Self {
             remote_tlbs: vec![1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 63],
             migrations: 8,
+            mshrs: vec![10, 12, 16],
             os: OsParams::default(),
             seed: 1,
         }
     }
 }
 
-/// One number of TLBs, all in core cycles, means over the migrations.
+/// One number of TLBs, all in core cycles, means over the migrations unless said otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
     /// Remote TLBs.
     pub remote_tlbs: u8,
     /// Software: until all TLBs have acknowledged.
     pub software_shootdown_cycles: f64,
-    /// Software: from there until the page is back.
+    /// Software: from there until the page is back, median.
     pub software_copy_cycles: f64,
+    /// Shortest and longest copy: one in 16 pairs of pages shares a bank of memory, and then each
+    /// line closes the other page's row (this controller does not reorder).
+    pub software_copy_min_max: [f64; 2],
     /// Software: both.
     pub software_unavailable_cycles: f64,
     /// Hardware, either design: one local invalidation.
@@ -49,6 +58,19 @@ pub struct Point {
     pub noncacheable_copy_cycles: f64,
     /// Cacheable design: command until both mappings are usable.
     pub cacheable_install_cycles: f64,
+}
+
+/// The copy in software on eight cores, by what the paper's table 1 leaves open.
+#[derive(Clone, Debug, Serialize)]
+pub struct SoftwareCopy {
+    /// Misses outstanding a core.
+    pub mshrs: u32,
+    /// Whether the page is in memory alone; else a busy server has just used it.
+    pub page_in_memory: bool,
+    /// Cycles of the copy.
+    pub cycles: Range,
+    /// The paper's.
+    pub paper_cycles: u32,
 }
 
 /// One migration in hardware, means, in nanoseconds.
@@ -85,41 +107,57 @@ pub struct Report {
     pub paper_migration_ns: u32,
     /// Eight cores, where the time goes.
     pub breakdown: Vec<Breakdown>,
+    /// The copy in software.
+    pub software_copies: Vec<SoftwareCopy>,
 }
 
-fn migrate(
-    params: &Params,
+/// Which migrations to look at.
+#[derive(Clone, Copy)]
+struct Case {
     cores: u8,
     design: Design,
     mover: Mover,
     service: Service,
-) -> Result<Vec<Timeline>, BadParams> {
-    let mut memory = MemoryParams::with_cores(cores);
-    memory.engine.design = design;
-    let program = Server::new(service, cores, params.seed);
-    let pages = Server::pages(service, cores);
+    mshrs: Option<u32>,
+}
+
+fn migrate(params: &Params, case: Case) -> Result<Vec<Timeline>, BadParams> {
+    let mut memory = MemoryParams::with_cores(case.cores);
+    memory.engine.design = case.design;
+    memory.mshrs = case.mshrs.unwrap_or(memory.mshrs);
+    let program = Server::new(case.service, case.cores, params.seed);
+    let pages = Server::pages(case.service, case.cores);
     let core = CoreParams {
         width: 4,
         window: 200,
     };
-    let mut machine = Machine::new(&memory, core, params.os, program, (pages, 64), params.seed)?;
+    let placement = Placement::single(pages, 1024);
+    let mut machine = Machine::new(&memory, core, params.os, program, placement, params.seed)?;
+    // Destinations lie anywhere, as free frames of a server do.
+    let mut rng = Rng::new(params.seed);
+    for i in (1..machine.free_frames.len()).rev() {
+        machine
+            .free_frames
+            .swap(i, rng.below(i as u64 + 1) as usize);
+    }
     // Caches fill, all cores run.
     let mut now = 100_000;
     machine.run_until(now);
     for n in 0..params.migrations {
-        machine.requests.push((n % 4, mover));
+        machine.requests.push((n * 7 % BUFFER_PAGES, case.mover));
         let limit = now + 5_000_000;
         while machine.in_flight() > 0 && now < limit {
             now += 10_000;
             machine.run_until(now);
         }
     }
-    assert_eq!(
-        machine.memory.wrong_values(),
-        0,
-        "a load returned a wrong value"
-    );
-    Ok(machine.finished)
+    match machine.memory.wrong_values() {
+        0 => Ok(machine.finished),
+        wrong => Err(BadParams {
+            field: "memory",
+            reason: format!("{wrong} loads returned a wrong value: an error of the simulator"),
+        }),
+    }
 }
 
 fn mean(all: &[Timeline], f: impl Fn(&Timeline) -> Option<u64>) -> f64 {
@@ -151,26 +189,7 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
             reason: "at least one migration and one number of TLBs are needed".into(),
         });
     }
-    let mut points = Vec::new();
-    for &remote_tlbs in &params.remote_tlbs {
-        let cores = remote_tlbs.saturating_add(1);
-        let go = |design, mover| migrate(params, cores, design, mover, Service::Idle);
-        let software = go(Design::NonCacheable, Mover::Software)?;
-        let plain = go(Design::NonCacheable, Mover::Hardware)?;
-        let cacheable = go(Design::Cacheable, Mover::Hardware)?;
-        let shootdown = mean(&software, |t| t.clean_cycles);
-        let total = mean(&software, |t| Some(t.unavailable_cycles));
-        let both: Vec<Timeline> = plain.iter().chain(&cacheable).copied().collect();
-        points.push(Point {
-            remote_tlbs,
-            software_shootdown_cycles: shootdown,
-            software_copy_cycles: total - shootdown,
-            software_unavailable_cycles: total,
-            hardware_unavailable_cycles: mean(&both, |t| Some(t.unavailable_cycles)),
-            noncacheable_copy_cycles: mean(&plain, |t| t.copied_cycles),
-            cacheable_install_cycles: mean(&cacheable, |t| t.installed_cycles),
-        });
-    }
+    let points = parallel(&params.remote_tlbs, |&tlbs| point(params, tlbs))?;
     let xy: Vec<(f64, f64)> = points
         .iter()
         .map(|p| (f64::from(p.remote_tlbs), p.software_unavailable_cycles))
@@ -188,11 +207,84 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
             breakdown(params, Design::NonCacheable)?,
             breakdown(params, Design::Cacheable)?,
         ],
+        software_copies: software_copies(params)?,
     })
 }
 
+fn copies(all: &[Timeline]) -> Vec<f64> {
+    let one = |t: &Timeline| Some((t.unavailable_cycles - t.clean_cycles?) as f64);
+    all.iter().filter_map(one).collect()
+}
+
+fn point(params: &Params, remote_tlbs: u8) -> Result<Point, BadParams> {
+    let go = |design, mover| {
+        migrate(
+            params,
+            Case {
+                cores: remote_tlbs.saturating_add(1),
+                design,
+                mover,
+                service: Service::Idle,
+                mshrs: None,
+            },
+        )
+    };
+    let software = go(Design::NonCacheable, Mover::Software)?;
+    let plain = go(Design::NonCacheable, Mover::Hardware)?;
+    let cacheable = go(Design::Cacheable, Mover::Hardware)?;
+    let shootdown = mean(&software, |t| t.clean_cycles);
+    let both: Vec<Timeline> = plain.iter().chain(&cacheable).copied().collect();
+    let copy = range(copies(&software))?;
+    Ok(Point {
+        remote_tlbs,
+        software_shootdown_cycles: shootdown,
+        software_copy_cycles: copy.median,
+        software_copy_min_max: [copy.min, copy.max],
+        software_unavailable_cycles: shootdown + copy.median,
+        hardware_unavailable_cycles: mean(&both, |t| Some(t.unavailable_cycles)),
+        noncacheable_copy_cycles: mean(&plain, |t| t.copied_cycles),
+        cacheable_install_cycles: mean(&cacheable, |t| t.installed_cycles),
+    })
+}
+
+fn range(values: Vec<f64>) -> Result<Range, BadParams> {
+    Range::of(values).ok_or(BadParams {
+        field: "migrations",
+        reason: "none ended".into(),
+    })
+}
+
+fn software_copies(params: &Params) -> Result<Vec<SoftwareCopy>, BadParams> {
+    let mut rows = Vec::new();
+    for &mshrs in &params.mshrs {
+        for service in [Service::Idle, Service::Memcached] {
+            let case = Case {
+                cores: 8,
+                design: Design::NonCacheable,
+                mover: Mover::Software,
+                service,
+                mshrs: Some(mshrs),
+            };
+            rows.push(SoftwareCopy {
+                mshrs,
+                page_in_memory: service == Service::Idle,
+                cycles: range(copies(&migrate(params, case)?))?,
+                paper_cycles: 1300,
+            });
+        }
+    }
+    Ok(rows)
+}
+
 fn breakdown(params: &Params, design: Design) -> Result<Breakdown, BadParams> {
-    let all = migrate(params, 8, design, Mover::Hardware, Service::Memcached)?;
+    let case = Case {
+        cores: 8,
+        design,
+        mover: Mover::Hardware,
+        service: Service::Memcached,
+        mshrs: None,
+    };
+    let all = migrate(params, case)?;
     let ns = 1.0 / MemoryParams::table1().clock_ghz;
     let between = |from: fn(&Timeline) -> Option<u64>, to: fn(&Timeline) -> Option<u64>| {
         mean(&all, |t| Some(to(t)?.saturating_sub(from(t)?))) * ns

@@ -82,6 +82,7 @@ impl Service {
 pub const BUFFER_PAGES: u32 = 64;
 
 /// The program of all cores.
+#[derive(Clone)]
 pub struct Server {
     shape: Shape,
     cores: u32,
@@ -95,10 +96,18 @@ pub struct Server {
 impl Server {
     /// A server on `cores` cores.
     pub fn new(service: Service, cores: u8, seed: u64) -> Self {
+        Self::with_table(service, cores, service.shape().table_pages, seed)
+    }
+
+    /// A server that looks things up in this many pages of shared data.
+    pub fn with_table(service: Service, cores: u8, table_pages: u32, seed: u64) -> Self {
         let mut seeds = Rng::new(seed);
         let rngs = (0..cores).map(|_| Rng::new(seeds.next_u64())).collect();
         Self {
-            shape: service.shape(),
+            shape: Shape {
+                table_pages,
+                ..service.shape()
+            },
             cores: u32::from(cores),
             rngs,
             nic: Rng::new(seeds.next_u64()),
@@ -107,7 +116,12 @@ impl Server {
         }
     }
 
-    /// Pages of data of this server. The first [`BUFFER_PAGES`] are network buffers.
+    /// Pages of data of this server.
+    pub fn data_pages(&self) -> u32 {
+        BUFFER_PAGES + self.cores * self.shape.hot_pages + self.shape.table_pages
+    }
+
+    /// Pages of data of such a server. The first [`BUFFER_PAGES`] are network buffers.
     pub fn pages(service: Service, cores: u8) -> u32 {
         let shape = service.shape();
         BUFFER_PAGES + u32::from(cores) * shape.hot_pages + shape.table_pages

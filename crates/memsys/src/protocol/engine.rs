@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The copy engine of a slice: passes over the lines the slice is home of, one line at a time.
+//! The copy engine of a slice: passes over the lines the slice is home of, one line at a time as
+//! in the paper, or with a window of lines on their way at once when copying.
 //!
 //! Three kinds of pass use one pointer: purging dead lines of the destination before a
 //! migration starts, copying, and flushing when a migration is aborted.
@@ -36,11 +37,7 @@ impl<S> Slice<S> {
                 self.lines.line(tag).directory = Directory::Owned { tag, owner };
                 self.acknowledge(rules, map, index, out);
             }
-            Message::CopyAck { map, index } => {
-                self.lines.line(map.line(Role::Source, index)).busy = Busy::Free;
-                self.advance(map, index + 1);
-                self.step_later(map, out);
-            }
+            Message::CopyAck { map, index } => self.line_done(rules, map, index, out),
             Message::Finish(map) => {
                 if let Some(entry) = self.table.get_mut(map) {
                     entry.phase = Phase::Done;
@@ -61,21 +58,29 @@ impl<S> Slice<S> {
         out.send(self.node(), Node::Controller, message);
     }
 
-    fn step_later<V>(&self, map: Mapping, out: &mut Outbox<V>) {
-        out.send(self.node(), self.node(), Message::EngineStep(map));
+    /// Sends itself the next step, unless one is under way.
+    fn step_later<V>(&mut self, map: Mapping, out: &mut Outbox<V>) {
+        let node = self.node();
+        if let Some(entry) = self.table.get_mut(map)
+            && !entry.stepping
+        {
+            entry.stepping = true;
+            out.send(node, node, Message::EngineStep(map));
+        }
     }
 
     fn start_pass<V>(&mut self, map: Mapping, phase: Phase, out: &mut Outbox<V>) {
         if let Some(entry) = self.table.get_mut(map) {
             entry.phase = phase;
-            entry.pointer = 0;
+            (entry.pointer, entry.next) = (0, 0);
         }
         self.step_later(map, out);
     }
 
+    /// All lines below `pointer` are done, and none is on its way.
     fn advance(&mut self, map: Mapping, pointer: u32) {
         if let Some(entry) = self.table.get_mut(map) {
-            entry.pointer = pointer;
+            (entry.pointer, entry.next) = (pointer, pointer);
         }
     }
 
@@ -88,31 +93,79 @@ impl<S> Slice<S> {
         );
     }
 
-    /// Works on the line under the pointer, or ends the pass.
+    /// The side whose home does the work of a pass.
+    fn side(phase: Phase) -> Option<Role> {
+        match phase {
+            Phase::Purging => Some(Role::Destination),
+            Phase::Copying | Phase::Flushing => Some(Role::Source),
+            Phase::Redirecting | Phase::Done => None,
+        }
+    }
+
+    /// Lines of this slice that the engine has begun with and not finished.
+    fn on_their_way(&self, rules: &Rules, side: Role, entry: &Entry) -> usize {
+        let own = |i: &u32| rules.home(entry.map.line(side, *i)) == self.id;
+        (entry.pointer..entry.next).filter(own).count()
+    }
+
+    /// Begins with the next line, or ends the pass.
     fn engine_step<V: Copy>(&mut self, rules: &Rules, map: Mapping, out: &mut Outbox<V>) -> Taken
     where
         S: LineStore<V>,
     {
-        let Some(&Entry { phase, pointer, .. }) = self.table.get(map) else {
+        let Some(&entry) = self.table.get(map) else {
             return Taken::Yes;
         };
-        let side = match phase {
-            Phase::Purging => Role::Destination,
-            Phase::Copying | Phase::Flushing => Role::Source,
-            Phase::Redirecting | Phase::Done => return Taken::Yes,
+        let phase = entry.phase;
+        let Some(side) = Self::side(phase) else {
+            return Taken::Yes;
         };
+        let busy = self.on_their_way(rules, side, &entry);
         let own = |i: &u32| rules.home(map.line(side, *i)) == self.id;
-        let Some(index) = (pointer..map.lines).find(own) else {
-            self.end_pass(rules, map, phase, out);
-            return Taken::Yes;
-        };
-        let at = map.line(side, index);
-        let line = self.lines.line(at);
-        if line.is_busy() {
+        let found = (entry.next..map.lines).find(own);
+        let at = found.map(|index| map.line(side, index));
+        let full = busy >= usize::from(rules.copy_window.max(1));
+        if let Some(at) = at
+            && !full
+            && self.lines.line(at).is_busy()
+        {
             return Taken::Busy(at);
         }
-        let directory = line.directory;
-        self.advance(map, index);
+        if let Some(entry) = self.table.get_mut(map) {
+            entry.stepping = false;
+        }
+        match (found, at) {
+            (Some(index), Some(at)) if !full => {
+                if let Some(entry) = self.table.get_mut(map) {
+                    entry.next = index + 1;
+                    if busy == 0 {
+                        entry.pointer = index;
+                    }
+                }
+                self.begin_line(rules, map, phase, (index, at), out);
+                if phase == Phase::Copying && busy + 1 < usize::from(rules.copy_window) {
+                    self.step_later(map, out);
+                }
+            }
+            (None, _) if busy == 0 => self.end_pass(rules, map, phase, out),
+            // The line that ends next takes the step.
+            _ => {}
+        }
+        Taken::Yes
+    }
+
+    /// Begins with line `index`, which is `at` here.
+    fn begin_line<V: Copy>(
+        &mut self,
+        rules: &Rules,
+        map: Mapping,
+        phase: Phase,
+        (index, at): (u32, LineAddr),
+        out: &mut Outbox<V>,
+    ) where
+        S: LineStore<V>,
+    {
+        let directory = self.lines.line(at).directory;
         let keep = match (phase, directory.holders()) {
             (_, None) => true,
             (Phase::Purging, _) => rules.has(Fault::SkipPurge),
@@ -133,7 +186,37 @@ impl<S> Slice<S> {
             self.advance(map, index + 1);
             self.step_later(map, out);
         }
-        Taken::Yes
+    }
+
+    /// Line `index` is at the destination. The pointer passes it once all lines before it are
+    /// there too; until then it stays closed to requests.
+    fn line_done<V: Copy>(&mut self, rules: &Rules, map: Mapping, index: u32, out: &mut Outbox<V>)
+    where
+        S: LineStore<V>,
+    {
+        let Some(&Entry { pointer, next, .. }) = self.table.get(map) else {
+            return;
+        };
+        self.lines.line(map.line(Role::Source, index)).busy = Busy::Copied;
+        let first = pointer.min(index);
+        let mut passed = first;
+        for i in first..next {
+            let at = map.line(Role::Source, i);
+            if rules.home(at) != self.id {
+                continue;
+            }
+            let line = self.lines.line(at);
+            if !matches!(line.busy, Busy::Copied) {
+                break;
+            }
+            line.busy = Busy::Free;
+            out.freed.push(at);
+            passed = i + 1;
+        }
+        if let Some(entry) = self.table.get_mut(map) {
+            entry.pointer = entry.pointer.max(passed);
+        }
+        self.step_later(map, out);
     }
 
     /// BusRdX, or the engine's question to an owner under the destination mapping.
@@ -174,17 +257,20 @@ impl<S> Slice<S> {
     ) where
         S: LineStore<V>,
     {
-        let Some(&Entry { phase, pointer, .. }) = self.table.get(map) else {
+        let Some(&Entry { phase, .. }) = self.table.get(map) else {
+            return;
+        };
+        let Some((_, index)) = map.locate(at) else {
             return;
         };
         if phase != Phase::Copying {
-            self.advance(map, pointer + 1);
+            self.advance(map, index + 1);
             self.step_later(map, out);
             return;
         }
         match self.lines.line(at).directory {
-            Directory::Owned { owner, .. } => self.skip_line(rules, map, pointer, owner, out),
-            _ => self.copy_line(rules, map, pointer, out),
+            Directory::Owned { owner, .. } => self.skip_line(rules, map, index, owner, out),
+            _ => self.copy_line(rules, map, index, out),
         }
     }
 
@@ -212,15 +298,15 @@ impl<S> Slice<S> {
     {
         self.lines.line(map.line(Role::Source, index)).directory = Directory::Idle;
         if rules.has(Fault::LoseHandover) {
-            self.advance(map, index + 1);
-            self.step_later(map, out);
+            self.line_done(rules, map, index, out);
             return;
         }
         let message = Message::Handover { map, index, owner };
         self.move_line(rules, map, index, message, out);
     }
 
-    /// Sends `message` to the destination's home and waits, or acts at once when that is here.
+    /// Sends `message` to the destination's home and waits. A slice that works on one line at a
+    /// time acts at once when that home is itself.
     fn move_line<V: Copy>(
         &mut self,
         rules: &Rules,
@@ -233,7 +319,7 @@ impl<S> Slice<S> {
     {
         let destination = map.line(Role::Destination, index);
         let home = rules.home(destination);
-        if home == self.id {
+        if home == self.id && rules.copy_window <= 1 {
             let line = self.lines.line(destination);
             match message {
                 Message::CopyWrite { data, .. } => line.data = data,
@@ -243,8 +329,8 @@ impl<S> Slice<S> {
                 }
                 _ => {}
             }
-            self.advance(map, index + 1);
-            self.step_later(map, out);
+            out.copied_here = Some((map, index));
+            self.line_done(rules, map, index, out);
             return;
         }
         out.send(self.node(), Node::Slice(home), message);
@@ -260,7 +346,7 @@ impl<S> Slice<S> {
             Phase::Purging => {
                 if let Some(entry) = self.table.get_mut(map) {
                     entry.phase = Phase::Redirecting;
-                    entry.pointer = 0;
+                    (entry.pointer, entry.next) = (0, 0);
                 }
                 self.tell_controller(Message::Installed(map), out);
             }

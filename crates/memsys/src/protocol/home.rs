@@ -94,6 +94,9 @@ pub enum Busy<V> {
     AwaitUnblock,
     /// The engine's copy is on its way to the destination's home.
     Copying,
+    /// The destination has the line, but a line before it is still on its way: the pointer, which
+    /// alone says where the data is, has not passed it yet.
+    Copied,
 }
 
 /// A line at its home.

@@ -25,8 +25,12 @@ pub struct Entry {
     pub map: Mapping,
     /// Progress.
     pub phase: Phase,
-    /// Next line of the current pass.
+    /// Next line of the current pass: all lines of this slice below it are done.
     pub pointer: u32,
+    /// Next line to begin with; ahead of `pointer` while several lines are on their way.
+    pub next: u32,
+    /// An [`EngineStep`](super::types::Message::EngineStep) is under way.
+    pub stepping: bool,
 }
 
 impl Entry {
@@ -70,6 +74,8 @@ impl Table {
             map,
             phase: Phase::Purging,
             pointer: 0,
+            next: 0,
+            stepping: false,
         });
         // Order carries no meaning; sorted, equal tables are equal values.
         self.entries.sort_unstable();

@@ -131,6 +131,9 @@ pub struct Rules {
     pub hash: SliceHash,
     /// All slices copy at once instead of taking turns.
     pub parallel_slices: bool,
+    /// Lines a slice may have on their way at once while it copies: exclusive request, read,
+    /// write and acknowledgement of a line overlap those of the next ones.
+    pub copy_window: u8,
     /// Tell private caches of a migration when it starts (non-cacheable design), so that fewer
     /// first accesses are refused.
     pub announce: bool,
@@ -423,6 +426,10 @@ pub struct Outbox<V> {
     pub sent: Vec<Envelope<V>>,
     /// An access that took effect in this step.
     pub performed: Option<Performed<V>>,
+    /// A line that the engine copied within its slice in this step.
+    pub copied_here: Option<(Mapping, u32)>,
+    /// Lines that take requests again.
+    pub freed: Vec<LineAddr>,
 }
 
 impl<V> Default for Outbox<V> {
@@ -430,6 +437,8 @@ impl<V> Default for Outbox<V> {
         Self {
             sent: Vec::new(),
             performed: None,
+            copied_here: None,
+            freed: Vec::new(),
         }
     }
 }

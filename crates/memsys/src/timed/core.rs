@@ -45,6 +45,7 @@ pub enum Wait {
 }
 
 /// A core.
+#[derive(Clone)]
 pub struct Core {
     params: CoreParams,
     /// Position in time, in issue slots.

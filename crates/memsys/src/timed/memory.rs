@@ -7,12 +7,12 @@
 
 use super::cache::SetAssoc;
 use super::dram::Dram;
-use super::params::{BadParams, LINE_BYTES, MemoryParams, PAGE_LINES};
+use super::params::{BadParams, EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
 use super::private::PrivateCache;
 use super::shadow::Shadow;
 use crate::protocol::{
     Command, Completion, Controller, Envelope, HomeLine, Kind, LineAddr, LineStore, Mapping,
-    Message, Node, Outbox, Phase, QueueFull, Request, Role, Rules, Slice, Taken,
+    Message, Node, Outbox, QueueFull, Request, Role, Rules, Slice, Taken,
 };
 use std::cmp::Ordering;
 use std::collections::hash_map::HashMap;
@@ -44,6 +44,13 @@ pub type LineMap<T> = HashMap<LineAddr, T, BuildHasherDefault<LineHasher>>;
 /// Lines of one slice, made when first touched.
 #[derive(Clone, Debug, Default)]
 pub struct MappedLines(LineMap<HomeLine<u64>>);
+
+impl MappedLines {
+    /// The line, if it was ever touched.
+    pub(super) fn peek(&self, at: LineAddr) -> Option<&HomeLine<u64>> {
+        self.0.get(&at)
+    }
+}
 
 impl LineStore<u64> for MappedLines {
     fn line(&mut self, at: LineAddr) -> &mut HomeLine<u64> {
@@ -94,6 +101,7 @@ pub struct Counters {
 
 /// A message and when it arrives. The earliest is the greatest, as the heap wants it; messages
 /// of one cycle arrive in the order they were sent.
+#[derive(Clone)]
 struct Event {
     at: u64,
     sequence: u64,
@@ -120,27 +128,32 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
-struct SliceState {
-    protocol: Slice<MappedLines>,
+#[derive(Clone)]
+pub(super) struct SliceState {
+    pub(super) protocol: Slice<MappedLines>,
     /// Tags for timing; the value says whether the line is newer than memory.
-    tags: SetAssoc<bool>,
+    pub(super) tags: SetAssoc<bool>,
     free_at: u64,
 }
 
-/// The memory system. Agents `0..cores` are cores; higher numbers are devices.
+/// The memory system. Agents `0..cores` are cores; higher numbers are devices. A clone goes on
+/// from the same state.
+#[derive(Clone)]
 pub struct MemorySystem {
-    params: MemoryParams,
-    rules: Rules,
-    slices: Vec<SliceState>,
+    pub(super) params: MemoryParams,
+    pub(super) rules: Rules,
+    pub(super) slices: Vec<SliceState>,
     controller: Controller,
     pub(super) cores: Vec<PrivateCache>,
     devices: LineMap<VecDeque<(u8, u64)>>,
-    dram: Dram,
+    pub(super) dram: Dram,
+    /// Lines the engine reads ahead, and when they arrive.
+    pub(super) arriving: LineMap<u64>,
     events: BinaryHeap<Event>,
     sequence: u64,
     waiting: LineMap<VecDeque<Envelope<u64>>>,
     pub(super) shadow: Shadow,
-    out: Outbox<u64>,
+    pub(super) out: Outbox<u64>,
     /// Accesses that ended since the caller last emptied the list.
     pub completed: Vec<Completed>,
     /// Completion records written, with their cycle.
@@ -171,6 +184,7 @@ impl MemorySystem {
                 .collect(),
             devices: LineMap::default(),
             dram: Dram::new(&params.dram, params.clock_ghz),
+            arriving: LineMap::default(),
             events: BinaryHeap::new(),
             sequence: 0,
             waiting: LineMap::default(),
@@ -185,6 +199,26 @@ impl MemorySystem {
     /// The rules of the protocol.
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// Changes the migration hardware, which must be idle; everything else stays as it is.
+    ///
+    /// # Errors
+    /// When the engine cannot be built, or a migration is under way.
+    pub fn set_engine(&mut self, engine: EngineParams) -> Result<(), BadParams> {
+        let params = MemoryParams {
+            engine,
+            ..self.params
+        };
+        params.check()?;
+        if self.controller.in_flight() > 0 || self.controller.has_work() {
+            return Err(BadParams {
+                field: "engine",
+                reason: "migrations are under way; it can only be changed when idle".into(),
+            });
+        }
+        (self.params, self.rules) = (params, params.rules());
+        Ok(())
     }
 
     /// The parameters.
@@ -376,12 +410,12 @@ impl MemorySystem {
         let start = now.max(slice.free_at);
         slice.free_at = start + 2;
         self.at_slice(start, s, envelope);
-        let freed = match envelope.message {
-            Message::ProbeReply { at, .. } | Message::Unblock { at } => at,
-            Message::CopyAck { map, index } => map.line(Role::Source, index),
-            _ => return,
-        };
-        self.wake(start + 2, s, freed);
+        if let Message::ProbeReply { at, .. } | Message::Unblock { at } = envelope.message {
+            self.wake(start + 2, s, at);
+        }
+        while let Some(at) = self.out.freed.pop() {
+            self.wake(start + 2, s, at);
+        }
     }
 
     /// Gives a message to a slice; it is put aside when its line is busy.
@@ -391,33 +425,10 @@ impl MemorySystem {
             Taken::Busy(at) => self.waiting.entry(at).or_default().push_back(envelope),
             Taken::Yes => {
                 self.note_data_in(now, s, &envelope.message);
-                let engine = match envelope.message {
-                    Message::EngineStep(_) | Message::ProbeReply { .. } => {
-                        self.copied_locally(now, s)
-                    }
-                    _ => 0,
-                };
+                let engine = self.copied_here(now, s);
                 self.flush(now, Some(s), engine);
+                self.fetch_early(now, s, &envelope.message);
             }
-        }
-    }
-
-    /// Cycles for a line that the engine has just copied within its slice, if it has.
-    fn copied_locally(&mut self, now: u64, s: u8) -> u64 {
-        let steps = self.out.sent.iter().find_map(|e| match e.message {
-            Message::EngineStep(map) => Some(map),
-            _ => None,
-        });
-        let Some(map) = steps else { return 0 };
-        let table = &self.slices[usize::from(s)].protocol.table;
-        match table.get(map) {
-            Some(entry) if entry.phase == Phase::Copying && entry.pointer > 0 => {
-                let index = entry.pointer - 1;
-                let ready = self.data_ready(now, s, map.line(Role::Source, index), false);
-                self.fill_llc(ready, s, map.line(Role::Destination, index), true);
-                ready - now + self.params.llc_slice.latency_cycles / 4
-            }
-            _ => 0,
         }
     }
 
@@ -438,47 +449,6 @@ impl MemorySystem {
                 self.at_slice(now, s, envelope);
             }
         }
-    }
-
-    /// Data that come into a slice fill its array.
-    fn note_data_in(&mut self, now: u64, s: u8, message: &Message<u64>) {
-        let line = match *message {
-            Message::Request(Request {
-                line,
-                kind: Kind::WriteBack(_),
-                ..
-            }) => line,
-            Message::ProbeReply {
-                at, data: Some(_), ..
-            } => at,
-            Message::CopyWrite { map, index, .. } => map.line(Role::Destination, index),
-            _ => return,
-        };
-        self.fill_llc(now, s, line, true);
-    }
-
-    fn fill_llc(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) {
-        let tags = &mut self.slices[usize::from(s)].tags;
-        if let Some(was) = tags.touch(line) {
-            *was |= dirty;
-        } else if let Some((victim, true)) = tags.insert(line, dirty) {
-            self.dram.access(now, victim);
-        }
-    }
-
-    /// When a slice has the data of `line` in hand.
-    fn data_ready(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) -> u64 {
-        let tags = &mut self.slices[usize::from(s)].tags;
-        if let Some(was) = tags.touch(line) {
-            *was |= dirty;
-            return now + self.params.llc_slice.latency_cycles;
-        }
-        self.counters.llc_misses += 1;
-        let ready = self
-            .dram
-            .access(now + self.params.llc_slice.latency_cycles / 2, line);
-        self.fill_llc(now, s, line, dirty);
-        ready
     }
 
     /// Sends what a party produced at cycle `now`; `slice` says which one, if it was a slice, and

@@ -5,21 +5,28 @@
 mod cache;
 mod core;
 mod dram;
+mod llc;
 mod machine;
 mod memory;
+mod os;
 mod params;
 mod private;
 mod rng;
 mod shadow;
+mod software;
+mod view;
+mod walks;
 
 pub use core::{Core, CoreParams, Op, Wait};
 pub use dram::Dram;
-pub use machine::{Machine, Mover, OsParams, Program, Timeline};
+pub use machine::{Machine, Placement, Program, Timeline};
 pub use memory::{Access, Completed, Counters, MemorySystem, PAGE_BYTES};
+pub use os::{Mover, OsParams};
 pub use params::{
     BadParams, CacheParams, DramParams, EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES,
 };
 pub use rng::Rng;
+pub use view::{LineView, PageView, Place};
 
 #[cfg(test)]
 mod tests;

@@ -61,6 +61,13 @@ pub struct EngineParams {
     pub step_cycles: u64,
     /// All slices at once.
     pub parallel_slices: bool,
+    /// Lines a slice may have on their way at once while it copies (the paper: 1).
+    pub copy_window_lines: u8,
+    /// Lines the engine reads from memory ahead of the one it copies (the paper: 0).
+    pub read_ahead_lines: u8,
+    /// Slices fetch their lines of the source into the last level when an entry is installed,
+    /// while its rows are open.
+    pub fetch_at_install: bool,
     /// Tell the private caches when copying starts (non-cacheable design).
     pub announce: bool,
 }
@@ -187,6 +194,9 @@ impl MemoryParams {
                 table_cycles: 0,
                 step_cycles: 1,
                 parallel_slices: false,
+                copy_window_lines: 1,
+                read_ahead_lines: 0,
+                fetch_at_install: false,
                 announce: true,
             },
         }
@@ -236,6 +246,12 @@ impl MemoryParams {
         if self.frames < 2 {
             return Err(bad("frames", "a migration needs at least 2"));
         }
+        if self.engine.copy_window_lines == 0 {
+            return Err(bad(
+                "engine",
+                "copy_window_lines: 0; a copy needs at least 1",
+            ));
+        }
         if self.engine.table_entries == 0 || self.engine.queue_entries == 0 {
             let reason = "table_entries and queue_entries must be at least 1";
             return Err(bad("engine", reason));
@@ -260,6 +276,7 @@ impl MemoryParams {
             slices: self.slices,
             hash: self.hash,
             parallel_slices: self.engine.parallel_slices,
+            copy_window: self.engine.copy_window_lines,
             announce: self.engine.announce,
             table_entries: self.engine.table_entries,
             queue_entries: self.engine.queue_entries,

@@ -40,6 +40,7 @@ pub struct Reply {
 }
 
 /// The caches.
+#[derive(Clone)]
 pub struct PrivateCache {
     id: u8,
     l1: SetAssoc<()>,

@@ -3,7 +3,7 @@
 
 use super::{
     Access, Core, CoreParams, Dram, Machine, MemoryParams, MemorySystem, Mover, Op, OsParams,
-    Program, Rng,
+    Placement, Program, Rng,
 };
 use crate::experiments::{Server, Service};
 use crate::protocol::{Command, Design, LineAddr, Mapping, Status};
@@ -157,7 +157,20 @@ impl Program for Hammer {
     }
 }
 
-fn hammer(design: Design, mover: Mover, change: fn(&mut MemoryParams)) -> (u64, u64, usize) {
+/// What a run under [`Hammer`] gives.
+struct Hammered {
+    wrong: u64,
+    work: u64,
+    moved: usize,
+}
+
+/// Asks for `migrations` migrations of hot pages, one every 4 µs, and lets them end.
+fn hammer(
+    design: Design,
+    mover: Mover,
+    (placement, migrations): (Placement, u32),
+    change: fn(&mut MemoryParams),
+) -> Hammered {
     let mut params = MemoryParams::table1();
     params.engine.design = design;
     // Small caches: evictions of lines under migration.
@@ -166,7 +179,7 @@ fn hammer(design: Design, mover: Mover, change: fn(&mut MemoryParams)) -> (u64, 
     change(&mut params);
     let program = Hammer {
         rng: Rng::new(7),
-        pages: 24,
+        pages: u64::from(placement.pages),
     };
     let os = OsParams {
         kernel_entries_per_s: 100_000.0,
@@ -176,31 +189,82 @@ fn hammer(design: Design, mover: Mover, change: fn(&mut MemoryParams)) -> (u64, 
         width: 4,
         window: 200,
     };
-    let mut machine = Machine::new(&params, core, os, program, (24, 24), 7).expect("valid machine");
-    for step in 0..100u32 {
-        machine.requests.push((step % 24, mover));
+    let mut machine =
+        Machine::new(&params, core, os, program, placement, 7).expect("valid machine");
+    for step in 0..migrations {
+        machine.requests.push((step % placement.pages, mover));
         machine.run_until(u64::from(step + 1) * 8_000);
     }
-    machine.run_until(2_000_000);
-    let work = machine.cores.iter().map(Core::work).sum();
-    (machine.memory.wrong_values(), work, machine.finished.len())
+    machine.run_until(u64::from(migrations) * 20_000);
+    Hammered {
+        wrong: machine.memory.wrong_values(),
+        work: machine.cores.iter().map(Core::work).sum(),
+        moved: machine.finished.len(),
+    }
 }
 
 #[test]
 fn no_load_is_ever_wrong_while_hot_pages_move() {
+    let pages = (Placement::single(24, 24), 60);
     for design in [Design::NonCacheable, Design::Cacheable] {
-        let (wrong, work, moved) = hammer(design, Mover::Hardware, |_| {});
-        assert_eq!((wrong, moved), (0, 100), "{design:?}");
-        assert!(work > 100_000, "{design:?}: {work}");
+        let run = hammer(design, Mover::Hardware, pages, |_| {});
+        assert_eq!((run.wrong, run.moved), (0, 60), "{design:?}");
+        assert!(run.work > 100_000, "{design:?}: {}", run.work);
     }
-    let (wrong, _, moved) = hammer(Design::NonCacheable, Mover::Software, |_| {});
-    assert_eq!(wrong, 0);
-    assert!(moved > 50, "{moved}");
+    for mover in [Mover::Software, Mover::LazySoftware] {
+        let run = hammer(Design::NonCacheable, mover, pages, |_| {});
+        assert_eq!(run.wrong, 0, "{mover:?}");
+        assert!(run.moved > 10, "{mover:?}: {}", run.moved);
+    }
+}
+
+#[test]
+fn pages_that_share_a_mapping_move_together_and_no_load_is_wrong() {
+    let groups = Placement {
+        pages: 24,
+        spare: 8,
+        group_pages: 4,
+    };
+    for mover in [Mover::Hardware, Mover::Software, Mover::LazySoftware] {
+        for design in [Design::NonCacheable, Design::Cacheable] {
+            let run = hammer(design, mover, (groups, 20), |_| {});
+            assert_eq!(run.wrong, 0, "{design:?} {mover:?}");
+            assert!(run.moved > 3, "{design:?} {mover:?}: {}", run.moved);
+        }
+    }
+}
+
+#[test]
+fn two_futures_of_one_past_are_equal_until_something_differs() {
+    let params = MemoryParams::table1();
+    let program = Server::new(Service::Memcached, 8, 3);
+    let placement = Placement::single(Server::pages(Service::Memcached, 8), 8);
+    let core = CoreParams {
+        width: 4,
+        window: 200,
+    };
+    let os = OsParams::default();
+    let mut one = Machine::new(&params, core, os, program, placement, 3).expect("valid");
+    one.run_until(50_000);
+    let mut other = one.clone();
+    let mut engine = params.engine;
+    engine.design = Design::Cacheable;
+    other.memory.set_engine(engine).expect("idle");
+    one.run_until(100_000);
+    other.run_until(100_000);
+    assert_eq!(one.memory.counters, other.memory.counters);
+    other.requests.push((0, Mover::Hardware));
+    other.run_until(110_000);
+    let busy = other.memory.set_engine(params.engine).unwrap_err();
+    assert!(busy.to_string().contains("under way"), "{busy}");
 }
 
 #[test]
 fn variants_of_the_hardware_are_correct_too() {
-    let changes: [fn(&mut MemoryParams); 5] = [
+    let changes: [fn(&mut MemoryParams); 8] = [
+        |p| p.engine.copy_window_lines = 4,
+        |p| (p.engine.read_ahead_lines, p.engine.parallel_slices) = (8, true),
+        |p| (p.engine.fetch_at_install, p.engine.copy_window_lines) = (true, 64),
         |p| p.engine.parallel_slices = true,
         |p| p.engine.announce = false,
         |p| p.engine.table_entries = 1,
@@ -209,9 +273,10 @@ fn variants_of_the_hardware_are_correct_too() {
     ];
     for change in changes {
         for design in [Design::NonCacheable, Design::Cacheable] {
-            let (wrong, _, moved) = hammer(design, Mover::Hardware, change);
-            assert_eq!(wrong, 0);
-            assert!(moved > 10, "{moved}");
+            let pages = (Placement::single(24, 24), 25);
+            let run = hammer(design, Mover::Hardware, pages, change);
+            assert_eq!(run.wrong, 0);
+            assert!(run.moved > 3, "{}", run.moved);
         }
     }
 }
@@ -252,7 +317,7 @@ fn equal_seeds_give_equal_runs() {
             core,
             OsParams::default(),
             program,
-            (pages, 8),
+            Placement::single(pages, 8),
             seed,
         )
         .expect("valid");

@@ -3,6 +3,8 @@
 
 mod figures;
 pub(super) mod generic;
+mod hardware;
+mod hardware_figures;
 mod tables;
 
 use super::{Verdict, progress_bar};
@@ -50,7 +52,10 @@ const EXAMPLES: &str = "Examples:
   ample sim                              list the experiments
   ample sim fig11                        unmovable 2 MB blocks, five policies, paper beside
   ample sim fig12 --json --seeds 10      more seeds, for a program to read
-  ample sim ablation --workloads ci      what each mechanism is worth under ci";
+  ample sim ablation --workloads ci      what each mechanism is worth under ci
+  ample sim hw-unavailable --figure f.svg   cycles a page is unavailable while it moves
+  ample sim my.toml                      an experiment file with your values; its key
+                                         experiment = \"hw-traffic\" (say) names the kind";
 
 fn memory(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
@@ -66,7 +71,10 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Ok);
     };
     if let Ok(experiment) = ample_machine::experiments::by_id(id) {
-        return hardware(experiment, args);
+        return hardware::run(experiment, experiment.parameters, args);
+    }
+    if let Some((experiment, parameters)) = hardware::from_file(id)? {
+        return hardware::run(experiment, &parameters, args);
     }
     let experiment = adjusted(load(id)?, args)?;
     let bar = progress_bar(&experiment.name);
@@ -79,38 +87,6 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     let text = if args.json { output.json } else { output.text };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(Verdict::Ok)
-}
-
-/// Runs an experiment of the hardware simulators with its shipped parameters.
-fn hardware(
-    experiment: &ample_machine::experiments::Experiment,
-    args: &Args,
-) -> anyhow::Result<Verdict> {
-    let server_only = [
-        ("--quick", args.quick),
-        ("--memory", args.memory.is_some()),
-        ("--hours", args.hours.is_some()),
-        ("--seeds", args.seeds.is_some()),
-        ("--workloads", args.workloads.is_some()),
-        ("--figure", args.figure.is_some()),
-    ];
-    if let Some((option, _)) = server_only.into_iter().find(|(_, given)| *given) {
-        bail!(
-            "{option} belongs to experiments of the server model, {} is none",
-            experiment.id
-        );
-    }
-    eprintln!(
-        "{}: {} (this can take minutes)",
-        experiment.id, experiment.what
-    );
-    let result = experiment.run(experiment.parameters)?;
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&result)? + "\n",
-        false => generic::render(&result),
-    };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(Verdict::Ok)
 }
@@ -129,10 +105,10 @@ fn list() -> String {
         .iter()
         .filter_map(|name| Params::shipped(name))
     {
-        text.push_str(&format!("  {:<13} {}\n", experiment.name, experiment.title));
+        text.push_str(&format!("  {:<15} {}\n", experiment.name, experiment.title));
     }
     for experiment in ample_machine::experiments::ALL {
-        text.push_str(&format!("  {:<13} {}\n", experiment.id, experiment.what));
+        text.push_str(&format!("  {:<15} {}\n", experiment.id, experiment.what));
     }
     text
 }

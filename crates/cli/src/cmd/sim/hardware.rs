@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Experiments of the hardware simulators: parameters in, one JSON object out, and from that the
+//! text and the figure.
+
+use super::super::Verdict;
+use super::{Args, generic, hardware_figures};
+use ample_machine::experiments::{self, Experiment};
+use anyhow::{Context, bail};
+use std::io::Write;
+use std::path::Path;
+
+/// The experiment that a file names with `experiment = "ID"`, and its parameters. `None` when
+/// there is no such file or it has no such key: then it may be one of the server model.
+///
+/// # Errors
+/// When the file cannot be read or names an experiment that does not exist.
+pub(super) fn from_file(id: &str) -> anyhow::Result<Option<(&'static Experiment, String)>> {
+    if !Path::new(id).is_file() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(id).with_context(|| format!("cannot read {id}"))?;
+    experiments::from_file(&text).with_context(|| format!("{id} is not an experiment"))
+}
+
+/// Runs it and prints the result.
+///
+/// # Errors
+/// When an option belongs to the server model, a parameter is wrong, or output fails.
+pub(super) fn run(
+    experiment: &Experiment,
+    parameters: &str,
+    args: &Args,
+) -> anyhow::Result<Verdict> {
+    let server_only = [
+        ("--quick", args.quick),
+        ("--memory", args.memory.is_some()),
+        ("--hours", args.hours.is_some()),
+        ("--seeds", args.seeds.is_some()),
+        ("--workloads", args.workloads.is_some()),
+    ];
+    if let Some((option, _)) = server_only.into_iter().find(|(_, given)| *given) {
+        bail!(
+            "{option} belongs to experiments of the server model, {id} is none; copy \
+             experiments/{id}.toml, add experiment = \"{id}\", and change its values instead",
+            id = experiment.id
+        );
+    }
+    eprintln!(
+        "{}: {} (this can take minutes)",
+        experiment.id, experiment.what
+    );
+    let result = experiment.run(parameters)?;
+    if let Some(path) = &args.figure {
+        let Some(figure) = hardware_figures::figure(experiment.what, &result) else {
+            bail!("{} has no figure; leave --figure out", experiment.id);
+        };
+        std::fs::write(path, figure).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&result)? + "\n",
+        false => generic::render(&result),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Verdict::Ok)
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Contiguitas §5.3, performance at 100 and 1,000 migrations a second.
+//!
+//! At such rates a run long enough to see a loss of a tenth of a per cent would take hours, and
+//! all but a thousandth of it would be spent between migrations. Instead one run without
+//! migrations is followed for a long time. At random moments it is cloned: one clone for each
+//! mover migrates one buffer page, the run itself does not, and both go on for a window. The
+//! difference in work is the loss of one migration; rate times that is the loss at the rate, as
+//! long as windows do not overlap (at 1,000/s they are a tenth of the time apart).
+//!
+//! Shown, not assumed: the effect of a migration is over before its window ends (its last third
+//! is reported alone, and every migration must have ended); windows start from a past without
+//! migrations, and successive ones are not correlated; a clone that loses 50 cycles on one core
+//! and does not migrate (the placebo) shows what chance alone does.
+
+use super::stats::{lag_1_correlation, mean, mean_and_ci, parallel};
+use super::{BUFFER_PAGES, Server, Service, Way};
+use crate::timed::{BadParams, CoreParams, Machine, MemoryParams, OsParams, Placement, Rng};
+use serde::{Deserialize, Serialize};
+
+/// What to run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Servers.
+    pub services: Vec<Service>,
+    /// Movers.
+    pub ways: Vec<Way>,
+    /// Migrations a second for which the loss is given.
+    pub rates_per_s: Vec<f64>,
+    /// Migrations simulated for each seed.
+    pub events: u32,
+    /// Time observed after the start of each migration.
+    pub window_us: f64,
+    /// Simulated before the first window.
+    pub warm_up_us: f64,
+    /// Seeds; the confidence interval is over their means.
+    pub seeds: Vec<u64>,
+    /// The machine.
+    pub memory: MemoryParams,
+    /// Costs of the operating system.
+    pub os: OsParams,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            services: vec![Service::Nginx, Service::Memcached],
+            ways: Way::ALL.to_vec(),
+            rates_per_s: vec![100.0, 1000.0],
+            events: 25,
+            window_us: 150.0,
+            warm_up_us: 500.0,
+            seeds: (1..=8).collect(),
+            memory: MemoryParams::table1(),
+            os: OsParams::default(),
+        }
+    }
+}
+
+impl Params {
+    fn check(&self) -> Result<(), BadParams> {
+        let bad = |field, reason: &str| {
+            Err(BadParams {
+                field,
+                reason: reason.into(),
+            })
+        };
+        if self.services.is_empty() || self.seeds.is_empty() || self.rates_per_s.is_empty() {
+            return bad("services, seeds, rates_per_s", "must not be empty");
+        }
+        if self.events == 0 {
+            return bad("events", "0; at least one migration is needed");
+        }
+        let times = [self.window_us, self.warm_up_us];
+        if times.iter().any(|t| !(1.0..=1e6).contains(t)) {
+            return bad("window_us, warm_up_us", "must be from 1 to 1,000,000");
+        }
+        for &rate in &self.rates_per_s {
+            if !(rate > 0.0 && rate * self.window_us <= 1e6) {
+                return Err(BadParams {
+                    field: "rates_per_s",
+                    reason: format!(
+                        "{rate}: windows of {} µs would overlap; use hw-traffic for such rates",
+                        self.window_us
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One server and mover; `way` is absent for the placebo.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Server.
+    pub service: Service,
+    /// Mover.
+    pub way: Option<Way>,
+    /// Migrations simulated, over all seeds.
+    pub migrations: usize,
+    /// Time of the whole machine lost for one migration, mean over the seeds' means.
+    pub lost_ns: f64,
+    /// Half width of the 95 % confidence interval of `lost_ns` over seeds (Student's t).
+    pub lost_ns_ci95: f64,
+    /// The same for the last third of the windows alone: nothing if the effect is over.
+    pub late_lost_ns: f64,
+    /// See `late_lost_ns`.
+    pub late_lost_ns_ci95: f64,
+    /// Correlation of each window's loss with that of the one before, mean over seeds.
+    pub lag_1_correlation: f64,
+    /// From the start of a migration to the freed source, mean.
+    pub migration_ns: Option<f64>,
+    /// Core time waited for the page under migration, all cores, mean of a migration.
+    pub blocked_ns: f64,
+}
+
+/// The loss at one rate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Loss {
+    /// Server.
+    pub service: Service,
+    /// Mover.
+    pub way: Way,
+    /// Migrations a second.
+    pub rate_per_s: f64,
+    /// Loss of throughput.
+    pub loss: f64,
+    /// Half width of its 95 % confidence interval.
+    pub loss_ci95: f64,
+    /// What the paper gives, where it does.
+    pub paper_loss: Option<f64>,
+}
+
+/// Results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Format of this object.
+    pub schema: &'static str,
+    /// Parameters, seeds among them.
+    pub params: Params,
+    /// Loss at each rate.
+    pub losses: Vec<Loss>,
+    /// What it comes from.
+    pub rows: Vec<Row>,
+    /// Instructions simulated.
+    pub instructions: u64,
+}
+
+/// One window of one clone.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    lost_ns: f64,
+    late_lost_ns: f64,
+    migration_ns: Option<f64>,
+    blocked_ns: f64,
+}
+
+/// What the placebo loses on one core of eight: 3 ns of the machine.
+const PLACEBO_CYCLES: u64 = 50;
+
+type Server8 = Machine<Server>;
+
+fn work(machine: &Server8) -> u64 {
+    machine.cores.iter().map(|core| core.work()).sum()
+}
+
+fn blocked(machine: &Server8) -> u64 {
+    machine.cores.iter().map(|core| core.blocked_cycles).sum()
+}
+
+/// Runs a machine to two moments and returns its work at both.
+fn observe(machine: &mut Server8, late: u64, end: u64) -> (u64, u64) {
+    machine.run_until(late);
+    let at_late = work(machine);
+    machine.run_until(end);
+    (at_late, work(machine))
+}
+
+fn bad_run(what: String) -> BadParams {
+    BadParams {
+        field: "window_us",
+        reason: what,
+    }
+}
+
+/// One clone's future: a migration of `page`, or the placebo.
+fn future(
+    mut machine: Server8,
+    way: Option<Way>,
+    page: u32,
+    (start, late, end): (u64, u64, u64),
+    still: (u64, u64, u64),
+) -> Result<(Event, u64), BadParams> {
+    let ghz = machine.memory.params().clock_ghz;
+    let before = still.0;
+    let blocked_before = blocked(&machine);
+    match way {
+        Some(way) => {
+            let engine = machine.memory.params().engine;
+            machine.memory.set_engine(way.engine(engine))?;
+            machine.requests.push((page, way.mover()));
+        }
+        None => machine.cores[0].spend(PLACEBO_CYCLES),
+    }
+    let (at_late, at_end) = observe(&mut machine, late, end);
+    if machine.memory.wrong_values() > 0 {
+        let wrong = machine.memory.wrong_values();
+        return Err(bad_run(format!("{wrong} loads returned a wrong value")));
+    }
+    if way.is_some() && machine.finished.len() != 1 {
+        let way = format!("{way:?}");
+        return Err(bad_run(format!(
+            "a migration ({way}) had not ended after the window; choose a longer one"
+        )));
+    }
+    let share = |moved: u64, still: u64| 1.0 - moved as f64 / still as f64;
+    let (_, still_late, still_end) = still;
+    let whole = (end - start) as f64 / ghz;
+    let tail = (end - late) as f64 / ghz;
+    let event = Event {
+        lost_ns: share(at_end - before, still_end - before) * whole,
+        late_lost_ns: share(at_end - at_late, still_end - still_late) * tail,
+        migration_ns: machine
+            .finished
+            .first()
+            .and_then(|t| t.done_cycles)
+            .map(|cycles| cycles as f64 / ghz),
+        blocked_ns: (blocked(&machine) - blocked_before) as f64 / ghz,
+    };
+    Ok((event, at_end - before))
+}
+
+/// All windows of one server and seed: for each, one event a mover and then the placebo's.
+fn one_seed(
+    params: &Params,
+    service: Service,
+    seed: u64,
+) -> Result<(Vec<Vec<Event>>, u64), BadParams> {
+    let memory = params.memory;
+    let per_us = memory.clock_ghz * 1e3;
+    let program = Server::new(service, memory.cores, seed);
+    let pages = Server::pages(service, memory.cores);
+    let core = CoreParams {
+        width: 4,
+        window: 200,
+    };
+    let placement = Placement::single(pages, 64);
+    let mut machine = Machine::new(&memory, core, params.os, program, placement, seed)?;
+    let mut rng = Rng::new(seed ^ 0x6d69_6772_6174_6573);
+    let mut now = (params.warm_up_us * per_us) as u64;
+    let mut instructions = 0;
+    let mut all = Vec::new();
+    for _ in 0..params.events {
+        // Windows start at random moments, up to a fifth of a window after the last one.
+        now += (rng.unit() * params.window_us * per_us / 5.0) as u64;
+        machine.run_until(now);
+        let end = now + (params.window_us * per_us) as u64;
+        let late = now + (params.window_us * per_us * 2.0 / 3.0) as u64;
+        let page = rng.below(u64::from(BUFFER_PAGES)) as u32;
+        let past = machine.clone();
+        let before = work(&machine);
+        let (still_late, still_end) = observe(&mut machine, late, end);
+        let mut events = Vec::new();
+        for way in params.ways.iter().copied().map(Some).chain([None]) {
+            let still = (before, still_late, still_end);
+            let (event, worked) = future(past.clone(), way, page, (now, late, end), still)?;
+            events.push(event);
+            instructions += worked;
+        }
+        all.push(events);
+        now = end;
+    }
+    Ok((all, instructions + work(&machine)))
+}
+
+fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>>]) -> Row {
+    let per_seed = |f: &dyn Fn(&Event) -> f64| -> Vec<Vec<f64>> {
+        let events = |seed: &Vec<Vec<Event>>| seed.iter().map(|e| f(&e[place])).collect();
+        seeds.iter().map(events).collect()
+    };
+    let means = |values: &[Vec<f64>]| -> Vec<f64> {
+        let one = |v: &Vec<f64>| mean(v.iter().copied()).unwrap_or(0.0);
+        values.iter().map(one).collect()
+    };
+    let lost = per_seed(&|e| e.lost_ns);
+    let (lost_ns, lost_ns_ci95) = mean_and_ci(&means(&lost));
+    let (late_lost_ns, late_lost_ns_ci95) = mean_and_ci(&means(&per_seed(&|e| e.late_lost_ns)));
+    let events = || seeds.iter().flatten().map(|events| events[place]);
+    Row {
+        service,
+        way,
+        migrations: match way {
+            Some(_) => seeds.iter().map(Vec::len).sum(),
+            None => 0,
+        },
+        lost_ns,
+        lost_ns_ci95,
+        late_lost_ns,
+        late_lost_ns_ci95,
+        lag_1_correlation: mean(lost.iter().map(|v| lag_1_correlation(v))).unwrap_or(0.0),
+        migration_ns: mean(events().filter_map(|e| e.migration_ns)),
+        blocked_ns: mean(events().map(|e| e.blocked_ns)).unwrap_or(0.0),
+    }
+}
+
+/// Contiguitas §5.3: nothing at 100/s; at 1,000/s 0.2 % (NGINX) and 0.3 % (memcached) without
+/// caching, nothing with.
+fn paper(service: Service, way: Way, rate_per_s: f64) -> Option<f64> {
+    match (way, service, rate_per_s) {
+        (Way::NonCacheable | Way::Cacheable, _, 100.0) => Some(0.0),
+        (Way::Cacheable, _, 1000.0) => Some(0.0),
+        (Way::NonCacheable, Service::Nginx, 1000.0) => Some(0.002),
+        (Way::NonCacheable, Service::Memcached, 1000.0) => Some(0.003),
+        _ => None,
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When a parameter is wrong, a window is too short, or a load returned a wrong value.
+pub fn run(params: &Params) -> Result<Report, BadParams> {
+    params.check()?;
+    let services = params.services.iter();
+    let jobs: Vec<(Service, u64)> = services
+        .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
+        .collect();
+    let results = parallel(&jobs, |&(service, seed)| one_seed(params, service, seed))?;
+    let instructions = results.iter().map(|r| r.1).sum();
+    let mut rows = Vec::new();
+    let mut losses = Vec::new();
+    for (n, &service) in params.services.iter().enumerate() {
+        let first = n * params.seeds.len();
+        let seeds: Vec<_> = results[first..first + params.seeds.len()]
+            .iter()
+            .map(|r| r.0.clone())
+            .collect();
+        for (place, way) in params
+            .ways
+            .iter()
+            .copied()
+            .map(Some)
+            .chain([None])
+            .enumerate()
+        {
+            let row = row(service, way, place, &seeds);
+            for &rate_per_s in &params.rates_per_s {
+                losses.extend(way.map(|way| Loss {
+                    service,
+                    way,
+                    rate_per_s,
+                    loss: row.lost_ns * rate_per_s * 1e-9,
+                    loss_ci95: row.lost_ns_ci95 * rate_per_s * 1e-9,
+                    paper_loss: paper(service, way, rate_per_s),
+                }));
+            }
+            rows.push(row);
+        }
+    }
+    Ok(Report {
+        schema: "ample.hw-losses/1",
+        params: params.clone(),
+        losses,
+        rows,
+        instructions,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Params {
+        Params {
+            services: vec![Service::Memcached],
+            ways: vec![Way::NonCacheable, Way::Software],
+            events: 2,
+            warm_up_us: 50.0,
+            window_us: 130.0,
+            seeds: vec![1, 2],
+            ..Params::default()
+        }
+    }
+
+    #[test]
+    fn same_bytes_with_any_number_of_threads() {
+        let run_on = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let report = pool.expect("threads").install(|| run(&small()));
+            format!("{:?}", report.expect("runs"))
+        };
+        assert_eq!(run_on(1), run_on(3));
+    }
+
+    #[test]
+    fn overlapping_windows_are_refused() {
+        let mut params = small();
+        params.rates_per_s = vec![1e5];
+        let error = run(&params).unwrap_err().to_string();
+        assert!(error.contains("overlap"), "{error}");
+        params.rates_per_s = vec![100.0];
+        params.window_us = 5.0;
+        let error = run(&params).unwrap_err().to_string();
+        assert!(error.contains("had not ended"), "{error}");
+    }
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One 4 KB migration on an otherwise idle machine (Contiguitas §5.3: close to 2 µs in a
+//! microbenchmark, varying with where the page is cached): where its time goes, and what changes
+//! of the copy engine within the paper's design are worth.
+
+use super::stats::{Range, parallel};
+use crate::protocol::{Command, Design, LineAddr, Mapping, Status};
+use crate::timed::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES, Rng};
+use serde::{Deserialize, Serialize};
+
+/// Where the page is before it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// In memory alone.
+    Memory,
+    /// In the last level: a device has just written it.
+    LastLevel,
+    /// In the private caches of all cores, to read.
+    Shared,
+    /// In one private cache, modified.
+    Modified,
+}
+
+/// What to run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Where the page is.
+    pub places: Vec<Place>,
+    /// Pages moved one after the other for each row, at random frames.
+    pub pages: u32,
+    /// Seed of the frames.
+    pub seed: u64,
+    /// The machine.
+    pub memory: MemoryParams,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            places: vec![
+                Place::Memory,
+                Place::LastLevel,
+                Place::Shared,
+                Place::Modified,
+            ],
+            pages: 32,
+            seed: 1,
+            memory: MemoryParams::table1(),
+        }
+    }
+}
+
+/// One machine: cycles from the command to the completion record, over the pages.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What differs from the paper's design, or from the machine.
+    pub what: String,
+    /// Where the page was.
+    pub place: Place,
+    /// Copying alone: from the order to copy to the record.
+    pub copy_ns: Range,
+    /// Installing and purging the destination, before it.
+    pub install_ns: Range,
+    /// The paper, for its design.
+    pub paper_ns: Option<f64>,
+}
+
+/// Results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Format of this object.
+    pub schema: &'static str,
+    /// Parameters.
+    pub params: Params,
+    /// The paper's design with one cost of the machine taken away: what the time is made of.
+    pub made_of: Vec<Row>,
+    /// Changes of the engine.
+    pub engines: Vec<Row>,
+}
+
+type Change = (&'static str, fn(&mut MemoryParams));
+
+/// Costs taken away one at a time.
+const COSTS: [Change; 5] = [
+    ("table 1", |_| {}),
+    ("memory without latency", |m| {
+        let burst = m.dram.burst_cycles;
+        m.dram.row_hit_cycles = burst;
+        m.dram.row_closed_cycles = burst;
+        m.dram.row_conflict_cycles = burst;
+        m.dram.overhead_cycles = 0;
+    }),
+    ("rows always open", |m| {
+        m.dram.row_closed_cycles = m.dram.row_hit_cycles;
+        m.dram.row_conflict_cycles = m.dram.row_hit_cycles;
+    }),
+    ("ring without latency", |m| m.hop_cycles = 0),
+    ("last level and private caches without latency", |m| {
+        (m.llc_slice.latency_cycles, m.l2.latency_cycles) = (0, 0);
+    }),
+];
+
+/// Engines. All keep what the paper fixes: one slice after the other, a pointer that passes a
+/// line when its write was acknowledged; the last three also let slices work at once, which the
+/// paper leaves as an outlook.
+const ENGINES: [Change; 9] = [
+    ("paper: one line at a time", |_| {}),
+    ("read 1 line ahead", |m| m.engine.read_ahead_lines = 1),
+    ("read 4 lines ahead", |m| m.engine.read_ahead_lines = 4),
+    ("fetch the page at installation, rows open", |m| {
+        m.engine.fetch_at_install = true;
+    }),
+    ("2 lines on their way", |m| m.engine.copy_window_lines = 2),
+    ("4 lines on their way", |m| m.engine.copy_window_lines = 4),
+    ("fetch at installation, 2 lines on their way", |m| {
+        (m.engine.fetch_at_install, m.engine.copy_window_lines) = (true, 2);
+    }),
+    ("parallel slices", |m| m.engine.parallel_slices = true),
+    ("parallel slices, 2 lines on their way", |m| {
+        (m.engine.parallel_slices, m.engine.copy_window_lines) = (true, 2);
+    }),
+];
+
+/// A machine with the parts a migration needs.
+struct Bench {
+    memory: MemorySystem,
+    now: u64,
+}
+
+impl Bench {
+    fn settle(&mut self, cycles: u64) {
+        self.now += cycles;
+        self.memory.run_until(self.now);
+        self.memory.completed.clear();
+    }
+
+    fn access(&mut self, agent: u8, line: LineAddr, write: bool) {
+        let now = self.now;
+        self.memory.access(now, agent, line, write, 1);
+        self.settle(1000);
+    }
+
+    fn put(&mut self, place: Place, map: Mapping) {
+        let cores = self.memory.params().cores;
+        for index in 0..map.lines {
+            let line = map.line(crate::protocol::Role::Source, index);
+            match place {
+                Place::Memory => {}
+                Place::LastLevel => self.access(cores, line, true),
+                Place::Shared => (0..cores).for_each(|core| self.access(core, line, false)),
+                Place::Modified => self.access(0, line, true),
+            }
+        }
+    }
+
+    /// Submits a command; cycles until its record.
+    fn command(&mut self, command: Command, expected: Status) -> Result<u64, BadParams> {
+        self.memory.records.clear();
+        let now = self.now;
+        let queued = self.memory.submit(now, command);
+        self.settle(1_000_000);
+        let record = self.memory.records.first();
+        match record.filter(|_| queued.is_ok()) {
+            Some((at, record)) if record.status == expected => Ok(at - now),
+            other => Err(BadParams {
+                field: "memory",
+                reason: format!("a command ended with {other:?} instead of {expected:?}"),
+            }),
+        }
+    }
+}
+
+fn row(params: &Params, place: Place, what: &str, memory: MemoryParams) -> Result<Row, BadParams> {
+    let mut rng = Rng::new(params.seed);
+    let half = memory.frames / 2;
+    let mut bench = Bench {
+        memory: MemorySystem::new(&memory)?,
+        now: 0,
+    };
+    let (mut copies, mut installs) = (Vec::new(), Vec::new());
+    for _ in 0..params.pages {
+        let map = Mapping {
+            src: LineAddr(rng.below(half) * PAGE_LINES),
+            dst: LineAddr((half + rng.below(half)) * PAGE_LINES),
+            lines: PAGE_LINES as u32,
+        };
+        bench.put(place, map);
+        let migrate = |start| Command::Migrate { map, start };
+        let ns = |cycles: u64| cycles as f64 / memory.clock_ghz;
+        installs.push(ns(bench.command(migrate(false), Status::Installed)?));
+        copies.push(ns(bench.command(migrate(true), Status::Copied)?));
+        bench.command(Command::Clear { map }, Status::Cleared)?;
+    }
+    let range = |values| {
+        Range::of(values).ok_or(BadParams {
+            field: "pages",
+            reason: "0; at least one page must move".into(),
+        })
+    };
+    Ok(Row {
+        what: what.into(),
+        place,
+        copy_ns: range(copies)?,
+        install_ns: range(installs)?,
+        paper_ns: (memory.engine == paper_engine(params)).then_some(2000.0),
+    })
+}
+
+/// The engine of the paper: the cacheable design installs before it copies, so that both times
+/// can be seen; copying costs the same in both designs on an idle machine.
+fn paper_engine(params: &Params) -> EngineParams {
+    EngineParams {
+        design: Design::Cacheable,
+        ..params.memory.engine
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the machine cannot be built or no page is to move.
+pub fn run(params: &Params) -> Result<Report, BadParams> {
+    let rows = |changes: &[Change]| {
+        let places = params.places.iter();
+        let jobs: Vec<(Place, Change)> = places
+            .flat_map(|&place| changes.iter().map(move |&change| (place, change)))
+            .collect();
+        parallel(&jobs, |&(place, (what, change))| {
+            let mut memory = params.memory;
+            memory.engine = paper_engine(params);
+            change(&mut memory);
+            row(params, place, what, memory)
+        })
+    };
+    Ok(Report {
+        schema: "ample.hw-migration/1",
+        params: params.clone(),
+        made_of: rows(&COSTS)?,
+        engines: rows(&ENGINES)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_of_the_engine_copies_faster_and_costs_add_up() {
+        let params = Params {
+            pages: 4,
+            ..Params::default()
+        };
+        let report = run(&params).expect("runs");
+        let copy = |rows: &[Row], place: Place, what: &str| {
+            let found = rows
+                .iter()
+                .find(|r| r.place == place && r.what.starts_with(what));
+            found.expect(what).copy_ns.median
+        };
+        for place in [
+            Place::Memory,
+            Place::LastLevel,
+            Place::Shared,
+            Place::Modified,
+        ] {
+            let paper = copy(&report.engines, place, "paper");
+            assert_eq!(paper, copy(&report.made_of, place, "table 1"));
+            for row in report.engines.iter().filter(|r| r.place == place) {
+                assert!(row.copy_ns.median <= paper, "{row:?} against {paper}");
+            }
+            for row in report.made_of.iter().filter(|r| r.place == place) {
+                assert!(row.copy_ns.median <= paper, "{row:?} against {paper}");
+            }
+        }
+        let engines = &report.engines;
+        assert!(
+            copy(engines, Place::Memory, "fetch the page") < copy(engines, Place::Memory, "paper")
+        );
+    }
+
+    #[test]
+    fn no_pages_are_refused() {
+        let params = Params {
+            pages: 0,
+            ..Params::default()
+        };
+        assert!(run(&params).unwrap_err().to_string().contains("pages"));
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The data array of the last level: what lies in it, what must come from memory, and what the
+//! copy engine fetches before it needs it.
+
+use super::memory::MemorySystem;
+use crate::protocol::{Directory, Kind, LineAddr, Mapping, Message, Phase, Request, Role};
+
+impl MemorySystem {
+    /// Data that come into a slice fill its array.
+    pub(super) fn note_data_in(&mut self, now: u64, s: u8, message: &Message<u64>) {
+        let line = match *message {
+            Message::Request(Request {
+                line,
+                kind: Kind::WriteBack(_),
+                ..
+            }) => line,
+            Message::ProbeReply {
+                at, data: Some(_), ..
+            } => at,
+            Message::CopyWrite { map, index, .. } => map.line(Role::Destination, index),
+            _ => return,
+        };
+        self.fill_llc(now, s, line, true);
+    }
+
+    fn fill_llc(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) {
+        let tags = &mut self.slices[usize::from(s)].tags;
+        if let Some(was) = tags.touch(line) {
+            *was |= dirty;
+        } else if let Some((victim, true)) = tags.insert(line, dirty) {
+            self.dram.access(now, victim);
+        }
+    }
+
+    /// Puts a clean line into the last level without time, as a long run before would have.
+    pub fn warm(&mut self, line: LineAddr) {
+        let home = self.rules.home(line);
+        let tags = &mut self.slices[usize::from(home)].tags;
+        if tags.touch(line).is_none() {
+            tags.insert(line, false);
+        }
+    }
+
+    /// When a slice has the data of `line` in hand.
+    pub(super) fn data_ready(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) -> u64 {
+        let latency = self.params.llc_slice.latency_cycles;
+        let tags = &mut self.slices[usize::from(s)].tags;
+        if let Some(was) = tags.touch(line) {
+            *was |= dirty;
+            let arrives = match self.arriving.is_empty() {
+                true => None,
+                false => self.arriving.remove(&line),
+            };
+            return arrives.map_or(now + latency, |at| at.max(now + latency));
+        }
+        self.counters.llc_misses += 1;
+        let ready = self.dram.access(now + latency / 2, line);
+        self.fill_llc(now, s, line, dirty);
+        ready
+    }
+
+    /// Cycles for a line that the engine has just copied within its slice, if it has.
+    pub(super) fn copied_here(&mut self, now: u64, s: u8) -> u64 {
+        let Some((map, index)) = self.out.copied_here.take() else {
+            return 0;
+        };
+        let ready = self.data_ready(now, s, map.line(Role::Source, index), false);
+        self.fill_llc(ready, s, map.line(Role::Destination, index), true);
+        ready - now + self.params.llc_slice.latency_cycles / 4
+    }
+
+    /// What the engine of a slice reads from memory before it copies: the whole page when an
+    /// entry is installed, or some lines ahead of the one it works on. Only the data array is
+    /// filled; the protocol does not notice.
+    pub(super) fn fetch_early(&mut self, now: u64, s: u8, message: &Message<u64>) {
+        let engine = self.params.engine;
+        let lines = match *message {
+            Message::Install(map) if engine.fetch_at_install => Some((map, 0, map.lines)),
+            Message::Turn(map) | Message::EngineStep(map) if engine.read_ahead_lines > 0 => {
+                let slice = &self.slices[usize::from(s)].protocol;
+                let copying = slice.table.get(map).filter(|e| e.phase == Phase::Copying);
+                copying.map(|entry| (map, entry.next, u32::from(engine.read_ahead_lines)))
+            }
+            _ => None,
+        };
+        if let Some((map, from, count)) = lines {
+            self.fetch_lines(now, s, map, from, count);
+        }
+    }
+
+    fn fetch_lines(&mut self, now: u64, s: u8, map: Mapping, from: u32, count: u32) {
+        let rules = self.rules;
+        let own = |line: &LineAddr| rules.home(*line) == s;
+        let lines = (from..map.lines).map(|i| map.line(Role::Source, i));
+        for line in lines.filter(own).take(count as usize) {
+            let slice = &mut self.slices[usize::from(s)];
+            // A line that a core owns will come from there.
+            let owned = matches!(
+                slice.protocol.lines.peek(line).map(|home| home.directory),
+                Some(Directory::Owned { .. })
+            );
+            if owned || slice.tags.peek(line).is_some() {
+                continue;
+            }
+            self.counters.llc_misses += 1;
+            let at = now + self.params.llc_slice.latency_cycles / 2;
+            let arrives = self.dram.access(at, line);
+            self.fill_llc(now, s, line, false);
+            self.arriving.insert(line, arrives);
+        }
+    }
+}

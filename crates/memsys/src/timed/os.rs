@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the operating system does on a core that has entered the kernel: starts migrations,
+//! looks after those in hardware, and what all that costs.
+
+use super::core::Wait;
+use super::machine::{Event, Machine, Program, Timeline};
+use super::params::PAGE_LINES;
+use crate::protocol::{Completion, LineAddr, Mapping, OsMigration, OsPhase, Role, Status};
+use serde::{Deserialize, Serialize};
+
+/// Costs of the operating system's work, in core cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OsParams {
+    /// System calls, interrupts and context switches a second, each core.
+    pub kernel_entries_per_s: f64,
+    /// INVLPG, with the pipeline flush (Contiguitas §4: 250).
+    pub invlpg_cycles: u64,
+    /// Writing a page table entry.
+    pub pte_cycles: u64,
+    /// ENQCMD and looking at its completion record.
+    pub submit_cycles: u64,
+    /// Queueing an invalidation for the IOMMU or the NIC.
+    pub queue_invalidation_cycles: u64,
+    /// Until the IOTLB has dropped an entry.
+    pub iotlb_cycles: u64,
+    /// Until the NIC has dropped an entry and its requests with it are over.
+    pub nic_tlb_cycles: u64,
+    /// Sending one inter-processor interrupt.
+    pub ipi_send_cycles: u64,
+    /// From sending an interrupt to the handler's first instruction.
+    pub ipi_flight_cycles: u64,
+    /// The handler, without INVLPG.
+    pub ipi_handler_cycles: u64,
+    /// Taking in one acknowledgement.
+    pub ipi_ack_cycles: u64,
+    /// Posting a lazy shootdown where other cores find it.
+    pub lazy_post_cycles: u64,
+    /// Finding a posted shootdown at a kernel entry, without INVLPG.
+    pub lazy_sweep_cycles: u64,
+    /// After `TableFull`: cycles until the descriptor is submitted again, doubled each time up to
+    /// 16 times as many; 0 submits at every kernel entry.
+    pub table_full_backoff_cycles: u64,
+}
+
+impl Default for OsParams {
+    /// Calibrated on software alone: send + acknowledge 700 cycles a remote core, so that 16
+    /// cores take about 6 µs at 2 GHz, the shootdown time LATR (ASPLOS 2018) reports.
+    fn default() -> Self {
+        Self {
+            kernel_entries_per_s: 40_000.0,
+            invlpg_cycles: 250,
+            pte_cycles: 50,
+            submit_cycles: 150,
+            queue_invalidation_cycles: 100,
+            iotlb_cycles: 1000,
+            nic_tlb_cycles: 2000,
+            ipi_send_cycles: 400,
+            ipi_flight_cycles: 600,
+            ipi_handler_cycles: 700,
+            ipi_ack_cycles: 300,
+            lazy_post_cycles: 150,
+            lazy_sweep_cycles: 100,
+            table_full_backoff_cycles: 8000,
+        }
+    }
+}
+
+/// How pages are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mover {
+    /// The hardware of the memory system.
+    Hardware,
+    /// Clear the page table entry, interrupt all cores, copy, restore.
+    Software,
+    /// As LATR (ASPLOS 2018) does in kind: clear the entry, post the shootdown, and let every
+    /// core drop its translation when it next enters the kernel; the last one copies and
+    /// restores. No interrupts, but a core that has dropped its translation waits for the page.
+    LazySoftware,
+}
+
+/// INVLPG page by page up to this many pages, then one flush of everything that costs as much
+/// (Linux 6.12, `tlb_single_page_flush_ceiling` in arch/x86/mm/tlb.c).
+const FLUSH_CEILING_PAGES: u32 = 33;
+
+/// A migration in hardware, as the OS sees it.
+#[derive(Clone)]
+pub(super) struct Hardware {
+    pub(super) os: OsMigration,
+    /// First page of data.
+    pub(super) page: u32,
+    pub(super) records: Vec<(u64, Completion)>,
+    nic_requested: bool,
+    iotlb_requested: bool,
+    /// After `TableFull`: not before this cycle, and how long it waited last.
+    retry: (u64, u64),
+    timeline: Timeline,
+}
+
+impl<P: Program> Machine<P> {
+    /// The kernel runs on a core; `false` when it must wait for the core's own misses first.
+    pub(super) fn kernel_entry(&mut self, id: u8) -> bool {
+        let c = usize::from(id);
+        let rules = *self.memory.rules();
+        let bit = 1u128 << id;
+        let must_drain = self
+            .hardware
+            .iter()
+            .any(|h| !h.records.is_empty() || h.os.may_invalidate(&rules, bit))
+            || self.must_sweep(id);
+        if must_drain && self.cores[c].outstanding > 0 {
+            self.cores[c].wait = Wait::Drain;
+            return false;
+        }
+        let wait = (self.rng.unit() + 0.5) * self.entry_interval;
+        self.next_entry[c] = self.cores[c].now() + wait as u64;
+        self.start_requests(id);
+        self.sweep(id);
+        for place in 0..self.hardware.len() {
+            self.look_at(id, place);
+        }
+        let (done, active) = std::mem::take(&mut self.hardware)
+            .into_iter()
+            .partition(|h: &Hardware| h.os.phase == OsPhase::Done);
+        self.hardware = active;
+        for h in done as Vec<Hardware> {
+            let frame = |line: LineAddr| (line.0 / PAGE_LINES) as u32;
+            self.moved(h.page, frame(h.os.map.dst));
+            self.free_frames.insert(0, frame(h.os.map.src));
+            self.finished.push(h.timeline);
+        }
+        self.software
+            .as_ref()
+            .is_none_or(|s| s.initiator != Some(id))
+    }
+
+    fn start_requests(&mut self, id: u8) {
+        while let Some(&(page, mover)) = self.requests.first() {
+            let page = page - page % self.group_pages;
+            let busy = self.hardware.iter().any(|h| h.page == page)
+                || (mover != Mover::Hardware && self.software.is_some());
+            let Some(&frame) = self.free_frames.last() else {
+                return;
+            };
+            if busy {
+                return;
+            }
+            self.requests.remove(0);
+            self.free_frames.pop();
+            match mover {
+                Mover::Hardware => self.start_hardware(id, page, frame),
+                Mover::Software => {
+                    self.start_software(id, page, frame);
+                    return;
+                }
+                Mover::LazySoftware => self.start_lazy(id, page, frame),
+            }
+        }
+    }
+
+    fn start_hardware(&mut self, id: u8, page: u32, frame: u32) {
+        let line = |frame: u32| LineAddr(u64::from(frame) * PAGE_LINES);
+        let map = Mapping {
+            src: line(self.frames[page as usize]),
+            dst: line(frame),
+            lines: self.group_pages * PAGE_LINES as u32,
+        };
+        self.hardware.push(Hardware {
+            os: OsMigration::new(map),
+            page,
+            records: Vec::new(),
+            nic_requested: false,
+            iotlb_requested: false,
+            retry: (0, 0),
+            timeline: Timeline {
+                start_cycle: self.cores[usize::from(id)].now(),
+                ..Timeline::default()
+            },
+        });
+    }
+
+    /// What core `id`, in the kernel, does for one migration.
+    fn look_at(&mut self, id: u8, place: usize) {
+        let rules = *self.memory.rules();
+        let invlpg = self.invlpg_cycles();
+        let core = &mut self.cores[usize::from(id)];
+        let h = &mut self.hardware[place];
+        for (at, record) in h.records.drain(..) {
+            let since = Some(at - h.timeline.start_cycle);
+            match record.status {
+                Status::Installed => h.timeline.installed_cycles = since,
+                Status::Copied => h.timeline.copied_cycles = since,
+                Status::Cleared => h.timeline.done_cycles = since,
+                Status::TableFull => {
+                    self.refused += 1;
+                    let first = self.os.table_full_backoff_cycles;
+                    let wait = (h.retry.1 * 2).clamp(first, 16 * first);
+                    h.retry = (core.now() + wait, wait);
+                }
+                _ => {}
+            }
+            let pte = h.os.pte;
+            h.os.completed(&rules, record.status);
+            if h.os.pte != pte {
+                core.spend(self.os.pte_cycles);
+                (h.iotlb_requested, h.nic_requested) = (false, false);
+            }
+        }
+        if h.os.may_invalidate(&rules, 1 << id) {
+            core.spend(invlpg);
+            for page in h.page..h.page + self.group_pages {
+                self.program.invalidate(id, page);
+            }
+            h.timeline.unavailable_cycles = invlpg;
+            h.os.invalidated(&rules, 1 << id);
+        }
+        let now = core.now();
+        let mut later = None;
+        if h.os.may_invalidate(&rules, OsMigration::iotlb(&rules)) && !h.iotlb_requested {
+            core.spend(self.os.queue_invalidation_cycles);
+            h.iotlb_requested = true;
+            later = Some((now + self.os.iotlb_cycles, Event::IotlbDone(h.page)));
+        } else if h.os.may_invalidate(&rules, OsMigration::nic_tlb(&rules)) && !h.nic_requested {
+            core.spend(self.os.queue_invalidation_cycles);
+            h.nic_requested = true;
+            later = Some((now + self.os.nic_tlb_cycles, Event::NicTlbDone(h.page)));
+        }
+        if h.os.stale_tlbs == 0 && h.os.pte == Role::Destination {
+            h.timeline
+                .clean_cycles
+                .get_or_insert(now - h.timeline.start_cycle);
+        }
+        if let Some(command) = h.os.next_command(&rules)
+            && core.now() >= h.retry.0
+        {
+            core.spend(self.os.submit_cycles);
+            let at = core.now();
+            if self.memory.submit(at, command).is_ok() {
+                h.os.submitted(&rules);
+            }
+        }
+        if let Some((at, event)) = later {
+            self.schedule(at, event);
+        }
+    }
+
+    /// Dropping one migration's translations on one core.
+    pub(super) fn invlpg_cycles(&self) -> u64 {
+        self.os.invlpg_cycles * u64::from(self.group_pages.min(FLUSH_CEILING_PAGES))
+    }
+
+    /// Drops the translations of a group of pages on a core; the caller counts the time.
+    pub(super) fn drop_translations(&mut self, core: u8, page: u32) {
+        for page in page..page + self.group_pages {
+            self.program.invalidate(core, page);
+        }
+    }
+
+    /// The pages of a group lie in other frames now.
+    pub(super) fn moved(&mut self, page: u32, frame: u32) {
+        for i in 0..self.group_pages {
+            self.frames[(page + i) as usize] = frame + i;
+        }
+    }
+}
