@@ -32,6 +32,9 @@ LOADS = {
     "tree": ["loads", "tree"],
     "strings": ["loads", "strings"],
 }
+# The work of a thread is fixed, so the processor time of a thread should not change.
+THREADS = {f"{load} x{count}": ["loads", load, str(count)]
+           for load in ("server", "batches", "mixed") for count in (1, 2, 4)}
 PYTHON = "import json\nd=[{'k%d'%i: list(range(20))} for i in range(60000)]\n" \
          "for _ in range(3): d=json.loads(json.dumps(d))"
 THP = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -115,8 +118,11 @@ def speed_case(name, programs, allocator, options):
         source = str(HERE / "programs/loads.c")
         return measured(programs, allocator,
                         ["cc", "-O2", "-x", "c", "-c", "-o", "/dev/null", source], 1, extra)
-    command = LOADS[name]
-    return measured(programs, allocator, [str(programs / command[0])] + command[1:], 1, extra)
+    command = LOADS.get(name) or THREADS[name]
+    figures = measured(programs, allocator, [str(programs / command[0])] + command[1:], 1, extra)
+    if figures and name in THREADS:
+        figures["cpu_s_a_thread"] = figures["cpu_s"] / int(command[2])
+    return figures
 
 
 def drift_case(programs, env, mode):
@@ -224,9 +230,10 @@ def table(title, key, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("suite", choices=["speed", "drift", "redis", "forks"])
+    parser.add_argument("suite", choices=["speed", "threads", "drift", "redis", "forks"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--allocators", help="comma-separated; default all that are installed")
+    parser.add_argument("--cases", help="comma-separated; default all of the suite")
     parser.add_argument("--thp", default="madvise", choices=["madvise", "always"])
     parser.add_argument("--options", default="", help="AMPLE_MALLOC for the runs")
     parser.add_argument("--json", action="store_true")
@@ -237,8 +244,15 @@ def main():
     build(programs)
     if arguments.suite == "speed":
         cases = ["pairs", "true", *LOADS, "python", "gcc"]
+    elif arguments.suite == "threads":
+        cases = list(THREADS)
     else:
         cases = [arguments.suite]
+    if arguments.cases:
+        unknown = set(arguments.cases.split(",")) - set(cases)
+        if unknown:
+            parser.error(f"no case {unknown.pop()}; there are {', '.join(cases)}")
+        cases = arguments.cases.split(",")
     runs = {case: {name: [] for name in chosen} for case in cases}
     for round_ in range(arguments.rounds):
         for case in cases:

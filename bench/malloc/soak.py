@@ -220,7 +220,7 @@ def redis(env, folder):
         # Writes with snapshots (forks) and rewrites of the log going on.
         plain = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
         run([need("redis-benchmark"), "-s", path, "-q", "-P", "8", "-n", "60000", "-r", "50000",
-             "-d", "400"], plain)
+             "-t", "set,get,incr,lpush,rpop,sadd,hset,zadd,mset", "-d", "400"], plain)
         for command in (["bgrewriteaof"], ["debug", "reload"], ["flushall"]):
             run([need("redis-cli"), "-s", path, *command], plain)
     finally:

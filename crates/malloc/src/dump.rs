@@ -107,6 +107,7 @@ fn write_to(path: Path) {
 
 /// Called once the library is loaded: registers what the options ask for.
 pub fn loaded() {
+    crate::guarded::watch();
     let (record, profile) = {
         let paths = PATHS.lock();
         (paths.record, paths.profile)

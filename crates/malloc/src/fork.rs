@@ -3,12 +3,13 @@
 //!
 //! The order is that of the allocator itself: caches, classes, page heap, spans, metadata.
 
-use crate::{cache, central, dump, meta, observe, pageheap, span, upkeep};
+use crate::{cache, central, dump, guarded, meta, observe, pageheap, span, upkeep};
 
 unsafe extern "C" fn prepare() {
     dump::fork_prepare();
     upkeep::fork_prepare();
     observe::fork_prepare();
+    guarded::fork_prepare();
     cache::fork_prepare(crate::threads::may_exist());
     central::fork_prepare();
     pageheap::fork_prepare();
@@ -24,6 +25,7 @@ unsafe extern "C" fn parent() {
         pageheap::fork_done();
         central::fork_done();
         cache::fork_done();
+        guarded::fork_done();
         observe::fork_done();
         upkeep::fork_done();
         dump::fork_done();

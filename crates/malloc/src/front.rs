@@ -4,7 +4,7 @@
 
 use crate::cache;
 use crate::pageheap;
-use crate::pagemap::{self, LARGE, NO_SPAN, SAMPLED};
+use crate::pagemap::{self, GUARDED, LARGE, NO_SPAN, SAMPLED};
 use crate::report::corrupt;
 use crate::size_class::{MAX_SMALL_BYTES, TABLE, aligned_class_of, class_of};
 use crate::start;
@@ -47,6 +47,11 @@ fn allocate_small_slow(class: usize, bytes: usize) -> usize {
     start::ensure();
     if start::observed()
         && let Some(address) = crate::observe::allocate(bytes, MIN_ALIGN)
+    {
+        return address;
+    }
+    if start::guarded()
+        && let Some(address) = crate::guarded::allocate(bytes, MIN_ALIGN)
     {
         return address;
     }
@@ -108,6 +113,11 @@ fn allocate_aligned_slow(class: usize, bytes: usize, align: usize) -> usize {
     {
         return address;
     }
+    if start::guarded()
+        && let Some(address) = crate::guarded::allocate(bytes, align)
+    {
+        return address;
+    }
     let object = cache::pop_slow(class);
     crate::upkeep::tick();
     object
@@ -157,6 +167,7 @@ extern "C" fn free_slow(address: usize, class: u8) {
     match class {
         NO_SPAN => invalid(address),
         LARGE | SAMPLED => free_large(address, class),
+        GUARDED => crate::guarded::free(address),
         _ => {
             if start::checked() {
                 crate::central::check(class.into(), address);
@@ -198,6 +209,7 @@ pub fn usable_bytes(address: usize) -> usize {
             "size asked of {address:#x}, which was freed or never allocated by this allocator"
         )),
         LARGE | SAMPLED => pageheap::large_pages(address) << PAGE_SHIFT,
+        GUARDED => crate::guarded::usable_bytes(address),
         class => TABLE[usize::from(class)].bytes as usize,
     }
 }

@@ -29,6 +29,7 @@ pub mod dump;
 pub mod fork;
 pub mod front;
 pub mod global;
+pub mod guarded;
 pub mod heap;
 #[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
 pub mod interface;

@@ -68,6 +68,8 @@ impl Path {
 pub struct Options {
     /// How hugepages are asked for.
     pub huge: HugeMode,
+    /// log2 of the size of the HugeTLB pages that the heap is to lie on; 0 for none.
+    pub hugetlb_shift: u32,
     /// The page heap's switches.
     pub heap: HeapOptions,
     /// Whether free memory goes back to the system by itself.
@@ -86,6 +88,8 @@ pub struct Options {
     pub cpu_cache_bytes: usize,
     /// Whether every free is checked in full.
     pub check: bool,
+    /// One slow call in so many makes a guarded object; 0 for none.
+    pub guard: u32,
     /// Mean bytes between two samples of the heap profile; 0 for none.
     pub profile_bytes: usize,
     /// Whether statistics are written at exit.
@@ -108,6 +112,7 @@ impl Options {
     /// What holds without options.
     pub const DEFAULT: Options = Options {
         huge: HugeMode::ByNeed,
+        hugetlb_shift: 0,
         heap: HeapOptions {
             regions: true,
             split_by_density: true,
@@ -121,6 +126,7 @@ impl Options {
         rseq: true,
         cpu_cache_bytes: crate::cache::DEFAULT_BYTES,
         check: false,
+        guard: 0,
         profile_bytes: 0,
         stats_at_exit: false,
         stats_json: false,
@@ -166,6 +172,14 @@ impl Options {
                     _ => return None,
                 }
             }
+            "hugetlb" => {
+                self.hugetlb_shift = match value {
+                    "0" => 0,
+                    "2m" => 21,
+                    "1g" => 30,
+                    _ => return None,
+                }
+            }
             "release" => self.release_enabled = switch(value)?,
             "keep_percent" => self.release.keep_share_percent = number(value, 1000)? as u32,
             "keep" => self.release.keep_pages = size(value)? >> crate::units::PAGE_SHIFT,
@@ -180,6 +194,7 @@ impl Options {
             "density" => self.heap.split_by_density = switch(value)?,
             "hugecache" => self.heap.cache_min_hugepages = number(value, 1 << 20)?,
             "check" => self.check = switch(value)?,
+            "guard" => self.guard = number(value, 1 << 20)? as u32,
             "profile" => self.profile_bytes = size(value)?,
             "stats" => {
                 self.stats_at_exit = value != "0";
@@ -203,6 +218,8 @@ impl Options {
 pub const HELP: &str = "\
 AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m, g:
   huge=need|always|system|never  how hugepages are asked for [need: once the heap exceeds 4 MiB]
+  hugetlb=2m|1g|0      take memory from the pool of HugeTLB pages while it lasts; what was taken
+                       is given back only at exit [0]
   release=1|0          give free memory back by itself [1]
   keep_percent=N       free memory kept beyond the peak of the last 2 s, % of that peak [10]
   keep=SIZE            and at least this much [8m]
@@ -218,6 +235,8 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   density=1|0          spans of many and of few objects on separate hugepages [1]
   hugecache=N          empty hugepages kept whatever the demand [4]
   check=1|0            check every free in full: slower [0]
+  guard=N              one small object in N slow calls on a page of its own, between pages that
+                       cannot be accessed; 0 is off [0]
   profile=SIZE         heap profile, one sample each SIZE bytes on average; 0 is off [0]
   stats=1|json|0       statistics on stderr at exit [0]
   stats_to=PATH        statistics go to this file; %p is the process id [stderr]
@@ -300,6 +319,7 @@ mod tests {
     fn the_help_names_every_option() {
         for name in [
             "huge",
+            "hugetlb",
             "release",
             "keep_percent",
             "keep",
@@ -314,6 +334,7 @@ mod tests {
             "density",
             "hugecache",
             "check",
+            "guard",
             "profile",
             "stats",
             "stats_to",

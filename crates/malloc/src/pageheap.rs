@@ -90,8 +90,9 @@ pub fn is_quiet() -> bool {
 }
 
 /// Applies options before the first allocation.
-pub fn configure(mode: HugeMode, options: HeapOptions) {
+pub fn configure(mode: HugeMode, hugetlb_shift: u32, options: HeapOptions) {
     let mut pages = PAGES.lock();
+    pages.heap.vm_mut().set_hugetlb(hugetlb_shift);
     pages.heap.vm_mut().set_mode(mode);
     pages.heap.configure(options);
 }
@@ -246,7 +247,7 @@ impl Vm for SystemCalls {
 
     fn unback(&self, address: usize, bytes: usize) -> bool {
         crate::lock::model_step();
-        sys::advise(address, bytes, libc::MADV_DONTNEED)
+        RealVm::new().unback(address, bytes)
     }
 
     fn collapse(&self, address: usize) -> bool {

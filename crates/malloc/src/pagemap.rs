@@ -19,6 +19,9 @@ pub const LARGE: u8 = 255;
 /// The class of the first page of a large span whose object is in the heap profile.
 pub const SAMPLED: u8 = 254;
 
+/// The class of the page of a guarded object, live or freed.
+pub const GUARDED: u8 = 253;
+
 /// One gibibyte of pages.
 pub struct Leaf {
     classes: [AtomicU8; LEAF],

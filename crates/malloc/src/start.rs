@@ -15,6 +15,7 @@ static STATE: AtomicU32 = AtomicU32::new(NOT_STARTED);
 static MODES: AtomicU8 = AtomicU8::new(0);
 const OBSERVED: u8 = 1;
 const CHECKED: u8 = 2;
+const GUARDED: u8 = 4;
 
 /// Starts the allocator if that has not happened.
 #[inline]
@@ -28,6 +29,12 @@ pub fn ensure() {
 #[inline]
 pub fn observed() -> bool {
     MODES.load(Ordering::Relaxed) & OBSERVED != 0
+}
+
+/// Whether some objects are guarded.
+#[inline]
+pub fn guarded() -> bool {
+    MODES.load(Ordering::Relaxed) & GUARDED != 0
 }
 
 /// Whether every free is checked in full.
@@ -50,7 +57,7 @@ fn start() {
         return;
     }
     let options = Options::from_environment();
-    pageheap::configure(options.huge, options.heap);
+    pageheap::configure(options.huge, options.hugetlb_shift, options.heap);
     let mut modes = 0;
     if options.profile_bytes > 0 {
         modes |= OBSERVED;
@@ -58,8 +65,11 @@ fn start() {
     if options.check {
         modes |= CHECKED;
     }
-    MODES.store(modes, Ordering::Relaxed);
     cache::start(options.cpu_cache_bytes, options.rseq, modes == 0);
+    if options.guard > 0 && crate::guarded::start(options.guard) {
+        modes |= GUARDED;
+    }
+    MODES.store(modes, Ordering::Relaxed);
     crate::upkeep::configure(&options);
     crate::observe::configure(&options);
     crate::threads::configure(options.background);

@@ -237,6 +237,10 @@ pub fn format_text(out: &mut impl Write, stats: &Stats) -> fmt::Result {
     line(out, stats.metadata_used, "metadata")?;
     line(out, stats.backed + stats.metadata_used, "= backed memory")?;
     line(out, stats.reserved, "address space reserved")?;
+    let hugetlb = real::hugetlb_bytes();
+    if hugetlb > 0 {
+        line(out, hugetlb, "of that on HugeTLB pages")?;
+    }
     if let Some(kernel) = stats.kernel {
         line(
             out,
@@ -356,6 +360,8 @@ pub fn format_json(out: &mut impl Write, stats: &Stats) -> fmt::Result {
     number("metadata_mapped_bytes", stats.metadata_mapped)?;
     number("backed_bytes", stats.backed)?;
     number("reserved_bytes", stats.reserved)?;
+    number("hugetlb_bytes", real::hugetlb_bytes())?;
+    number("guarded_objects", crate::guarded::count())?;
     number("spans", stats.spans)?;
     number("caches", stats.caches)?;
     number("cache_underflows", stats.underflows as usize)?;

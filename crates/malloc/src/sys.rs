@@ -52,12 +52,47 @@ fn map_aligned_inner(hint: usize, bytes: usize, align: usize) -> Option<usize> {
     Some(aligned)
 }
 
+/// Maps `bytes` of zeroed private memory from the pool of HugeTLB pages of the given size, aligned
+/// to it; `None` if the pool has not enough. The pages are reserved, so that none can be missing
+/// when the memory is touched. Keeps errno.
+pub fn map_hugetlb(bytes: usize, page_shift: u32) -> Option<usize> {
+    let saved = errno();
+    let size_flag = (page_shift as i32) << libc::MAP_HUGE_SHIFT;
+    // SAFETY: a fresh anonymous mapping without MAP_FIXED replaces nothing.
+    let address = unsafe {
+        libc::mmap(
+            core::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB | size_flag,
+            -1,
+            0,
+        )
+    };
+    set_errno(saved);
+    (address != libc::MAP_FAILED).then_some(address as usize)
+}
+
 /// Unmaps a range that [`map_aligned`] gave and that nothing uses.
 pub fn unmap(address: usize, bytes: usize) {
     if bytes > 0 {
         // SAFETY: the caller owns the range and gives it up.
         unsafe { libc::munmap(address as *mut libc::c_void, bytes) };
     }
+}
+
+/// Makes a range accessible or not; true on success. Keeps errno.
+pub fn protect(address: usize, bytes: usize, accessible: bool) -> bool {
+    let saved = errno();
+    let protection = if accessible {
+        libc::PROT_READ | libc::PROT_WRITE
+    } else {
+        libc::PROT_NONE
+    };
+    // SAFETY: the callers pass ranges of the allocator's own mappings that hold no live object.
+    let result = unsafe { libc::mprotect(address as *mut libc::c_void, bytes, protection) };
+    set_errno(saved);
+    result == 0
 }
 
 /// `madvise`; true on success. Keeps errno.

@@ -72,11 +72,14 @@ fn expect_ok(binary: &Path, arguments: &[&str], options: &str) {
 }
 
 /// Each way the allocator can work.
-const WAYS: [&str; 8] = [
+const WAYS: [&str; 10] = [
     "",
     "rseq=0",
     "check=1",
     "profile=64k",
+    "guard=3",
+    // Without a pool this is the pool's exhaustion.
+    "hugetlb=2m",
     "huge=always",
     "huge=never,release=0",
     "density=0,regions=0,hugecache=0",
@@ -165,6 +168,26 @@ fn small_address_spaces_give_enomem_and_no_crash() {
         let text = String::from_utf8_lossy(&output.stderr);
         // The program itself aborts when malloc gives nothing; the allocator may not complain.
         assert!(!text.contains("ample-malloc"), "{limit_kib} KiB: {text}");
+    }
+}
+
+#[test]
+fn accesses_to_guarded_objects_are_explained() {
+    let binary = program("misuse.c");
+    for (kind, text) in [
+        ("overrun", "beyond an object of 64 bytes"),
+        ("underrun", "before an object of 64 bytes"),
+        ("use-after-free", "after free"),
+        ("double-guarded", "double free"),
+        ("interior-guarded", "inside a guarded object"),
+    ] {
+        let output = run(&binary, &[kind], "guard=1,check=1");
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{kind} was not noticed");
+        assert!(
+            line.contains(text) && line.lines().count() == 1,
+            "{kind}: {line}"
+        );
     }
 }
 

@@ -33,6 +33,8 @@ pub struct RealVm {
     chunk_bytes: usize,
     lowest: usize,
     first_chunk: usize,
+    /// log2 of the size of HugeTLB pages to use; 0 for none.
+    hugetlb_shift: u32,
 }
 
 /// Bytes of address space reserved, for the statistics.
@@ -43,6 +45,46 @@ pub fn reserved_bytes() -> usize {
     RESERVED_BYTES.load(Ordering::Relaxed)
 }
 
+/// A range on HugeTLB pages; start 0 for an unused note.
+struct Note {
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// Chunks grow to 1 GiB, so these are enough for a heap that is larger than most pools; beyond them
+/// the heap goes on with other memory. Written under the heap's lock, read without.
+static HUGETLB: [Note; 128] = [const {
+    Note {
+        start: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+    }
+}; 128];
+
+fn free_note() -> Option<&'static Note> {
+    HUGETLB
+        .iter()
+        .find(|note| note.start.load(Ordering::Relaxed) == 0)
+}
+
+/// Bytes of the heap that lie on HugeTLB pages.
+pub fn hugetlb_bytes() -> usize {
+    HUGETLB
+        .iter()
+        .map(|note| note.bytes.load(Ordering::Relaxed))
+        .sum()
+}
+
+/// Whether an address lies on HugeTLB pages.
+fn is_hugetlb(address: usize) -> bool {
+    HUGETLB
+        .iter()
+        .map_while(|note| match note.start.load(Ordering::Acquire) {
+            0 => None,
+            start => Some((start, note.bytes.load(Ordering::Relaxed))),
+        })
+        .any(|(start, bytes)| address.wrapping_sub(start) < bytes)
+}
+
 impl RealVm {
     /// Nothing reserved yet.
     pub const fn new() -> Self {
@@ -51,7 +93,35 @@ impl RealVm {
             chunk_bytes: 0,
             lowest: 0,
             first_chunk: 0,
+            hugetlb_shift: 0,
         }
+    }
+
+    /// Asks for HugeTLB pages of this size (log2); 0 for none. Before the first reservation.
+    pub fn set_hugetlb(&mut self, shift: u32) {
+        self.hugetlb_shift = shift;
+    }
+
+    /// A chunk from the HugeTLB pool: as large as a usual one if the pool has so much, else as
+    /// small as possible. After the first refusal the pool is not asked again.
+    fn reserve_hugetlb(&mut self, bytes: usize, min_bytes: usize) -> Option<HugeRange> {
+        let shift = self.hugetlb_shift;
+        let page_bytes = 1 << shift;
+        for wanted in [bytes, min_bytes] {
+            let wanted = wanted.next_multiple_of(page_bytes);
+            let address = free_note().zip(sys::map_hugetlb(wanted, shift));
+            if let Some((note, address)) = address {
+                note.bytes.store(wanted, Ordering::Relaxed);
+                note.start.store(address, Ordering::Release);
+                RESERVED_BYTES.fetch_add(wanted, Ordering::Relaxed);
+                return Some(HugeRange {
+                    start: address >> HUGE_SHIFT,
+                    len: wanted >> HUGE_SHIFT,
+                });
+            }
+        }
+        self.hugetlb_shift = 0;
+        None
     }
 
     /// Chooses how hugepages are asked for; to be called before the first reservation.
@@ -96,6 +166,12 @@ impl Vm for RealVm {
             self.chunk_bytes * 8
         };
         let mut bytes = next.min(LAST_CHUNK_BYTES).max(min_bytes);
+        if self.hugetlb_shift != 0
+            && let Some(range) = self.reserve_hugetlb(bytes, min_bytes)
+        {
+            self.chunk_bytes = next.min(LAST_CHUNK_BYTES);
+            return Some(range);
+        }
         loop {
             // Growing downwards from the last chunk keeps the heap in one mapping.
             let hint = self.lowest.saturating_sub(bytes);
@@ -129,6 +205,11 @@ impl Vm for RealVm {
     }
 
     fn unback(&self, address: usize, bytes: usize) -> bool {
+        // A HugeTLB page that went back to the pool might not be there when it is touched again,
+        // which would end the program.
+        if is_hugetlb(address) {
+            return false;
+        }
         sys::advise(address, bytes, libc::MADV_DONTNEED)
     }
 

@@ -6,11 +6,34 @@
 
 static void *volatile object;
 
+/* Twenty objects, guarded ones at the start and at the end of their pages by turns. */
+static void guarded(const char *kind)
+{
+	volatile char *all[20];
+	int at = !strcmp(kind, "overrun") ? 64 : !strcmp(kind, "underrun") ? -8 : 8;
+
+	for (int i = 0; i < 20; i++)
+		all[i] = malloc(64);
+	for (int i = 0; i < 20; i++) {
+		if (!strcmp(kind, "use-after-free") || !strcmp(kind, "double-guarded"))
+			free((void *)all[i]);
+		if (!strcmp(kind, "double-guarded"))
+			free((void *)all[i]);
+		else if (!strcmp(kind, "interior-guarded"))
+			free((char *)all[i] + 16);
+		else
+			all[i][at] = all[i][at];
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "";
 	char local[64];
 
+	if (!strcmp(kind, "overrun") || !strcmp(kind, "underrun") ||
+	    !strcmp(kind, "use-after-free") || strstr(kind, "-guarded"))
+		guarded(kind);
 	object = malloc(100);
 	if (!strcmp(kind, "double")) {
 		free(object);
