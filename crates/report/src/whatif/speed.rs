@@ -122,11 +122,28 @@ pub(super) fn section(whatif: &WhatIf) -> Section {
 /// One sentence for the verdict, where the workload has a price.
 pub(super) fn sentence(linux: &RunResult, contiguitas: &RunResult) -> Option<String> {
     let gain = Prices::shipped().gain(contiguitas, linux)?;
-    let percent = verdict::rounded_percent(gain.abs());
-    let direction = if gain >= 0.0 { "faster" } else { "slower" };
-    Some(format!(
-        "The page sizes that this delivers would run a {} program {percent} {direction} than \
-         those of stock Linux, on the simulated processor.",
-        contiguitas.workload
-    ))
+    Some(phrase(gain, &contiguitas.workload))
+}
+
+fn phrase(gain: f64, workload: &str) -> String {
+    let verb = if gain.abs() < 0.0005 {
+        format!("would leave the speed of a {workload} program as it is under stock Linux")
+    } else {
+        let percent = verdict::rounded_percent(gain.abs());
+        let direction = if gain >= 0.0 { "faster" } else { "slower" };
+        format!("would run a {workload} program {percent} {direction} than those of stock Linux")
+    };
+    format!("The page sizes that this delivers {verb}, on the simulated processor.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_difference_is_not_called_faster() {
+        assert!(phrase(0.0004, "web").contains("as it is under stock Linux"));
+        assert!(phrase(-0.02, "web").contains("slower than those"));
+        assert!(phrase(0.02, "web").contains("faster than those"));
+    }
 }
