@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments: each a parameter file, a `run` function and a serialisable result.
 
+pub mod defrag;
 pub mod directseg;
 pub mod footprint;
+pub mod hugepages;
 pub mod perforated;
 pub mod speedup;
 pub mod walks;
@@ -106,6 +108,18 @@ pub const ALL: &[Experiment] = &[
         what: "Contiguitas-HW: where the time of one migration goes, by where the page is cached",
         parameters: include_str!("../../../../experiments/hw-migration.toml"),
         run: |text| memsys(text, hw::one_page::run),
+    },
+    Experiment {
+        id: "hw-hugepages",
+        what: "Contiguitas-HW: memcached with 2 MB pages gained, TLBs and walks on eight cores",
+        parameters: include_str!("../../../../experiments/hw-hugepages.toml"),
+        run: |text| adapt(text, hugepages::run),
+    },
+    Experiment {
+        id: "hw-defrag",
+        what: "Contiguitas-HW: what defragmenting the unmovable region gives back",
+        parameters: include_str!("../../../../experiments/hw-defrag.toml"),
+        run: |text| adapt(text, defrag::run),
     },
     Experiment {
         id: "hw-steps",

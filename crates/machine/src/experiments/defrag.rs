@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Defragmenting the unmovable region with the migration hardware (Contiguitas §5.3: it can
+//! unblock 22 % of the region's memory).
+//!
+//! Twice, on servers of the server model: what a perfect packing of Contiguitas' region would
+//! give back, with how many migrations and in what time; and what the simulated policy
+//! `contiguitas-hw`, which migrates 1,000 pages a second at most, has given back.
+
+use ample_mm::experiment::Spread;
+use ample_mm::{Config, PolicyKind, RunResult, Workload};
+use anyhow::{Context, Result, ensure};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Memory of each server.
+    pub memory_bytes: u64,
+    /// Simulated time of each.
+    pub duration_s: f64,
+    /// Workloads of the server model, by name.
+    pub workloads: Vec<String>,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Migrations a second for which the time of the packing is given.
+    pub rates_per_s: Vec<f64>,
+}
+
+/// One workload, over the seeds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Workload.
+    pub workload: String,
+    /// Contiguitas: memory below the border ÷ all memory.
+    pub region_ratio: Spread,
+    /// Contiguitas: free pages of that region ÷ its pages.
+    pub free_inside_ratio: Spread,
+    /// Perfect packing: whole 2 MB blocks given back ÷ blocks of the region.
+    pub recovered_ratio: Spread,
+    /// Perfect packing: pages to migrate.
+    pub migrations: Spread,
+    /// Pages to migrate for each 2 MB block given back.
+    pub migrations_per_block: Spread,
+    /// Time of the packing at each of `rates_per_s`.
+    pub packing_s: Vec<f64>,
+    /// Simulated `contiguitas-hw`: memory below the border ÷ all memory.
+    pub hw_region_ratio: Spread,
+    /// Simulated: smaller than Contiguitas' region by this share of it.
+    pub hw_recovered_ratio: Spread,
+    /// Simulated: pages the hardware has migrated, a second.
+    pub hw_migrations_per_s: Spread,
+    /// Simulated: free pages inside the region that is left ÷ its pages.
+    pub hw_free_inside_ratio: Spread,
+    /// The paper: recovered share.
+    pub paper_recovered_ratio: f64,
+}
+
+/// Results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Format of this object.
+    pub schema: &'static str,
+    /// Parameters, seeds among them.
+    pub parameters: Parameters,
+    /// One row a workload.
+    pub rows: Vec<Row>,
+}
+
+const BLOCK_PAGES: u64 = 512;
+
+/// Blocks that a packing frees of blocks with these used pages, and the pages it moves: the
+/// emptiest blocks are emptied into the free pages of the others. No packing frees more, and none
+/// that frees as many moves less.
+fn pack(mut used: Vec<u64>) -> (u64, u64) {
+    let total: u64 = used.iter().sum();
+    let kept = total.div_ceil(BLOCK_PAGES);
+    let freed = used.len() as u64 - kept;
+    used.sort_unstable();
+    let moved = used.iter().take(freed as usize).sum();
+    // Blocks that were empty already are given back without a migration.
+    (freed, moved)
+}
+
+/// Used pages of each block below the border.
+fn region(run: &RunResult) -> Result<Vec<u64>> {
+    let bytes = run.samples.last().and_then(|s| s.low_region_bytes);
+    let bytes = bytes.context("the policy has no border")?;
+    let blocks = (bytes / (2 << 20)) as usize;
+    let used = |b: &ample_pfn::BlockTally| BLOCK_PAGES - u64::from(b.free) - u64::from(b.hole);
+    Ok(run.map_after.iter().take(blocks).map(used).collect())
+}
+
+fn simulate(
+    parameters: &Parameters,
+    workload: &Workload,
+    kind: PolicyKind,
+    seed: u64,
+) -> Result<RunResult> {
+    let config = Config {
+        memory_bytes: parameters.memory_bytes,
+        seed,
+        ..Config::new(kind)
+    };
+    let duration = parameters.duration_s;
+    Ok(ample_mm::run(
+        &config,
+        workload,
+        duration,
+        duration,
+        &|_| {},
+    )?)
+}
+
+fn row(parameters: &Parameters, name: &str) -> Result<Row> {
+    let workload = Workload::load(name)?;
+    let jobs: Vec<(u64, PolicyKind)> = parameters
+        .seeds
+        .iter()
+        .flat_map(|&seed| {
+            [PolicyKind::Contiguitas, PolicyKind::ContiguitasHw].map(|kind| (seed, kind))
+        })
+        .collect();
+    let runs: Vec<RunResult> = jobs
+        .par_iter()
+        .map(|&(seed, kind)| simulate(parameters, &workload, kind, seed))
+        .collect::<Result<_>>()?;
+    let pages = parameters.memory_bytes as f64 / 4096.0;
+    let mut columns: [Vec<f64>; 9] = Default::default();
+    for pair in runs.chunks(2) {
+        let (plain, hw) = (region(&pair[0])?, region(&pair[1])?);
+        let (freed, moved) = pack(plain.clone());
+        let blocks = plain.len() as f64;
+        let free = |used: &[u64]| {
+            1.0 - used.iter().sum::<u64>() as f64 / (used.len() as u64 * BLOCK_PAGES) as f64
+        };
+        let migrated = pair[1].counters.hw_migrated_pages as f64;
+        let values = [
+            blocks * BLOCK_PAGES as f64 / pages,
+            free(&plain),
+            freed as f64 / blocks,
+            moved as f64,
+            moved as f64 / freed.max(1) as f64,
+            hw.len() as f64 * BLOCK_PAGES as f64 / pages,
+            1.0 - hw.len() as f64 / blocks,
+            migrated / parameters.duration_s,
+            free(&hw),
+        ];
+        columns
+            .iter_mut()
+            .zip(values)
+            .for_each(|(column, v)| column.push(v));
+    }
+    let [
+        region,
+        free,
+        recovered,
+        moved,
+        each,
+        hw_region,
+        hw_recovered,
+        hw_rate,
+        hw_free,
+    ] = columns.map(Spread::of);
+    Ok(Row {
+        workload: name.into(),
+        region_ratio: region,
+        free_inside_ratio: free,
+        recovered_ratio: recovered,
+        migrations: moved,
+        migrations_per_block: each,
+        packing_s: parameters
+            .rates_per_s
+            .iter()
+            .map(|rate| moved.mean / rate)
+            .collect(),
+        hw_region_ratio: hw_region,
+        hw_recovered_ratio: hw_recovered,
+        hw_migrations_per_s: hw_rate,
+        hw_free_inside_ratio: hw_free,
+        paper_recovered_ratio: 0.22,
+    })
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If a parameter is wrong.
+pub fn run(parameters: &Parameters) -> Result<Report> {
+    let p = parameters;
+    ensure!(!p.seeds.is_empty(), "seeds: at least one is needed");
+    ensure!(
+        (1.0..=1e7).contains(&p.duration_s),
+        "duration_s = {}: must be from 1 to 10,000,000",
+        p.duration_s
+    );
+    ensure!(
+        p.rates_per_s.iter().all(|rate| *rate > 0.0),
+        "rates_per_s: must be positive"
+    );
+    let rows = p.workloads.iter().map(|name| row(p, name));
+    Ok(Report {
+        schema: "ample.hw-defrag/1",
+        parameters: parameters.clone(),
+        rows: rows.collect::<Result<_>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing_is_the_closed_form() {
+        // Full blocks give nothing; half-full ones half; empty ones all, without a migration.
+        assert_eq!(pack(vec![512; 8]), (0, 0));
+        assert_eq!(pack(vec![256; 8]), (4, 4 * 256));
+        assert_eq!(pack(vec![0; 8]), (8, 0));
+        // 22 % free in each block: the paper's share comes back, whole blocks only.
+        let (freed, moved) = pack(vec![400; 100]);
+        assert_eq!((freed, moved), (21, 21 * 400));
+        // The emptiest go first.
+        assert_eq!(pack(vec![500, 12, 500, 12]), (2, 24));
+    }
+
+    #[test]
+    fn a_small_server_gives_blocks_back() {
+        let parameters = Parameters {
+            memory_bytes: 256 << 20,
+            duration_s: 120.0,
+            workloads: vec!["web".into()],
+            seeds: vec![1],
+            rates_per_s: vec![100.0, 1000.0],
+        };
+        let report = run(&parameters).expect("runs");
+        let row = &report.rows[0];
+        assert!(
+            row.recovered_ratio.mean <= row.free_inside_ratio.mean,
+            "{row:?}"
+        );
+        assert_eq!(row.packing_s[0], 10.0 * row.packing_s[1]);
+        let wrong = Parameters {
+            workloads: vec!["nope".into()],
+            ..parameters
+        };
+        assert!(format!("{:#}", run(&wrong).unwrap_err()).contains("nope"));
+    }
+}

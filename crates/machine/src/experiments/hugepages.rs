@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The multi-core of the memory system with the translation hardware of table 1 on each core:
+//! what 2 MB pages are worth to a memcached-like server (Contiguitas §5.3: about 7 %), with and
+//! without migrations of its network buffers.
+//!
+//! TLBs and page-walk caches are those of the translation crate, entry for entry; the walker
+//! reads page-table lines through the coherent caches. All cores share the page tables. An entry
+//! counts as present from the start of its walk, walks of one core may overlap.
+
+use ample_memsys::experiments::{Server, Service, Way, mean_and_ci};
+use ample_memsys::protocol::LineAddr;
+use ample_memsys::timed::{
+    CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_BYTES, Placement, Program, Rng,
+};
+use ample_translate::{Engine, HitLevel, IdealFrames, Intent, PageSize, Port, presets, schemes};
+use anyhow::{Result, ensure};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Memory that the server looks things up in, GB.
+    pub table_gb: Vec<f64>,
+    /// Migrations of network buffers a second beside it; 0 for none.
+    pub rates_per_s: Vec<f64>,
+    /// Who moves them.
+    pub way: Way,
+    /// Simulated before the measured part.
+    pub warm_up_us: f64,
+    /// Measured.
+    pub measured_us: f64,
+    /// Seeds; intervals are over them.
+    pub seeds: Vec<u64>,
+}
+
+/// One table size and rate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Memory looked up in.
+    pub table_gb: f64,
+    /// Migrations a second.
+    pub rate_per_s: f64,
+    /// Throughput with 2 MB pages over that with 4 KB pages, less 1.
+    pub gain: f64,
+    /// Half width of its 95 % confidence interval over seeds.
+    pub gain_ci95: f64,
+    /// Instructions a cycle and core with 4 KB pages.
+    pub ipc_4k: f64,
+    /// The same with 2 MB pages.
+    pub ipc_2m: f64,
+    /// Page walks for a thousand instructions, 4 KB pages.
+    pub walks_per_1000_4k: f64,
+    /// The same, 2 MB pages.
+    pub walks_per_1000_2m: f64,
+    /// Page-table lines read for a walk, 4 KB pages.
+    pub reads_per_walk_4k: f64,
+    /// The paper's gain.
+    pub paper_gain: f64,
+}
+
+/// Results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Format of this object.
+    pub schema: &'static str,
+    /// Parameters, seeds among them.
+    pub parameters: Parameters,
+    /// Rows.
+    pub rows: Vec<Row>,
+}
+
+/// First page-table line: behind all data (64 GB).
+const TABLES_FIRST_LINE: u64 = 1 << 31;
+/// Look-ups before the timed run: twice the lines of the last level.
+const WARM_UP_LOOKUPS: u64 = 1 << 19;
+/// A large page.
+const BLOCK_BYTES: u64 = 2 << 20;
+/// Where the server's pages begin in its address space.
+const BASE: u64 = 1 << 40;
+
+/// Notes what a walk reads; the memory system gives it time.
+#[derive(Default)]
+struct Noted(Vec<LineAddr>);
+
+impl Port for Noted {
+    fn walk_start(&mut self, now: u64) -> u64 {
+        now
+    }
+
+    fn read(&mut self, pa: u64, now: u64) -> (u64, HitLevel) {
+        self.0.push(LineAddr(TABLES_FIRST_LINE + pa / 64));
+        (now, HitLevel::Unknown)
+    }
+
+    fn walk_end(&mut self, _start: u64, _end: u64) {}
+}
+
+/// A server whose accesses go through TLBs.
+struct Paged {
+    server: Server,
+    engines: Vec<Engine>,
+    noted: Noted,
+}
+
+impl Paged {
+    fn new(server: Server, cores: u8, pages: u32, size: PageSize) -> Result<Self> {
+        let config = presets::contiguitas_table1();
+        let bytes = (u64::from(pages) * PAGE_BYTES).next_multiple_of(BLOCK_BYTES);
+        let engine = || -> Result<Engine> {
+            // Equal frame sources: the page tables of all cores lie at the same addresses.
+            let frames = Box::new(IdealFrames::new(1 << 40));
+            let mut engine = Engine::new(&config, schemes::paging(), frames, 1)?;
+            // Buffers and the cores' own data keep 4 KB pages; the table is what gains.
+            engine.premap(BASE, BLOCK_BYTES, PageSize::K4)?;
+            engine.premap(BASE + BLOCK_BYTES, bytes - BLOCK_BYTES, size)?;
+            Ok(engine)
+        };
+        Ok(Self {
+            server,
+            engines: (0..cores).map(|_| engine()).collect::<Result<_>>()?,
+            noted: Noted::default(),
+        })
+    }
+
+    /// Look-ups without time until TLBs and the last level are as after a long run: what their
+    /// translations and data touch, in order.
+    fn warm_up(&mut self, seed: u64) -> Vec<LineAddr> {
+        let mut rng = Rng::new(seed);
+        let pages = u64::from(self.server.data_pages());
+        let mut lines = Vec::new();
+        for n in 0..WARM_UP_LOOKUPS {
+            let op = Op {
+                gap: 0,
+                page: rng.below(pages) as u32,
+                index: rng.below(PAGE_BYTES / 64) as u32,
+                write: false,
+                dependent: false,
+            };
+            let core = (n % self.engines.len() as u64) as u8;
+            self.translation(core, &op, &mut lines);
+            lines.push(LineAddr(
+                u64::from(op.page) * PAGE_BYTES / 64 + u64::from(op.index),
+            ));
+        }
+        lines
+    }
+
+    fn walks(&self) -> u64 {
+        self.engines.iter().map(|e| e.mmu.stats.walks()).sum()
+    }
+}
+
+impl Program for Paged {
+    fn next(&mut self, core: u8) -> Op {
+        self.server.next(core)
+    }
+
+    fn next_dma(&mut self) -> Option<(u64, Op)> {
+        self.server.next_dma()
+    }
+
+    fn translation(&mut self, core: u8, op: &Op, reads: &mut Vec<LineAddr>) -> u64 {
+        let va = BASE + u64::from(op.page) * PAGE_BYTES + u64::from(op.index) * 64;
+        let intent = if op.write {
+            Intent::Write
+        } else {
+            Intent::Read
+        };
+        let engine = &mut self.engines[usize::from(core)];
+        let done = engine.translate(va, intent, 0, &mut self.noted);
+        reads.append(&mut self.noted.0);
+        // Everything is mapped: there is no fault to take.
+        done.map_or(0, |translated| translated.done)
+    }
+
+    fn invalidate(&mut self, core: u8, page: u32) {
+        let va = BASE + u64::from(page) * PAGE_BYTES;
+        let mmu = &mut self.engines[usize::from(core)].mmu;
+        mmu.invalidate(
+            &ample_translate::Inval::Page {
+                va,
+                size: PageSize::K4,
+            },
+            1,
+        );
+    }
+}
+
+/// What one run yields.
+#[derive(Clone, Copy)]
+struct Outcome {
+    ipc: f64,
+    walks_per_1000: f64,
+    reads_per_walk: f64,
+}
+
+fn simulate(
+    parameters: &Parameters,
+    table_gb: f64,
+    rate_per_s: f64,
+    seed: u64,
+    size: PageSize,
+) -> Result<Outcome> {
+    let memory = MemoryParams {
+        engine: parameters.way.engine(MemoryParams::table1().engine),
+        ..MemoryParams::table1()
+    };
+    let service = Service::Memcached;
+    let table_pages = (table_gb * f64::from(1 << 30)) as u64 / PAGE_BYTES;
+    let table_pages = u32::try_from(table_pages)?;
+    let server = Server::with_table(service, memory.cores, table_pages, seed);
+    let pages = server.data_pages();
+    let core = CoreParams {
+        width: 4,
+        window: 200,
+    };
+    let mut paged = Paged::new(server, memory.cores, pages, size)?;
+    let warm = paged.warm_up(seed);
+    let placement = Placement::single(pages, 64);
+    let mut machine = Machine::new(&memory, core, OsParams::default(), paged, placement, seed)?;
+    warm.into_iter().for_each(|line| machine.memory.warm(line));
+    let per_us = memory.clock_ghz * 1e3;
+    let start = (parameters.warm_up_us * per_us) as u64;
+    machine.run_until(start);
+    let work = |m: &Machine<Paged>| m.cores.iter().map(|c| c.work()).sum::<u64>();
+    let before = (
+        work(&machine),
+        machine.program().walks(),
+        machine.walk_reads,
+    );
+    let end = start + (parameters.measured_us * per_us) as u64;
+    let interval = per_us * 1e6 / rate_per_s.max(1e-9);
+    let mut next = start as f64 + interval / 2.0;
+    let mut page = 0;
+    while rate_per_s > 0.0 && next < end as f64 {
+        machine.run_until(next as u64);
+        machine.requests.push((page % 64, parameters.way.mover()));
+        (page, next) = (page + 1, next + interval);
+    }
+    machine.run_until(end);
+    let wrong = machine.memory.wrong_values();
+    ensure!(
+        wrong == 0,
+        "{wrong} loads returned a wrong value, seed {seed}"
+    );
+    let instructions = (work(&machine) - before.0) as f64;
+    let walks = (machine.program().walks() - before.1) as f64;
+    let core_cycles = (end - start) as f64 * f64::from(memory.cores);
+    Ok(Outcome {
+        ipc: instructions / core_cycles,
+        walks_per_1000: 1000.0 * walks / instructions,
+        reads_per_walk: (machine.walk_reads - before.2) as f64 / walks.max(1.0),
+    })
+}
+
+fn row(parameters: &Parameters, table_gb: f64, rate_per_s: f64) -> Result<Row> {
+    let jobs: Vec<(u64, PageSize)> = parameters
+        .seeds
+        .iter()
+        .flat_map(|&seed| [(seed, PageSize::K4), (seed, PageSize::M2)])
+        .collect();
+    let outcomes: Vec<Outcome> = jobs
+        .par_iter()
+        .map(|&(seed, size)| simulate(parameters, table_gb, rate_per_s, seed, size))
+        .collect::<Result<_>>()?;
+    let gains: Vec<f64> = outcomes
+        .chunks(2)
+        .map(|p| p[1].ipc / p[0].ipc - 1.0)
+        .collect();
+    let (gain, gain_ci95) = mean_and_ci(&gains);
+    let n = parameters.seeds.len() as f64;
+    let mean = |place: usize, f: fn(&Outcome) -> f64| {
+        outcomes.chunks(2).map(|pair| f(&pair[place])).sum::<f64>() / n
+    };
+    Ok(Row {
+        table_gb,
+        rate_per_s,
+        gain,
+        gain_ci95,
+        ipc_4k: mean(0, |o| o.ipc),
+        ipc_2m: mean(1, |o| o.ipc),
+        walks_per_1000_4k: mean(0, |o| o.walks_per_1000),
+        walks_per_1000_2m: mean(1, |o| o.walks_per_1000),
+        reads_per_walk_4k: mean(0, |o| o.reads_per_walk),
+        paper_gain: 0.07,
+    })
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If a parameter is wrong or a load returned a wrong value.
+pub fn run(parameters: &Parameters) -> Result<Report> {
+    let p = parameters;
+    ensure!(!p.seeds.is_empty(), "seeds: at least one is needed");
+    let times = [p.warm_up_us, p.measured_us];
+    ensure!(
+        times.iter().all(|t| (1.0..=1e6).contains(t)),
+        "warm_up_us and measured_us must be from 1 to 1,000,000"
+    );
+    let mut rows = Vec::new();
+    for &table_gb in &p.table_gb {
+        ensure!(
+            (0.001..=32.0).contains(&table_gb),
+            "table_gb = {table_gb}: must be from 0.001 to 32"
+        );
+        for &rate_per_s in &p.rates_per_s {
+            ensure!(
+                (0.0..=1e6).contains(&rate_per_s),
+                "rates_per_s: {rate_per_s} is not from 0 to 1,000,000"
+            );
+            rows.push(row(p, table_gb, rate_per_s)?);
+        }
+    }
+    Ok(Report {
+        schema: "ample.hw-hugepages/1",
+        parameters: parameters.clone(),
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(table_gb: f64) -> Parameters {
+        Parameters {
+            table_gb: vec![table_gb],
+            rates_per_s: vec![0.0],
+            way: Way::Cacheable,
+            warm_up_us: 10.0,
+            measured_us: 20.0,
+            seeds: vec![1],
+        }
+    }
+
+    #[test]
+    fn large_pages_need_fewer_walks_and_never_lose() {
+        let report = run(&small(0.25)).expect("runs");
+        let row = &report.rows[0];
+        assert!(
+            row.walks_per_1000_4k > 10.0 * row.walks_per_1000_2m,
+            "{row:?}"
+        );
+        assert!(row.gain > 0.0, "{row:?}");
+        assert!((1.0..=4.0).contains(&row.reads_per_walk_4k), "{row:?}");
+    }
+
+    #[test]
+    fn buffers_move_and_no_load_is_wrong() {
+        let mut parameters = small(0.01);
+        parameters.rates_per_s = vec![1e5];
+        for way in [Way::NonCacheable, Way::Software] {
+            parameters.way = way;
+            run(&parameters).expect("no wrong value");
+        }
+        parameters.table_gb = vec![-1.0];
+        assert!(
+            run(&parameters)
+                .unwrap_err()
+                .to_string()
+                .contains("table_gb")
+        );
+    }
+}
