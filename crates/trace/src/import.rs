@@ -126,6 +126,9 @@ pub fn champsim<R: Read>(
     }
 }
 
+/// Lines of this many bytes are refused.
+const LINE_BYTES: u64 = 4096;
+
 /// Reads lackey's `--trace-mem=yes` text; returns the number of accesses.
 ///
 /// # Errors
@@ -134,19 +137,32 @@ pub fn lackey<R: Read>(input: R, mut visit: impl FnMut(Access) -> bool) -> Resul
     let mut accesses = 0;
     let mut gap = 0u16;
     let mut fetched = u64::MAX;
-    let input = BufReader::new(decompressed(input)?);
-    for (number, line) in input.split(b'\n').enumerate() {
-        let line = line.map_err(|source| TraceError::Io {
-            at: number as u64,
-            source,
-        })?;
+    let mut input = BufReader::new(decompressed(input)?);
+    let mut line = Vec::new();
+    for number in 1u64.. {
+        line.clear();
+        let read = input.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line);
+        let place = || format!("line {number}");
+        match read {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(source) => {
+                return Err(TraceError::Syntax {
+                    place: place(),
+                    what: format!("the compressed stream is damaged: {source}"),
+                });
+            }
+        }
         let bad = |what: &str| TraceError::Syntax {
-            place: format!("line {}", number + 1),
+            place: place(),
             what: format!(
                 "{what}: '{}'",
-                String::from_utf8_lossy(&line[..line.len().min(60)])
+                String::from_utf8_lossy(&line[..line.len().min(60)]).trim_end()
             ),
         };
+        if line.len() as u64 == LINE_BYTES {
+            return Err(bad("longer than any line of lackey's"));
+        }
         let Ok(text) = std::str::from_utf8(&line) else {
             return Err(bad("not text"));
         };
