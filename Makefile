@@ -7,7 +7,8 @@ AMPLE := target/release/ample
 FEATURES ?= $(shell scripts/features.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test reproduce fuzz model-check malloc-models malloc-soak bench fmt clean
+.PHONY: help setup build demo test reproduce fuzz model-check properties malloc-models malloc-soak bench \
+	fmt clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -34,6 +35,10 @@ fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N
 model-check:     ## explore the migration protocol exhaustively (the large machines too)
 	$(CARGO) run --locked --release -p ample-memsys --features model-check --bin ample-model-check \
 		-- --full --counterexamples
+
+properties:      ## translation against the page table over two million random orders of events
+	AMPLE_ORDERS=$${AMPLE_ORDERS:-2000000} $(CARGO) test --locked -p ample-translate \
+		--test orders every_order -- --nocapture
 
 malloc-models:   ## check the allocator's concurrent parts with a randomised scheduler
 	AMPLE_MODEL_ROUNDS=$${AMPLE_MODEL_ROUNDS:-2000} $(CARGO) test --locked -p ample-malloc \

@@ -6,7 +6,9 @@
 //! memory; a timed core brings its own [`Port`]. A new scheme implements [`Scheme`].
 
 pub mod assoc;
+mod class_frames;
 pub mod config;
+mod descent;
 pub mod engine;
 pub mod error;
 pub mod frames;
@@ -21,10 +23,11 @@ pub mod stats;
 mod wide;
 
 pub use assoc::{Geometry, Replacement};
+pub use class_frames::ClassFrames;
 pub use config::{MmuConfig, PwcKind, TlbArray};
 pub use engine::{BadAccess, Engine, Intent, OsCosts, Translated, Vma};
 pub use error::{ConfigError, MapError};
-pub use frames::{ClassFrames, FrameSource, FrameUse, HoledBlock, IdealFrames};
+pub use frames::{FrameSource, FrameUse, HoledBlock, IdealFrames};
 pub use mmu::{Fault, Fill, Mmu, NoMemory, Port};
 pub use nested::Host;
 pub use pagetable::{PageSize, PageTable, bits};

@@ -4,8 +4,9 @@
 
 use crate::assoc::Assoc;
 use crate::config::{MmuConfig, Pwc, TlbArray, asid_of, index_of, key_of};
+use crate::descent::{Reached, descend};
 use crate::error::ConfigError;
-use crate::pagetable::{PageSize, PageTable, ROOT, bits, level_shift};
+use crate::pagetable::{PageSize, bits, level_shift};
 use crate::space::{Inval, Space};
 use crate::stats::{HitLevel, Stats};
 
@@ -329,37 +330,27 @@ impl Mmu {
             return Err(Fault::NotPresent);
         }
         let mut time = now + self.pwc_time;
-        let (mut level, mut node) = match self.pwc.deepest(va, asid, 2) {
-            Some((level, child)) => {
-                self.stats.pwc_hits[level as usize] += 1;
-                (level - 1, child)
-            }
-            None => {
-                self.stats.pwc_hits[0] += 1;
-                (space.table.levels(), ROOT)
-            }
-        };
+        let cached = self.pwc.deepest(va, asid, 2);
+        self.stats.pwc_hits[cached.map_or(0, |(level, _)| level as usize)] += 1;
         let mut trajectory = 0u64;
         let mut refs = 0;
-        let entry = loop {
-            let (answered, hit) = port.read(space.table.entry_pa(node, va, level), time);
-            time = answered;
-            trajectory = trajectory << 3 | hit as u64;
-            self.stats.refs_by_level[level as usize] += 1;
-            self.stats.refs_by_hit[hit as usize] += 1;
-            refs += 1;
-            let entry = space.table.entry(node, va, level);
-            if entry & bits::PRESENT == 0 {
-                return Err(Fault::NotPresent);
-            }
-            if level == 1 || entry & bits::LARGE != 0 {
-                break entry;
-            }
-            let child = PageTable::child(entry);
-            self.pwc.insert(va, asid, level, child);
-            node = child;
-            level -= 1;
-        };
+        let stats = &mut self.stats;
+        let Reached { entry, level, node } = descend(
+            &space.table,
+            &mut self.pwc,
+            (va, asid),
+            cached,
+            0,
+            |pa, level| {
+                let (answered, hit) = port.read(pa, time);
+                time = answered;
+                trajectory = trajectory << 3 | hit as u64;
+                stats.refs_by_level[level as usize] += 1;
+                stats.refs_by_hit[hit as usize] += 1;
+                refs += 1;
+                Ok(())
+            },
+        )?;
         if entry & bits::ACCESSED == 0 && entry & bits::PERFORATED == 0 {
             space.table.set_bits(node, va, level, bits::ACCESSED);
         }

@@ -4,9 +4,10 @@
 
 use crate::assoc::Assoc;
 use crate::config::{MmuConfig, Pwc, index_of, key_of};
+use crate::descent::{Reached, descend};
 use crate::error::ConfigError;
 use crate::mmu::{Fault, Mmu, Port, Walked};
-use crate::pagetable::{PageSize, PageTable, ROOT, bits};
+use crate::pagetable::{PageSize, PageTable, bits};
 use crate::space::{HoleMap, Space, filter_of};
 use crate::stats::Stats;
 
@@ -116,24 +117,12 @@ impl Host {
             time: now,
         };
         let table = &self.space.table;
-        let (mut level, mut node) = match self.pwc.deepest(gpa, 0, 2) {
-            Some((level, child)) => (level - 1, child),
-            None => (table.levels(), ROOT),
-        };
-        let entry = loop {
-            reader.host(table.entry_pa(node, gpa, level), level);
-            let entry = table.entry(node, gpa, level);
-            if entry & bits::PRESENT == 0 {
-                return Err(Fault::NotPresent);
-            }
-            if level == 1 || entry & bits::LARGE != 0 {
-                break entry;
-            }
-            let child = PageTable::child(entry);
-            self.pwc.insert(gpa, 0, level, child);
-            node = child;
-            level -= 1;
-        };
+        let cached = self.pwc.deepest(gpa, 0, 2);
+        let Reached { entry, level, node } =
+            descend(table, &mut self.pwc, (gpa, 0), cached, 0, |pa, level| {
+                reader.host(pa, level);
+                Ok(())
+            })?;
         let mut size = PageSize::ALL[level as usize - 1];
         let mut base = entry & bits::FRAME & !(size.bytes() - 1);
         if entry & bits::PERFORATED != 0 {
@@ -187,7 +176,7 @@ impl Host {
         now: u64,
         port: &mut P,
     ) -> Result<Walked, Fault> {
-        if let Some(gpa) = guest.segment.and_then(|s| s.translate(va)) {
+        if let Some(gpa) = guest.segment_for(va).and_then(|s| s.translate(va)) {
             // Second form: the segment is the guest's; one dimension is left.
             let leaf = self.translate(&mut mmu.stats, gpa, now + mmu.pwc_time, port)?;
             mmu.stats.longest_walk_refs = mmu.stats.longest_walk_refs.max(leaf.refs);
@@ -207,45 +196,29 @@ impl Host {
         }
         let mut time = now + mmu.pwc_time;
         let mut refs = 0;
-        let (mut level, mut node, mut known) = match mmu.pwc.deepest(va, asid, 2) {
-            Some((level, child)) => {
-                mmu.stats.pwc_hits[level as usize] += 1;
-                (level - 1, child, true)
-            }
-            None => {
-                mmu.stats.pwc_hits[0] += 1;
-                (guest.table.levels(), ROOT, false)
-            }
-        };
-        let entry = loop {
-            let gpa = guest.table.entry_pa(node, va, level);
-            let pa = if known {
-                // The page-walk cache holds the node's host-physical address.
-                self.lookup(gpa).ok_or(Fault::NotPresent)?
-            } else {
-                let leaf = self.translate(&mut mmu.stats, gpa, time, port)?;
-                refs += leaf.refs;
-                time = leaf.done;
-                leaf.pa
-            };
-            known = false;
-            let (answered, hit) = port.read(pa, time);
-            time = answered;
-            refs += 1;
-            mmu.stats.refs_by_level[level as usize] += 1;
-            mmu.stats.refs_by_hit[hit as usize] += 1;
-            let entry = guest.table.entry(node, va, level);
-            if entry & bits::PRESENT == 0 {
-                return Err(Fault::NotPresent);
-            }
-            if level == 1 || entry & bits::LARGE != 0 {
-                break entry;
-            }
-            let child = PageTable::child(entry);
-            mmu.pwc.insert(va, asid, level, child);
-            node = child;
-            level -= 1;
-        };
+        let cached = mmu.pwc.deepest(va, asid, 2);
+        mmu.stats.pwc_hits[cached.map_or(0, |(level, _)| level as usize)] += 1;
+        let mut known = cached.is_some();
+        let (stats, table) = (&mut mmu.stats, &guest.table);
+        let Reached { entry, level, node } =
+            descend(table, &mut mmu.pwc, (va, asid), cached, 0, |gpa, level| {
+                let pa = if known {
+                    // The page-walk cache holds the node's host-physical address.
+                    self.lookup(gpa).ok_or(Fault::NotPresent)?
+                } else {
+                    let leaf = self.translate(stats, gpa, time, port)?;
+                    refs += leaf.refs;
+                    time = leaf.done;
+                    leaf.pa
+                };
+                known = false;
+                let (answered, hit) = port.read(pa, time);
+                time = answered;
+                refs += 1;
+                stats.refs_by_level[level as usize] += 1;
+                stats.refs_by_hit[hit as usize] += 1;
+                Ok(())
+            })?;
         if entry & bits::ACCESSED == 0 && entry & bits::PERFORATED == 0 {
             guest.table.set_bits(node, va, level, bits::ACCESSED);
         }
@@ -360,31 +333,25 @@ impl Host {
             refs: 0,
             time: now,
         };
-        let table = &self.space.table;
-        let (mut level, mut node) = match self.pwc.deepest(gpa, 0, 3) {
-            Some((level, child)) => (level - 1, child),
-            None => (table.levels(), ROOT),
-        };
-        loop {
-            reader.host(table.entry_pa(node, gpa, level), level);
-            let entry = table.entry(node, gpa, level);
-            if entry & bits::PRESENT == 0 {
-                return Err(Fault::NotPresent);
-            }
-            if level == 2 {
-                let pa = entry & bits::FRAME;
-                let (refs, done) = (reader.refs, reader.time);
-                return Ok(HostLeaf {
-                    pa,
-                    size: PageSize::M2,
-                    refs,
-                    done,
-                });
-            }
-            node = PageTable::child(entry);
-            self.pwc.insert(gpa, 0, level, node);
-            level -= 1;
-        }
+        let cached = self.pwc.deepest(gpa, 0, 3);
+        let at = (gpa, 0);
+        let reached = descend(
+            &self.space.table,
+            &mut self.pwc,
+            at,
+            cached,
+            0,
+            |pa, level| {
+                reader.host(pa, level);
+                Ok(())
+            },
+        )?;
+        Ok(HostLeaf {
+            pa: reached.entry & bits::FRAME,
+            size: PageSize::M2,
+            refs: reader.refs,
+            done: reader.time,
+        })
     }
 
     /// Looks up in the guest's bitmap whether `va` is a hole and, if so, reads its shadow entry:

@@ -2,7 +2,7 @@
 //! Translation hardware of machines that exist or stand in a paper. Where a vendor does not
 //! publish a number, the value used here is a choice and says so.
 
-use crate::assoc::Geometry;
+use crate::assoc::{Geometry, Replacement};
 use crate::config::{MmuConfig, PwcKind, TlbArray};
 use crate::error::ConfigError;
 use crate::pagetable::PageSize::{G1, K4, M2};
@@ -42,14 +42,25 @@ fn common() -> MmuConfig {
     }
 }
 
-/// Sandy Bridge as in Direct Segments, table 1: no second level for large pages, one walker.
+/// Sandy Bridge as in Direct Segments, table 1: no second level for large pages, one walker. The
+/// replacement is a choice: tree-PLRU, which reverse engineering reports for the TLBs of Intel's
+/// cores of those years (TLB;DR, USENIX Security 2022).
 pub fn directseg_sandybridge() -> MmuConfig {
+    let plru = |entries, ways| Geometry {
+        replacement: Replacement::Plru,
+        ..Geometry::new(entries, ways)
+    };
     MmuConfig {
-        l1i: vec![
-            TlbArray::new(&[K4], Geometry::new(128, 4)),
-            TlbArray::new(&[M2], Geometry::full(8)),
+        l1d: vec![
+            TlbArray::new(&[K4], plru(64, 4)),
+            TlbArray::new(&[M2], plru(32, 4)),
+            TlbArray::new(&[G1], plru(4, 4)),
         ],
-        l2: vec![TlbArray::new(&[K4], Geometry::new(512, 4))],
+        l1i: vec![
+            TlbArray::new(&[K4], plru(128, 4)),
+            TlbArray::new(&[M2], plru(8, 8)),
+        ],
+        l2: vec![TlbArray::new(&[K4], plru(512, 4))],
         walkers: 1,
         ..common()
     }

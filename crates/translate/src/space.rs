@@ -82,6 +82,9 @@ pub struct Space {
     pub table: PageTable,
     /// Its direct segment; disabled: None.
     pub segment: Option<Segment>,
+    /// The segment of the kernel half of addresses, with registers of its own that the sign bit
+    /// of an address selects (Direct Segments, section 3.3).
+    pub kernel_segment: Option<Segment>,
     /// Hole bitmaps by 2 MB frame number.
     holes: HashMap<u64, HoleMap>,
     /// Where the array of bitmaps starts in physical memory (the base register of the paper).
@@ -103,6 +106,7 @@ impl Space {
             asid,
             table: PageTable::new(levels, frames)?,
             segment: None,
+            kernel_segment: None,
             holes: HashMap::new(),
             bitmap_base: 1 << 45,
             generation: 0,
@@ -127,9 +131,27 @@ impl Space {
         self.bitmap_base + frame_2m * 64 + index / 64 * 8
     }
 
-    /// What the page table and the segment say about `va`.
+    /// The segment registers that serve `va`: its sign bit chooses.
+    #[inline(always)]
+    pub fn segment_for(&self, va: u64) -> Option<Segment> {
+        if (va as i64) < 0 {
+            self.kernel_segment
+        } else {
+            self.segment
+        }
+    }
+
+    fn set_registers(&mut self, va: u64, segment: Option<Segment>) {
+        if (va as i64) < 0 {
+            self.kernel_segment = segment;
+        } else {
+            self.segment = segment;
+        }
+    }
+
+    /// What the page table and the segments say about `va`.
     pub fn lookup(&self, va: u64) -> Option<Mapping> {
-        if let Some(pa) = self.segment.and_then(|s| s.translate(va)) {
+        if let Some(pa) = self.segment_for(va).and_then(|s| s.translate(va)) {
             return Some(Mapping {
                 pa,
                 size: PageSize::K4,
@@ -164,9 +186,9 @@ impl Space {
         flags: u64,
         frames: &mut dyn FrameSource,
     ) -> Result<(), MapError> {
-        if let Some(segment) = self.segment
+        if let Some(segment) = self.segment_for(va)
             && va < segment.limit
-            && va + size.bytes() > segment.base
+            && va.saturating_add(size.bytes()) > segment.base
         {
             return Err(MapError::Occupied { va });
         }
@@ -425,10 +447,12 @@ impl Space {
     }
 
     /// Maps `base..base + bytes` by a direct segment onto the run of frames from `pfn`; pages
-    /// mapped in the range are deleted and their frames released.
+    /// mapped in the range are deleted and their frames released. A base in the upper half of
+    /// addresses sets the kernel's segment.
     ///
     /// # Errors
-    /// If the range is empty, unaligned, or cuts through a larger page.
+    /// If the range is empty, unaligned, reaches from one half of addresses into the other, or
+    /// cuts through a larger page.
     pub fn set_segment(
         &mut self,
         base: u64,
@@ -449,6 +473,9 @@ impl Space {
         let limit = base
             .checked_add(bytes)
             .ok_or_else(|| bad("it wraps around"))?;
+        if ((base ^ (limit - 1)) as i64) < 0 {
+            return Err(bad("it reaches from user into kernel addresses"));
+        }
         let mut va = base;
         while va < limit {
             let Some(leaf) = self.table.find(va) else {
@@ -465,11 +492,12 @@ impl Space {
             va = start + leaf.size.bytes();
         }
         let offset = (pfn << 12).wrapping_sub(base);
-        self.segment = Some(Segment {
+        let segment = Segment {
             base,
             limit,
             offset,
-        });
+        };
+        self.set_registers(base, Some(segment));
         self.changed(Inval::Segment);
         Ok(())
     }
@@ -484,7 +512,7 @@ impl Space {
         new_limit: u64,
         frames: &mut dyn FrameSource,
     ) -> Result<(), MapError> {
-        let Some(old) = self.segment else {
+        let Some(old) = self.segment_for(new_limit) else {
             return Err(MapError::Unmapped { va: new_limit });
         };
         if new_limit < old.base || new_limit > old.limit || !new_limit.is_multiple_of(4096) {
@@ -494,10 +522,11 @@ impl Space {
                 why: format!("it cannot shrink to end at {new_limit:#x}"),
             });
         }
-        self.segment = (new_limit > old.base).then_some(Segment {
+        let rest = Segment {
             limit: new_limit,
             ..old
-        });
+        };
+        self.set_registers(old.base, (new_limit > old.base).then_some(rest));
         for va in (new_limit..old.limit).step_by(4096) {
             let pfn = va.wrapping_add(old.offset) >> 12;
             self.map(va, PageSize::K4, pfn, USER_RW, frames)?;

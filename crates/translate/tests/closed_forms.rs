@@ -295,3 +295,39 @@ fn shootdowns_grow_with_cores_and_stop_growing_with_pages() {
         config.shootdown_cycles(500, 3)
     );
 }
+
+/// Direct Segments, section 3.3: registers of its own for the kernel half, chosen by the sign bit.
+#[test]
+fn the_kernel_has_a_segment_of_its_own() {
+    const KERNEL: u64 = 0xffff_8880_0000_0000;
+    let mut engine = engine(&presets::skylake(), "segment", 0, K4);
+    let bytes = 64 << 12;
+    for base in [BASE, KERNEL] {
+        let (space, frames) = engine.space_and_frames();
+        let pfn = frames.alloc_run(64).unwrap();
+        space.set_segment(base, bytes, pfn, frames).unwrap();
+    }
+    let read = |engine: &mut Engine, va: u64| {
+        let answer = engine.translate(va, Intent::Read, 0, &mut NoMemory);
+        let expected = engine.space().lookup(va).map(|m| m.pa);
+        assert_eq!(answer.map(|a| a.pa).ok(), expected, "{va:#x}");
+        expected
+    };
+    for page in 0..64 {
+        let user = read(&mut engine, BASE + (page << 12)).unwrap();
+        let kernel = read(&mut engine, KERNEL + (page << 12)).unwrap();
+        assert_ne!(user, kernel);
+    }
+    assert_eq!(engine.mmu.stats.bypassed, 128);
+    assert_eq!(engine.mmu.stats.walks_data, 0);
+    // Shrinking one leaves the other as it is, and what it gave up is paged from now on.
+    let (space, frames) = engine.space_and_frames();
+    space.shrink_segment(KERNEL + (32 << 12), frames).unwrap();
+    engine.sync();
+    read(&mut engine, KERNEL + (40 << 12)).unwrap();
+    assert_eq!(engine.mmu.stats.walks_data, 1);
+    assert_eq!(engine.space().segment.unwrap().bytes(), bytes);
+    let (space, frames) = engine.space_and_frames();
+    let across = space.set_segment(0x7fff_ffff_ffff_f000, 2 << 12, 0, frames);
+    assert!(across.unwrap_err().to_string().contains("kernel addresses"));
+}

@@ -2,6 +2,7 @@
 //! Conventional paging: second-level TLB, then a page walk.
 
 use crate::mmu::{Fault, Fill, Port, Walked, tlb_entry};
+use crate::pagetable::bits;
 use crate::scheme::{Refill, Scheme};
 
 struct Paging;
@@ -61,6 +62,10 @@ fn prefetch<P: Port + ?Sized>(miss: &mut Refill<'_, P>, bytes: u64) {
     let start = miss.port.walk_start(miss.now);
     if let Ok(next) = miss.mmu.walk(miss.space, va, miss.asid, start, miss.port) {
         miss.port.walk_end(start, next.done);
+        if next.entry & bits::PERFORATED != 0 {
+            // Not a plain page: it is for the scheme to look up when it is asked for.
+            return;
+        }
         miss.mmu.l2_install(
             va,
             miss.asid,

@@ -5,8 +5,9 @@
 
 use super::paging::install;
 use crate::config::index_of;
+use crate::descent::descend;
 use crate::mmu::{Fault, Fill, fragment, kind, tlb_entry};
-use crate::pagetable::{PageSize, PageTable, ROOT, bits};
+use crate::pagetable::{PageSize, PageTable, bits};
 use crate::scheme::{Refill, Scheme};
 
 struct Perforated;
@@ -132,20 +133,17 @@ fn shadow_entry(miss: &mut Refill<'_>) -> Result<u64, Fault> {
     let start = miss.port.walk_start(miss.now);
     let mut time = start + miss.mmu.pwc_time;
     let table = &miss.space.table;
-    let (mut level, mut node) = match miss.mmu.pwc.deepest(va, miss.asid, 3) {
-        Some((level, child)) => (level - 1, child),
-        None => (table.levels(), ROOT),
-    };
-    while level > 2 {
-        let (answered, hit) = miss.port.read(table.entry_pa(node, va, level), time);
+    let (stats, port) = (&mut miss.mmu.stats, &mut *miss.port);
+    let cached = miss.mmu.pwc.deepest(va, miss.asid, 3);
+    let at = (va, miss.asid);
+    let node = descend(table, &mut miss.mmu.pwc, at, cached, 2, |pa, level| {
+        let (answered, hit) = port.read(pa, time);
         time = answered;
-        miss.mmu.stats.refs_by_level[level as usize] += 1;
-        miss.mmu.stats.refs_by_hit[hit as usize] += 1;
-        let child = PageTable::child(table.entry(node, va, level));
-        miss.mmu.pwc.insert(va, miss.asid, level, child);
-        node = child;
-        level -= 1;
-    }
+        stats.refs_by_level[level as usize] += 1;
+        stats.refs_by_hit[hit as usize] += 1;
+        Ok(())
+    })?
+    .node;
     let place = u64::from(node) << 9 | PageTable::slot(va, 2);
     let shadow = table.shadow(place).ok_or(Fault::NotPresent)?;
     let (done, hit) = miss.port.read(table.entry_pa(shadow, va, 1), time);

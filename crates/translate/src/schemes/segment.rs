@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Direct segments (Direct Segments, section 3.1): base, limit and offset registers beside the
-//! D-TLB; what lies outside is paged.
+//! D-TLB, one set for each half of addresses (section 3.3); what lies outside is paged.
 
 use super::paging::paging;
 use crate::mmu::{Fault, Fill};
@@ -28,7 +28,7 @@ impl Scheme for DirectSegment {
 
     #[inline]
     fn bypass(&mut self, space: &Space, host: Option<&Host>, va: u64) -> Option<u64> {
-        let pa = space.segment.and_then(|segment| segment.translate(va))?;
+        let pa = space.segment_for(va)?.translate(va)?;
         match host {
             None => Some(pa),
             // Third virtualised form of section 3.3: with a segment on both sides the registers

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The way down a page table, the same for every walker: native, guest, host, and to shadow nodes.
+
+use crate::config::Pwc;
+use crate::mmu::Fault;
+use crate::pagetable::{PageTable, ROOT, bits};
+
+/// Where a descent ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    /// The entry; 0 if the descent stopped above a node.
+    pub(crate) entry: u64,
+    /// Its level.
+    pub(crate) level: u8,
+    /// The node it stands in.
+    pub(crate) node: u32,
+}
+
+/// Descends to the leaf for `va`, or stops above the node of level `stop` (0: never). `cached` is
+/// the deepest hit in the page-walk cache, whose child the descent starts in; entries passed on
+/// the way go into `pwc`. `read` is called with physical address and level before an entry is
+/// looked at.
+#[inline(always)]
+pub(crate) fn descend(
+    table: &PageTable,
+    pwc: &mut Pwc,
+    (va, asid): (u64, u16),
+    cached: Option<(u8, u32)>,
+    stop: u8,
+    mut read: impl FnMut(u64, u8) -> Result<(), Fault>,
+) -> Result<Reached, Fault> {
+    let (mut level, mut node) = match cached {
+        Some((level, child)) => (level - 1, child),
+        None => (table.levels(), ROOT),
+    };
+    while level != stop {
+        read(table.entry_pa(node, va, level), level)?;
+        let entry = table.entry(node, va, level);
+        if entry & bits::PRESENT == 0 {
+            return Err(Fault::NotPresent);
+        }
+        if level == 1 || entry & bits::LARGE != 0 {
+            return Ok(Reached { entry, level, node });
+        }
+        let child = PageTable::child(entry);
+        pwc.insert(va, asid, level, child);
+        node = child;
+        level -= 1;
+    }
+    Ok(Reached {
+        entry: 0,
+        level,
+        node,
+    })
+}
