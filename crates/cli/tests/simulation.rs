@@ -271,3 +271,37 @@ fn wrong_input_says_what_and_where() {
     assert!(failure(&["sim", "fig11", "--hours", "nan"]).contains("duration_s"));
     assert!(failure(&["sim", "fig11", "--memory", "1M"]).contains("64M"));
 }
+
+/// Ctrl-C leaves a result that says it is partial, with whole rows only, and exit code 1.
+#[test]
+fn an_interrupted_experiment_prints_what_it_has() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::Stdio;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ample"))
+        .args(["sim", "footprint", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    assert!(line.contains("Ctrl-C"), "{line}");
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["partial"], true);
+    let all = 12;
+    assert!(result["points"].as_array().unwrap().len() < all, "{text}");
+}

@@ -32,6 +32,16 @@ pub enum HostError {
         /// What is missing and what to do about it.
         what: String,
     },
+    /// Memory to measure on could not be had.
+    #[error("cannot get {bytes} bytes of memory in {}: {cause}{}", backing.name(), backing.hint())]
+    TestMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Pages asked for.
+        backing: crate::PageBacking,
+        /// What the system said.
+        cause: std::io::Error,
+    },
     /// The BPF reader cannot be used here.
     #[error("BPF reader: {0}")]
     Bpf(String),

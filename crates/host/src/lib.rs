@@ -20,10 +20,12 @@
 mod bench;
 #[cfg(feature = "bpf")]
 mod bpf;
+mod chase;
 mod error;
 pub mod flags;
 mod page_owner;
 pub mod proc;
+mod processor;
 mod procfs;
 mod reader;
 mod root;
@@ -35,9 +37,11 @@ pub mod structpage;
 pub use bench::{ReaderTimes, bench_readers};
 #[cfg(feature = "bpf")]
 pub use bpf::BpfReader;
+pub use chase::{PageBacking, TestMemory, clock_ghz};
 pub use error::HostError;
 pub use page_owner::{Owners, PAGE_OWNER};
 pub use proc::{System, ZoneCounters, zones};
+pub use processor::{CacheShape, Processor};
 pub use procfs::ProcfsReader;
 pub use reader::{MigrateType, PageblockRun, Reader};
 pub use root::Root;

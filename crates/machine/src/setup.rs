@@ -6,17 +6,20 @@ use crate::core::{TimedCore, TimedReport};
 use crate::memory::PrivateMemory;
 use ample_trace::rng::mix64;
 use ample_trace::{Access, Backing, Consumer, Kind, Program, Recorder, Region};
-use ample_translate::{Engine, PageSize, Stats, bits, scheme};
+use ample_translate::{
+    Engine, FrameSource, Host, IdealFrames, PageSize, Space, Stats, USER_RW, bits, scheme,
+};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
-static STOP: AtomicBool = AtomicBool::new(false);
+static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Asks all runs of this process to end early; their results are marked partial. Safe to call
-/// from a signal handler.
-pub fn request_stop() {
-    STOP.store(true, Ordering::Relaxed);
+/// The flag that asks all runs of this process to end early; their results are marked partial. A
+/// signal handler may set it.
+pub fn stop_flag() -> Arc<AtomicBool> {
+    STOP.clone()
 }
 
 /// Whether an early end was asked for.
@@ -56,6 +59,20 @@ impl PageMix {
                 share_1g: 1.0,
                 ..Self::SMALL
             },
+        }
+    }
+
+    /// The same without 1 GB pages: their memory is mapped as the rest is.
+    pub fn without_1g(&self) -> Self {
+        let rest = 1.0 - self.share_1g;
+        PageMix {
+            share_1g: 0.0,
+            share_2m: if rest > 1e-9 {
+                self.share_2m / rest
+            } else {
+                1.0
+            },
+            ..*self
         }
     }
 
@@ -139,6 +156,32 @@ pub fn map_mix(engine: &mut Engine, regions: &[Region], mix: &PageMix) -> Result
     Ok(())
 }
 
+/// Makes the engine's memory that of a virtual machine: all of `machine.memory_bytes` backed by
+/// host pages of one size.
+///
+/// # Errors
+/// If guest memory is not a whole number of host pages.
+pub fn back_with_host(engine: &mut Engine, machine: &MachineConfig, size: PageSize) -> Result<()> {
+    let bytes = machine.memory_bytes;
+    ensure!(
+        bytes.is_multiple_of(size.bytes()),
+        "{bytes} bytes of guest memory are no whole number of host pages of {} bytes",
+        size.bytes()
+    );
+    // Page tables of 4 KB pages take a 512th.
+    let mut frames = IdealFrames::new(bytes + bytes / 256 + (1 << 30));
+    let mut space = Space::new(0, machine.mmu.levels, &mut frames)?;
+    for guest_pa in (0..bytes).step_by(size.bytes() as usize) {
+        let pfn = frames
+            .alloc(size.order())
+            .ok_or_else(|| frames.exhausted(size.order()))?;
+        space.map(guest_pa, size, pfn, USER_RW, &mut frames)?;
+    }
+    space.pending.clear();
+    engine.host = Some(Host::new(space, &machine.mmu).map_err(|e| anyhow!(e))?);
+    Ok(())
+}
+
 /// Puts the anonymous memory of a program into a direct segment, the rest into 4 KB pages.
 ///
 /// # Errors
@@ -146,7 +189,14 @@ pub fn map_mix(engine: &mut Engine, regions: &[Region], mix: &PageMix) -> Result
 pub fn map_segment(engine: &mut Engine, regions: &[Region]) -> Result<()> {
     map_rest(engine, regions, false)?;
     let range = anonymous_range(regions);
-    let bytes = range.end - range.start;
+    map_segment_of(engine, range.start, range.end - range.start)
+}
+
+/// Puts `bytes` bytes from `base` into a direct segment; pages mapped there make room.
+///
+/// # Errors
+/// If no run of frames is long enough.
+pub fn map_segment_of(engine: &mut Engine, base: u64, bytes: u64) -> Result<()> {
     let (space, frames) = engine.space_and_frames();
     let pfn = frames.alloc_run(bytes >> 12).ok_or_else(|| {
         anyhow!(
@@ -154,7 +204,7 @@ pub fn map_segment(engine: &mut Engine, regions: &[Region]) -> Result<()> {
             frames.longest_run()
         )
     })?;
-    space.set_segment(range.start, bytes, pfn, frames)?;
+    space.set_segment(base, bytes, pfn, frames)?;
     engine.sync();
     Ok(())
 }

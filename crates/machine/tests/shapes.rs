@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments on small programs: shapes that must hold whatever the size, and errors.
 
+use ample_machine::experiments::perforated::Fragmentation;
 use ample_machine::experiments::{self, directseg, perforated, speedup};
 use ample_machine::setup::{Length, PageMix};
 use ample_machine::{MachineConfig, config};
@@ -15,6 +16,7 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
     let row = |program: &str| directseg::RowParams {
         program: program.into(),
         work: 1.0,
+        seedless: false,
         paper_percent: [0.0; 3],
         paper_read_write_share: 0.0,
         paper_inside_percent: 0.0,
@@ -23,7 +25,7 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
         machine: "directseg-sandybridge".into(),
         scale: "tiny".into(),
         length: SHORT,
-        seed: 3,
+        seeds: vec![3, 4],
         rows: vec![row("gups"), row("tpcc")],
     };
     let tables = directseg::run(&params).unwrap();
@@ -36,6 +38,7 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
     );
     assert!(gups.dtlb_percent[1] < gups.dtlb_percent[0]);
     assert!(gups.inside_percent > 99.9, "{gups:?}");
+    assert!(gups.seeds == 2 && gups.dtlb_percent_min[0] <= gups.dtlb_percent_max[0]);
     // Stacks, static data and the log stay outside the segment.
     assert!(
         tpcc.inside_percent < 99.0 && tpcc.walks_per_kilo_instruction[3] > 0.0,
@@ -95,11 +98,18 @@ fn one_pinned_page_a_block_hardly_hurts_perforated_pages() {
     };
     let mut frames = vec![FrameUse::Movable; 300 * 512];
     (0..300).for_each(|block| frames[block * 512 + block * 5 % 512] = FrameUse::Unmovable);
-    let points = perforated::run_on_frames(&params, &frames, true).unwrap();
-    assert_eq!(points[0].holes_per_region, 1.0);
-    assert!(points[0].of_ideal > 0.95, "{:?}", points[0]);
-    assert!(points[0].over_conventional > 1.1, "{:?}", points[0]);
-    assert!(perforated::run_on_frames(&params, &frames[..512 * 8], true).is_err());
+    let holes = Fragmentation::of_filled(&frames, 1.0, 256, 5).unwrap();
+    assert_eq!((holes.blocks.len(), holes.holed_share()), (256, 1.0));
+    let machine = MachineConfig::preset(&params.machine).unwrap();
+    let point = perforated::point(&machine, &params, "gups", &holes, false).unwrap();
+    assert_eq!(point.holes_per_region, 1.0);
+    assert!(point.of_ideal > 0.95, "{point:?}");
+    assert!(point.over_conventional > 1.1, "{point:?}");
+    assert!(Fragmentation::of_filled(&frames[..512 * 8], 1.0, 256, 5).is_err());
+    // The soundest blocks are filled first.
+    frames[..512 * 150].fill(FrameUse::Free);
+    let half = Fragmentation::of_filled(&frames, 0.5, 100, 5).unwrap();
+    assert_eq!(half.holed_share(), 0.0);
 }
 
 #[test]

@@ -104,6 +104,7 @@ impl LineChart {
             .fold(0.0, f64::max);
         let x = match self.x_unit {
             Unit::Seconds => seconds_scale(x_low, x_high),
+            Unit::Log2Bytes => Scale::stepped(x_low, x_high, 2.0, LEFT, WIDTH - RIGHT),
             _ => Scale::new(x_low, x_high, 8, LEFT, WIDTH - RIGHT),
         };
         (

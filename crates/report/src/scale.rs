@@ -12,6 +12,8 @@ pub enum Unit {
     Count,
     /// A plain number with up to two decimals.
     Plain,
+    /// Binary logarithm of a number of bytes, printed as the bytes.
+    Log2Bytes,
 }
 
 impl Unit {
@@ -25,6 +27,7 @@ impl Unit {
             Unit::Seconds => duration(value),
             Unit::Count => count(value),
             Unit::Plain => trimmed(value),
+            Unit::Log2Bytes => ample_pfn::format_bytes(2f64.powf(value).round() as u64),
         }
     }
 }

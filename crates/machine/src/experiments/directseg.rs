@@ -6,11 +6,11 @@ use super::program;
 use crate::config::MachineConfig;
 use crate::setup::{
     Length, Measured, PageMix, anonymous_range, engine, map_mix, map_segment, measure_redirected,
-    stretch,
+    stop_requested, stretch,
 };
 use ample_trace::Program;
 use ample_translate::PageSize;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -23,8 +23,8 @@ pub struct Params {
     pub scale: String,
     /// Length of each run.
     pub length: Length,
-    /// Seed.
-    pub seed: u64,
+    /// Seeds of the programs.
+    pub seeds: Vec<u64>,
     /// Rows.
     pub rows: Vec<RowParams>,
 }
@@ -37,6 +37,9 @@ pub struct RowParams {
     pub program: String,
     /// Factor on the instructions between memory accesses, calibrated on the 4 KB column alone.
     pub work: f64,
+    /// Nothing in the program is random: one run is all there is.
+    #[serde(default)]
+    pub seedless: bool,
     /// Table 4: percent of cycles with 4 KB, 2 MB, 1 GB pages.
     pub paper_percent: [f64; 3],
     /// Table 3: share of allocated memory.
@@ -45,13 +48,15 @@ pub struct RowParams {
     pub paper_inside_percent: f64,
 }
 
-/// One row of the tables; "percent" is of execution cycles.
+/// One row of the tables, means over the seeds; "percent" is of execution cycles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Program.
     pub program: String,
     /// The calibrated factor on its instructions.
     pub work: f64,
+    /// Seeds run.
+    pub seeds: usize,
     /// Bytes of the program here.
     pub footprint_bytes: u64,
     /// Table 3 here: share of bytes that is anonymous read-write memory.
@@ -60,12 +65,18 @@ pub struct Row {
     pub paper_read_write_share: f64,
     /// Table 4 here: 4 KB, 2 MB, 1 GB.
     pub dtlb_percent: [f64; 3],
+    /// The least of the seeds.
+    pub dtlb_percent_min: [f64; 3],
+    /// The greatest of the seeds.
+    pub dtlb_percent_max: [f64; 3],
     /// Table 4, paper.
     pub paper_dtlb_percent: [f64; 3],
     /// Figure 4 here: with a segment.
     pub segment_percent: f64,
     /// Table 5 here: misses of the 4 KB run inside the range of the segment.
     pub inside_percent: f64,
+    /// The least of the seeds.
+    pub inside_percent_min: f64,
     /// Table 5, paper.
     pub paper_inside_percent: f64,
     /// Data walks in 1000 instructions: 4 KB, 2 MB, 1 GB, segment.
@@ -83,8 +94,8 @@ pub struct Tables {
     pub machine: String,
     /// Scale.
     pub scale: String,
-    /// Seed.
-    pub seed: u64,
+    /// Seeds.
+    pub seeds: Vec<u64>,
     /// Ended early.
     pub partial: bool,
     /// Rows.
@@ -113,65 +124,101 @@ pub(crate) fn one(
     measure_redirected(machine, engine, program, length, Some(&stretch(work)))
 }
 
+/// What one seed gave: 4 KB, 2 MB, 1 GB, segment.
+struct Sample {
+    percent: [f64; 4],
+    walks: [f64; 4],
+    inside_percent: f64,
+    speedup: f64,
+}
+
+/// Runs one row with one seed; None if it was stopped.
+fn sample(
+    machine: &MachineConfig,
+    params: &Params,
+    row: &RowParams,
+    seed: u64,
+) -> Result<Option<Sample>> {
+    let mut program = program(&row.program, &params.scale, seed)?;
+    let mut runs = Vec::with_capacity(4);
+    for size in PageSize::ALL.map(Some).into_iter().chain([None]) {
+        let program = program.as_mut();
+        let run = one(machine, program, size, row.work, &params.length)?;
+        if stop_requested() {
+            return Ok(None);
+        }
+        runs.push(run);
+    }
+    let small = &runs[0];
+    let inside = small.stats.walks_watched as f64 / small.stats.walks_data.max(1) as f64;
+    Ok(Some(Sample {
+        percent: [0, 1, 2, 3].map(|at| data_percent(&runs[at])),
+        walks: [0, 1, 2, 3].map(|at| runs[at].walks_per_kilo_instruction()),
+        inside_percent: 100.0 * inside,
+        speedup: runs[3].report.ipc / small.report.ipc,
+    }))
+}
+
+/// One row over all its seeds.
+fn summary(params: &Params, row: &RowParams, samples: &[Sample]) -> Result<Row> {
+    let program = program(&row.program, &params.scale, params.seeds[0])?;
+    let anonymous = anonymous_range(program.regions());
+    let bytes: u64 = program.regions().iter().map(|r| r.bytes).sum();
+    let mean = |value: &dyn Fn(&Sample) -> f64| {
+        samples.iter().map(value).sum::<f64>() / samples.len() as f64
+    };
+    let fold = |value: &dyn Fn(&Sample) -> f64, pick: fn(f64, f64) -> f64| {
+        samples.iter().map(value).reduce(pick).unwrap_or(f64::NAN)
+    };
+    let columns = [0, 1, 2];
+    Ok(Row {
+        program: row.program.clone(),
+        work: row.work,
+        seeds: samples.len(),
+        footprint_bytes: bytes,
+        read_write_share: (anonymous.end - anonymous.start) as f64 / bytes as f64,
+        paper_read_write_share: row.paper_read_write_share,
+        dtlb_percent: columns.map(|at| mean(&|s| s.percent[at])),
+        dtlb_percent_min: columns.map(|at| fold(&|s| s.percent[at], f64::min)),
+        dtlb_percent_max: columns.map(|at| fold(&|s| s.percent[at], f64::max)),
+        paper_dtlb_percent: row.paper_percent,
+        segment_percent: mean(&|s| s.percent[3]),
+        inside_percent: mean(&|s| s.inside_percent),
+        inside_percent_min: fold(&|s| s.inside_percent, f64::min),
+        paper_inside_percent: row.paper_inside_percent,
+        walks_per_kilo_instruction: [0, 1, 2, 3].map(|at| mean(&|s| s.walks[at])),
+        segment_speedup: mean(&|s| s.speedup),
+    })
+}
+
 /// Runs all rows.
 ///
 /// # Errors
 /// If the parameters are wrong or a run fails.
 pub fn run(params: &Params) -> Result<Tables> {
     let machine = MachineConfig::preset(&params.machine)?;
+    ensure!(
+        !params.seeds.is_empty(),
+        "seeds lists no seed; give at least one"
+    );
     let mut rows = Vec::new();
-    let mut partial = false;
     for row in &params.rows {
-        let mut dtlb_percent = [0.0; 3];
-        let mut walks = [0.0; 4];
-        let mut inside_percent = 0.0;
-        let mut small_ipc = 0.0;
-        let mut program = program(&row.program, &params.scale, params.seed)?;
-        let regions = program.regions().to_vec();
-        for size in PageSize::ALL {
-            let run = one(
-                &machine,
-                program.as_mut(),
-                Some(size),
-                row.work,
-                &params.length,
-            )?;
-            dtlb_percent[size as usize] = data_percent(&run);
-            walks[size as usize] = run.walks_per_kilo_instruction();
-            if size == PageSize::K4 {
-                let stats = &run.stats;
-                inside_percent =
-                    100.0 * stats.walks_watched as f64 / stats.walks_data.max(1) as f64;
-                small_ipc = run.report.ipc;
-            }
-            partial |= run.partial;
+        let count = if row.seedless { 1 } else { params.seeds.len() };
+        let mut samples = Vec::new();
+        for &seed in &params.seeds[..count] {
+            samples.extend(sample(&machine, params, row, seed)?);
         }
-        let run = one(&machine, program.as_mut(), None, row.work, &params.length)?;
-        partial |= run.partial;
-        walks[3] = run.walks_per_kilo_instruction();
-        let anonymous = anonymous_range(&regions);
-        let bytes: u64 = regions.iter().map(|r| r.bytes).sum();
-        rows.push(Row {
-            program: row.program.clone(),
-            work: row.work,
-            footprint_bytes: bytes,
-            read_write_share: (anonymous.end - anonymous.start) as f64 / bytes as f64,
-            paper_read_write_share: row.paper_read_write_share,
-            dtlb_percent,
-            paper_dtlb_percent: row.paper_percent,
-            segment_percent: data_percent(&run),
-            inside_percent,
-            paper_inside_percent: row.paper_inside_percent,
-            walks_per_kilo_instruction: walks,
-            segment_speedup: run.report.ipc / small_ipc,
-        });
+        if stop_requested() {
+            break;
+        }
+        rows.push(summary(params, row, &samples)?);
     }
     Ok(Tables {
         schema: "ample.sim.directseg/1",
         machine: params.machine.clone(),
         scale: params.scale.clone(),
-        seed: params.seed,
-        partial,
+        seeds: params.seeds.clone(),
+        partial: stop_requested(),
         rows,
     })
 }

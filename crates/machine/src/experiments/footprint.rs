@@ -3,7 +3,7 @@
 
 use super::directseg::one;
 use crate::config::MachineConfig;
-use crate::setup::Length;
+use crate::setup::{Length, stop_requested};
 use ample_trace::programs::Gups;
 use ample_translate::PageSize;
 use anyhow::Result;
@@ -71,11 +71,14 @@ pub fn run(params: &Params) -> Result<Curves> {
             let mut gups = Gups::new(mb << 20, params.seed);
             let run = one(&machine, &mut gups, Some(size), 1.0, &params.length)?;
             point.dtlb_percent[size as usize] = run.report.walk_percent();
-            partial |= run.partial;
         }
         let mut gups = Gups::new(mb << 20, params.seed);
         let run = one(&machine, &mut gups, None, 1.0, &params.length)?;
         point.segment_percent = run.report.walk_percent();
+        if stop_requested() {
+            partial = true;
+            break;
+        }
         points.push(point);
     }
     let last_flat = |size: usize| {

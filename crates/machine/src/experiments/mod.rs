@@ -2,9 +2,12 @@
 //! The experiments: each a parameter file, a `run` function and a serialisable result.
 
 pub mod defrag;
+pub mod chase;
 pub mod directseg;
+pub mod fig10;
 pub mod footprint;
 pub mod hugepages;
+pub mod fragmentation;
 pub mod perforated;
 pub mod speedup;
 pub mod walks;
@@ -62,6 +65,12 @@ pub const ALL: &[Experiment] = &[
         run: |text| adapt(text, speedup::run),
     },
     Experiment {
+        id: "fig10-speed",
+        what: "Contiguitas figure 10: the page sizes of each policy in end-to-end speed",
+        parameters: include_str!("../../../../experiments/fig10-speed.toml"),
+        run: |text| adapt(text, fig10::run),
+    },
+    Experiment {
         id: "directseg",
         what: "Direct Segments, tables 3 to 5 and figure 4",
         parameters: include_str!("../../../../experiments/directseg.toml"),
@@ -78,6 +87,18 @@ pub const ALL: &[Experiment] = &[
         what: "Perforated Pages: hole ratio, distribution and use, native and virtualised",
         parameters: include_str!("../../../../experiments/perforated.toml"),
         run: |text| adapt(text, perforated::run),
+    },
+    Experiment {
+        id: "chase",
+        what: "this machine: latency of random loads, measured and simulated",
+        parameters: include_str!("../../../../experiments/chase.toml"),
+        run: |text| adapt(text, chase::run),
+    },
+    Experiment {
+        id: "fragmentation",
+        what: "perforated pages and segments on real fragmentation: a scan, the server model",
+        parameters: include_str!("../../../../experiments/fragmentation.toml"),
+        run: |text| adapt(text, fragmentation::run),
     },
     Experiment {
         id: "walks",

@@ -4,7 +4,9 @@
 
 use super::program;
 use crate::config::MachineConfig;
-use crate::setup::{Length, PageMix, engine, map_mix, measure};
+use crate::setup::{Length, PageMix, engine, map_mix, measure, stop_requested};
+use ample_mm::RunResult;
+use ample_pfn::PageClass;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +116,36 @@ impl SpeedTable {
     }
 }
 
+/// The program of the table that stands for a workload of the server model.
+pub fn program_of(workload: &str) -> Option<&'static str> {
+    match workload {
+        "web" => Some("web"),
+        "cache-a" | "cache-b" => Some("cache"),
+        _ => None,
+    }
+}
+
+/// How the workload's own memory is mapped when it has placed what it could in the HugeTLB pages
+/// that it obtained and the rest in anonymous memory with the run's THP coverage.
+pub fn page_mix(run: &RunResult) -> PageMix {
+    let classes = &run.metrics.total.class_pages;
+    let anon = classes
+        .get(PageClass::Anon.name())
+        .copied()
+        .unwrap_or(0)
+        .max(1) as f64;
+    let share = |pages: f64, left: f64| (pages / anon).min(left);
+    let share_1g = share(f64::from(run.huge.hugetlb_1g_got) * f64::from(1 << 18), 1.0);
+    let explicit = share(f64::from(run.huge.hugetlb_2m_got) * 512.0, 1.0 - share_1g);
+    let rest = (1.0 - share_1g - explicit).max(0.0);
+    let share_2m = explicit + rest * run.huge.thp_coverage_ratio.unwrap_or(0.0);
+    PageMix {
+        share_2m,
+        share_1g,
+        code_2m: share_2m >= 0.5,
+    }
+}
+
 /// The grid interval that holds `x`, and how far into it `x` lies; outside: the border.
 fn bracket(axis: &[f64], x: f64) -> (usize, f64) {
     let above = axis.partition_point(|&a| a <= x);
@@ -141,7 +173,7 @@ pub fn run(params: &Params) -> Result<Speedups> {
     let machine = MachineConfig::preset(&params.machine)?;
     let mut tables = Vec::new();
     let mut partial = false;
-    for name in &params.programs {
+    'programs: for name in &params.programs {
         let mut points: Vec<Point> = Vec::new();
         let mut footprint_bytes = 0;
         for &share_1g in &params.shares_1g {
@@ -157,7 +189,11 @@ pub fn run(params: &Params) -> Result<Speedups> {
                 };
                 map_mix(&mut engine, program.regions(), &mix)?;
                 let run = measure(&machine, engine, program.as_mut(), &params.length)?;
-                partial |= run.partial;
+                if stop_requested() {
+                    // A table with gaps prices nothing: it is left out.
+                    partial = true;
+                    break 'programs;
+                }
                 let cpi = 1.0 / run.report.ipc;
                 points.push(Point {
                     share_2m_of_rest: share,

@@ -4,7 +4,7 @@
 
 use super::program;
 use crate::config::MachineConfig;
-use crate::setup::{Length, PageMix, engine, map_mix, measure};
+use crate::setup::{Length, PageMix, engine, map_mix, measure, stop_requested};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ pub fn run(params: &Params) -> Result<Figure> {
     let machine = MachineConfig::preset(&params.machine)?;
     let mut bars = Vec::new();
     let mut partial = false;
-    for name in &params.programs {
+    'programs: for name in &params.programs {
         let mut first_ipc = None;
         for NamedMix {
             name: mix_name,
@@ -87,7 +87,10 @@ pub fn run(params: &Params) -> Result<Figure> {
             let mut engine = engine(&machine, "paging")?;
             map_mix(&mut engine, program.regions(), mix)?;
             let run = measure(&machine, engine, program.as_mut(), &params.length)?;
-            partial |= run.partial;
+            if stop_requested() {
+                partial = true;
+                break 'programs;
+            }
             let percent = run.report.walk_percent();
             let fetch = run.stats.walk_cycles_fetch as f64 / run.stats.walk_cycles.max(1) as f64;
             let ipc = run.report.ipc;

@@ -7,10 +7,8 @@ use super::{WhatIf, verdict};
 use crate::bars::{BarChart, BarGroup};
 use crate::page::Section;
 use crate::scale::Unit;
-use ample_machine::experiments::speedup::{SpeedTable, Speedups, shipped};
-use ample_machine::setup::PageMix;
+use ample_machine::experiments::speedup::{SpeedTable, Speedups, page_mix, program_of, shipped};
 use ample_mm::{PolicyKind, RunResult};
-use ample_pfn::PageClass;
 
 /// Prices page mixes for the workloads that have a program in the shipped table.
 pub(super) struct Prices(Speedups);
@@ -21,43 +19,17 @@ impl Prices {
     }
 
     fn table(&self, workload: &str) -> Option<&SpeedTable> {
-        let program = match workload {
-            "web" => "web",
-            "cache-a" | "cache-b" => "cache",
-            _ => return None,
-        };
-        self.0.table(program)
+        self.0.table(program_of(workload)?)
     }
 
     /// Speed over 4 KB pages only; `None` for a workload without a program.
     fn speed(&self, run: &RunResult) -> Option<f64> {
-        self.table(&run.workload)?.speedup(&mix(run)).ok()
+        self.table(&run.workload)?.speedup(&page_mix(run)).ok()
     }
 
     /// Speed of a run over that of another, minus one.
     pub(super) fn gain(&self, run: &RunResult, over: &RunResult) -> Option<f64> {
         Some(self.speed(run)? / self.speed(over)? - 1.0)
-    }
-}
-
-/// How the workload's own memory is mapped when it has placed what it could in the HugeTLB pages
-/// that it obtained and the rest in anonymous memory with the run's THP coverage.
-fn mix(run: &RunResult) -> PageMix {
-    let classes = &run.metrics.total.class_pages;
-    let anon = classes
-        .get(PageClass::Anon.name())
-        .copied()
-        .unwrap_or(0)
-        .max(1) as f64;
-    let share = |pages: f64, left: f64| (pages / anon).min(left);
-    let share_1g = share(f64::from(run.huge.hugetlb_1g_got) * f64::from(1 << 18), 1.0);
-    let explicit = share(f64::from(run.huge.hugetlb_2m_got) * 512.0, 1.0 - share_1g);
-    let rest = (1.0 - share_1g - explicit).max(0.0);
-    let share_2m = explicit + rest * run.huge.thp_coverage_ratio.unwrap_or(0.0);
-    PageMix {
-        share_2m,
-        share_1g,
-        code_2m: share_2m >= 0.5,
     }
 }
 

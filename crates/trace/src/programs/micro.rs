@@ -82,8 +82,9 @@ pub struct Chase {
     gap: u16,
 }
 
-/// One cycle through `0..n`, either a shuffled table or, for chains too long to store, the
-/// full-period linear congruential generator over the next power of two.
+/// How the next node follows: one cycle through `0..n`, either a shuffled table or, for chains too
+/// long to store, the full-period linear congruential generator over the next power of two; or
+/// any node, uniformly.
 enum Successor {
     Table(Vec<u32>),
     Lcg {
@@ -91,15 +92,27 @@ enum Successor {
         multiplier: u64,
         increment: u64,
     },
+    Uniform {
+        nodes: u64,
+        rng: Rng,
+    },
 }
 
 impl Chase {
+    /// Dependent loads of uniformly random nodes: of `W` pages, a TLB of `E` entries misses
+    /// 1 − E/W whatever it replaces.
+    pub fn uniform(bytes: u64, stride_bytes: u64, gap: u16, seed: u64) -> Self {
+        let nodes = (bytes / stride_bytes).max(1);
+        let next = Successor::Uniform {
+            nodes,
+            rng: Rng::new(seed),
+        };
+        Chase::over(bytes, stride_bytes, gap, next)
+    }
+
     /// A chase through `bytes / stride_bytes` nodes with `gap` other instructions a hop.
     /// Up to 64 M nodes the cycle is a uniformly random one (Sattolo's shuffle).
     pub fn new(bytes: u64, stride_bytes: u64, gap: u16, seed: u64) -> Self {
-        let mut layout = Layout::new();
-        let base = layout.anonymous("nodes", bytes);
-        image_of(&mut layout, 64 << 10, 64 << 10);
         let nodes = (bytes / stride_bytes).max(1);
         let next = if nodes <= 1 << 26 {
             Successor::Table(random_cycle(nodes as u32, seed))
@@ -112,6 +125,13 @@ impl Chase {
                 increment: mix64(!seed) | 1,
             }
         };
+        Chase::over(bytes, stride_bytes, gap, next)
+    }
+
+    fn over(bytes: u64, stride_bytes: u64, gap: u16, next: Successor) -> Self {
+        let mut layout = Layout::new();
+        let base = layout.anonymous("nodes", bytes);
+        image_of(&mut layout, 64 << 10, 64 << 10);
         Chase {
             layout,
             base,
@@ -123,16 +143,17 @@ impl Chase {
     }
 
     fn hop(&mut self) -> u64 {
-        self.at = match &self.next {
+        self.at = match &mut self.next {
+            Successor::Uniform { nodes, rng } => rng.below(*nodes),
             Successor::Table(table) => u64::from(table[self.at as usize]),
             Successor::Lcg {
                 mask,
                 multiplier,
                 increment,
-            } => self.at.wrapping_mul(*multiplier).wrapping_add(*increment) & mask,
+            } => self.at.wrapping_mul(*multiplier).wrapping_add(*increment) & *mask,
         };
         match &self.next {
-            Successor::Table(_) => self.at,
+            Successor::Table(_) | Successor::Uniform { .. } => self.at,
             // The low bits of such a generator are regular; swapping halves hides that.
             Successor::Lcg { mask, .. } => {
                 let bits = mask.count_ones();

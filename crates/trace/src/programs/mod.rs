@@ -84,7 +84,7 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
         "cg" => Box::new(Cg::new(pick(10, 21, 21) as u32, pick(32, 346, 346))),
         "bt" => Box::new(Bt::new(pick(12, 102, 162))),
         "memcached" => Box::new(Store::memcached(
-            pick(10_000, 4 << 20, 8 << 20) as u32,
+            pick(10_000, 4 << 20, 64 << 20) as u32,
             1024,
             seed,
         )),

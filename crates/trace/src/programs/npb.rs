@@ -191,21 +191,41 @@ impl Program for Cg {
     }
 }
 
-/// BT-like: on an n³ grid with five values a cell, tridiagonal systems are solved along all lines
-/// of x, of y and of z, by forward elimination and back substitution. Lines of y and z stride
-/// through memory by n and n² cells. The directions take turns plane by plane (the original does
-/// a whole sweep each), so that a short run is a fair sample of a long one.
+/// BT-like: on an n³ grid with five values a cell, block-tridiagonal systems are solved along all
+/// lines of x, of y and of z. Each line takes the four passes of the original, one after another
+/// over the whole line: Jacobians from the values of the cells, block rows from the Jacobians of
+/// neighbours, forward elimination, back substitution. Lines of y and z stride through memory by
+/// n and n² cells; neighbouring lines follow each other along x (along y for lines of x). The
+/// directions take turns a few lines at a time (the original does a whole sweep each), so that a
+/// short run is a fair sample of a long one.
 pub struct Bt {
     layout: Layout,
     n: u64,
     rhs: Vec<f64>,
-    base: [u64; 3],
+    factors: Vec<f64>,
+    base: BtBases,
     direction: usize,
-    line: u64,
+    /// Next line of each direction.
+    lines: [u64; 3],
+}
+
+#[derive(Clone, Copy)]
+struct BtBases {
+    rhs: u64,
+    u: u64,
+    qs: u64,
+    square: u64,
+    fjac: u64,
+    njac: u64,
+    lhs: u64,
 }
 
 /// Values a cell.
 const COMPONENTS: u64 = 5;
+/// Entries of a 5 × 5 block.
+const BLOCK: u64 = COMPONENTS * COMPONENTS;
+/// Lines of one direction before the next has its turn.
+const TURN: u64 = 16;
 
 impl Bt {
     /// An n³ grid; class C is 162, class B 102.
@@ -213,13 +233,17 @@ impl Bt {
         let mut layout = Layout::new();
         let cells = n * n * n;
         let field = cells * COMPONENTS * 8;
-        let base = [
-            layout.anonymous("rhs", field),
-            layout.anonymous("u", field),
-            layout.anonymous("lhs", n * 3 * 25 * 8),
-        ];
+        let base = BtBases {
+            u: layout.anonymous("u", field),
+            qs: layout.anonymous("qs", cells * 8),
+            square: layout.anonymous("square", cells * 8),
+            rhs: layout.anonymous("rhs", field),
+            fjac: layout.anonymous("fjac", n * BLOCK * 8),
+            njac: layout.anonymous("njac", n * BLOCK * 8),
+            lhs: layout.anonymous("lhs", n * 3 * BLOCK * 8),
+        };
         layout.anonymous("forcing", field);
-        layout.anonymous("us vs ws qs rho_i square", cells * 6 * 8);
+        layout.anonymous("us vs ws rho_i", cells * 4 * 8);
         image_of(&mut layout, 256 << 10, 256 << 10);
         let rhs = (0..cells * COMPONENTS)
             .map(|i| (mix64(i) >> 40) as f64 * 1e-7)
@@ -228,71 +252,112 @@ impl Bt {
             layout,
             n,
             rhs,
+            factors: vec![0.0; n as usize],
             base,
             direction: 0,
-            line: 0,
+            lines: [0; 3],
         }
     }
 
-    /// Solves one line: (-1, 4, -1) systems for the five components at once.
-    fn solve_line(&mut self, recorder: &mut Recorder<'_>) {
+    /// First cell and stride of the current direction's next line.
+    fn line(&self) -> (u64, u64) {
         let n = self.n;
-        let (a, b) = (self.line / n, self.line % n);
-        let (start, stride) = match self.direction {
+        let line = self.lines[self.direction];
+        let (a, b) = (line / n, line % n);
+        match self.direction {
             0 => ((a * n + b) * n, 1),
             1 => (a * n * n + b, n),
             _ => (a * n + b, n * n),
-        };
-        let [rhs, u, lhs] = self.base;
-        let mut factors = vec![0.0; n as usize];
-        for step in 0..n {
+        }
+    }
+
+    /// A block of the line's own work arrays, read or written line by line of the cache, with
+    /// `gap` instructions of arithmetic before each.
+    fn block(recorder: &mut Recorder<'_>, va: u64, entries: u64, gap: u16, write: bool) {
+        for entry in (0..entries).step_by(8) {
+            let va = va + entry * 8;
+            recorder.push(match write {
+                true => Access::store(va, gap),
+                false => Access::load(va, gap),
+            });
+        }
+    }
+
+    /// Passes 1 and 2: what the coefficients of the line's systems are made of.
+    fn coefficients(&self, recorder: &mut Recorder<'_>, start: u64, stride: u64) {
+        let base = self.base;
+        for step in 0..self.n {
             let cell = start + step * stride;
-            // The block row of the cell is made from the five values of `u`.
             for c in 0..COMPONENTS {
-                recorder.push(Access::load(u + (cell * COMPONENTS + c) * 8, 4));
+                recorder.push(Access::load(base.u + (cell * COMPONENTS + c) * 8, 2));
             }
-            for entry in (0..75).step_by(8) {
-                recorder.push(Access::store(lhs + (step * 75 + entry) * 8, 9));
+            recorder.push(Access::load(base.qs + cell * 8, 6));
+            recorder.push(Access::load(base.square + cell * 8, 6));
+            Self::block(recorder, base.fjac + step * BLOCK * 8, BLOCK, 25, true);
+            Self::block(recorder, base.njac + step * BLOCK * 8, BLOCK, 15, true);
+        }
+        for step in 1..self.n - 1 {
+            for neighbour in [step - 1, step, step + 1] {
+                Self::block(recorder, base.fjac + neighbour * BLOCK * 8, BLOCK, 1, false);
+                Self::block(recorder, base.njac + neighbour * BLOCK * 8, BLOCK, 1, false);
             }
-            let before = if step > 0 {
-                factors[step as usize - 1]
-            } else {
-                0.0
+            Self::block(
+                recorder,
+                base.lhs + step * 3 * BLOCK * 8,
+                3 * BLOCK,
+                24,
+                true,
+            );
+        }
+    }
+
+    /// Solves one line: (-1, 4, -1) systems stand for the blocks, for all components at once.
+    fn solve_line(&mut self, recorder: &mut Recorder<'_>) {
+        let (start, stride) = self.line();
+        self.coefficients(recorder, start, stride);
+        let BtBases { rhs, lhs, .. } = self.base;
+        for step in 0..self.n {
+            let cell = start + step * stride;
+            // Products with the block before, then the inverse of the diagonal block.
+            Self::block(recorder, lhs + step * 3 * BLOCK * 8, 3 * BLOCK, 60, false);
+            Self::block(recorder, lhs + step * 3 * BLOCK * 8, 2 * BLOCK, 10, true);
+            let before = match step {
+                0 => 0.0,
+                _ => self.factors[step as usize - 1],
             };
             let factor = 1.0 / (4.0 - before);
-            factors[step as usize] = factor;
+            self.factors[step as usize] = factor;
             for c in 0..COMPONENTS {
                 let at = cell * COMPONENTS + c;
-                recorder.push(Access::load(rhs + at * 8, 12));
-                recorder.push(Access::store(rhs + at * 8, 12));
-                let left = if step > 0 {
-                    self.rhs[(at - stride * COMPONENTS) as usize]
-                } else {
-                    0.0
+                recorder.push(Access::load(rhs + at * 8, 8));
+                recorder.push(Access::store(rhs + at * 8, 8));
+                let left = match step {
+                    0 => 0.0,
+                    _ => self.rhs[(at - stride * COMPONENTS) as usize],
                 };
                 self.rhs[at as usize] = (self.rhs[at as usize] + left) * factor;
             }
         }
-        for step in (0..n.saturating_sub(1)).rev() {
+        for step in (0..self.n.saturating_sub(1)).rev() {
             let cell = start + step * stride;
+            Self::block(recorder, lhs + (step * 3 + 2) * BLOCK * 8, BLOCK, 8, false);
             for c in 0..COMPONENTS {
                 let at = cell * COMPONENTS + c;
-                recorder.push(Access::load(rhs + at * 8, 10));
-                recorder.push(Access::load(lhs + (step * 75 + c * 5) * 8, 10));
-                recorder.push(Access::store(rhs + at * 8, 10));
+                recorder.push(Access::load(rhs + at * 8, 4));
+                recorder.push(Access::store(rhs + at * 8, 4));
                 let right = self.rhs[(at + stride * COMPONENTS) as usize];
-                self.rhs[at as usize] += right * factors[step as usize];
+                self.rhs[at as usize] += right * self.factors[step as usize];
             }
         }
-        self.line += 1;
-        if self.line.is_multiple_of(n) {
+        self.next_line();
+    }
+
+    fn next_line(&mut self) {
+        let line = &mut self.lines[self.direction];
+        *line += 1;
+        if line.is_multiple_of(TURN) || *line == self.n * self.n {
+            *line %= self.n * self.n;
             self.direction = (self.direction + 1) % 3;
-            // Back to the plane's first line for the next direction.
-            if self.direction != 0 {
-                self.line -= n;
-            } else if self.line == n * n {
-                self.line = 0;
-            }
         }
     }
 }

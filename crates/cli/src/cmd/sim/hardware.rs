@@ -3,8 +3,9 @@
 //! text and the figure.
 
 use super::super::Verdict;
-use super::{Args, generic, hardware_figures};
+use super::{Args, generic, hardware_figures, translation_figures};
 use ample_machine::experiments::{self, Experiment};
+use ample_machine::setup;
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +23,8 @@ pub(super) fn from_file(id: &str) -> anyhow::Result<Option<(&'static Experiment,
     experiments::from_file(&text).with_context(|| format!("{id} is not an experiment"))
 }
 
-/// Runs it and prints the result.
+/// Runs it and prints the result. Ctrl-C ends it early: what is there is printed, marked partial,
+/// and the exit code is 1; a second Ctrl-C ends the process at once.
 ///
 /// # Errors
 /// When an option belongs to the server model, a parameter is wrong, or output fails.
@@ -45,13 +47,22 @@ pub(super) fn run(
             id = experiment.id
         );
     }
+    let own = match &args.parameters {
+        Some(path) => Some(
+            std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read {}", path.display()))?,
+        ),
+        None => None,
+    };
+    stop_on_interrupt()?;
     eprintln!(
-        "{}: {} (this can take minutes)",
+        "{}: {} (this can take minutes; Ctrl-C ends it)",
         experiment.id, experiment.what
     );
-    let result = experiment.run(parameters)?;
+    let result = experiment.run(own.as_deref().unwrap_or(parameters))?;
     if let Some(path) = &args.figure {
-        let Some(figure) = hardware_figures::figure(experiment.what, &result) else {
+        let figure = hardware_figures::figure(experiment.what, &result);
+        let Some(figure) = figure.or_else(|| translation_figures::figure(&result)) else {
             bail!("{} has no figure; leave --figure out", experiment.id);
         };
         std::fs::write(path, figure).with_context(|| format!("cannot write {}", path.display()))?;
@@ -61,5 +72,21 @@ pub(super) fn run(
         false => generic::render(&result),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
+    if result["partial"] == true {
+        eprintln!("stopped early: the result is partial");
+        return Ok(Verdict::Negative);
+    }
     Ok(Verdict::Ok)
+}
+
+/// The first SIGINT asks the simulation to end, the second ends the process.
+fn stop_on_interrupt() -> anyhow::Result<()> {
+    use signal_hook::consts::SIGINT;
+    use signal_hook::flag;
+    const EXIT_CODE: i32 = 130;
+    let stop = setup::stop_flag();
+    flag::register_conditional_shutdown(SIGINT, EXIT_CODE, stop.clone())
+        .and_then(|_| flag::register(SIGINT, stop))
+        .context("cannot listen for Ctrl-C")?;
+    Ok(())
 }

@@ -6,6 +6,7 @@ pub(super) mod generic;
 mod hardware;
 mod hardware_figures;
 mod tables;
+mod translation_figures;
 
 use super::{Verdict, progress_bar};
 use ample_mm::experiment::{self, Experiment, ExperimentError, Params};
@@ -43,6 +44,9 @@ pub struct Args {
     /// Workloads (names or TOML files), instead of the file's.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
+    /// Parameters of an experiment of the hardware simulators, instead of the shipped ones.
+    #[arg(long, value_name = "FILE")]
+    parameters: Option<PathBuf>,
     /// Also write the figure as SVG to FILE.
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
@@ -53,6 +57,7 @@ const EXAMPLES: &str = "Examples:
   ample sim fig11                        unmovable 2 MB blocks, five policies, paper beside
   ample sim fig12 --json --seeds 10      more seeds, for a program to read
   ample sim ablation --workloads ci      what each mechanism is worth under ci
+  ample sim chase --figure chase.svg     this machine measured, its model beside
   ample sim hw-unavailable --figure f.svg   cycles a page is unavailable while it moves
   ample sim my.toml                      an experiment file with your values; its key
                                          experiment = \"hw-traffic\" (say) names the kind";
@@ -75,6 +80,9 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     if let Some((experiment, parameters)) = hardware::from_file(id)? {
         return hardware::run(experiment, &parameters, args);
+    }
+    if args.parameters.is_some() {
+        bail!("--parameters is for the hardware simulators; give the file instead of {id:?}");
     }
     let experiment = adjusted(load(id)?, args)?;
     let bar = progress_bar(&experiment.name);

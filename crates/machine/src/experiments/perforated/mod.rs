@@ -3,15 +3,21 @@
 //! GTSM and ideal 2 MB allocation, over the share of fragmented regions, the share of holes, how
 //! they lie, whether they are used, native and virtualised.
 
+mod holes;
+
+pub use holes::{Fragmentation, Policy};
+
 use super::program;
 use crate::config::MachineConfig;
-use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected};
-use ample_trace::rng::{Rng, mix64};
-use ample_trace::{Access, Region};
-use ample_translate::{
-    Engine, FrameSource, FrameUse, HoleMap, Host, IdealFrames, PageSize, Space, USER_RW, scheme,
+use crate::setup::{
+    Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected, stop_requested,
 };
+use ample_trace::programs::Gups;
+use ample_trace::rng::mix64;
+use ample_trace::{Access, Program, Region};
+use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, scheme};
 use anyhow::{Result, anyhow, ensure};
+use holes::map_range;
 use serde::{Deserialize, Serialize};
 
 const M2: u64 = 2 << 20;
@@ -38,21 +44,6 @@ pub struct Params {
     pub length: Length,
     /// Seed.
     pub seed: u64,
-}
-
-/// How memory is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// 4 KB pages only.
-    Small,
-    /// 2 MB where a whole block is to be had, 4 KB elsewhere.
-    Conventional,
-    /// Gap-tolerant sequential mapping: a 2 MB page over 32 sound 64 KB chunks of a 4 MB block.
-    Gtsm,
-    /// Perforated pages.
-    Perforated,
-    /// 2 MB pages as if nothing were fragmented.
-    Ideal,
 }
 
 /// Speeds at one point, instructions a cycle.
@@ -109,180 +100,6 @@ pub struct Sweep {
     pub least_over_conventional: f64,
 }
 
-/// A state of fragmentation: holes of each 2 MB block of a range, and whether the pages at holes
-/// are used.
-#[derive(Clone, Debug)]
-pub struct Fragmentation {
-    /// Holes by block.
-    pub blocks: Vec<HoleMap>,
-    /// Holes are mapped elsewhere.
-    pub used: bool,
-}
-
-impl Fragmentation {
-    /// Random fragmentation of `blocks` blocks.
-    pub fn random(
-        blocks: usize,
-        fragmented_share: f64,
-        holes: u32,
-        clustered: bool,
-        used: bool,
-        seed: u64,
-    ) -> Self {
-        let mut rng = Rng::new(seed ^ 0x0f4a6);
-        let blocks = (0..blocks)
-            .map(|_| {
-                let mut map = [0u64; 8];
-                if rng.unit() >= fragmented_share {
-                    return map;
-                }
-                let holes = u64::from(holes.min(512));
-                let mut set = |page: u64| map[page as usize / 64] |= 1 << (page % 64);
-                if clustered {
-                    let start = rng.below(513 - holes);
-                    (start..start + holes).for_each(&mut set);
-                } else {
-                    let mut pages: Vec<u64> = (0..512).collect();
-                    for i in 0..holes as usize {
-                        let j = i + rng.below(512 - i as u64) as usize;
-                        pages.swap(i, j);
-                        set(pages[i]);
-                    }
-                }
-                map
-            })
-            .collect();
-        Fragmentation { blocks, used }
-    }
-
-    /// The fragmentation of real memory: blocks with the fewest missing frames first, as an
-    /// allocator that can perforate would take them; `blocks` of them.
-    ///
-    /// # Errors
-    /// If memory has too few blocks.
-    pub fn of_frames(frames: &[FrameUse], compaction: bool, blocks: usize) -> Result<Self> {
-        let missing = |f: FrameUse| match f {
-            FrameUse::Free => false,
-            FrameUse::Movable => !compaction,
-            FrameUse::Unmovable => true,
-        };
-        let mut maps: Vec<HoleMap> = frames
-            .chunks_exact(512)
-            .map(|block| {
-                let mut map = [0u64; 8];
-                for (page, &f) in block.iter().enumerate() {
-                    map[page / 64] |= u64::from(missing(f)) << (page % 64);
-                }
-                map
-            })
-            .collect();
-        ensure!(
-            maps.len() >= blocks,
-            "memory of {} blocks of 2 MB cannot back {blocks}; use a smaller program",
-            maps.len()
-        );
-        maps.sort_by_key(|map| map.iter().map(|g| g.count_ones()).sum::<u32>());
-        maps.truncate(blocks);
-        Ok(Fragmentation {
-            blocks: maps,
-            used: true,
-        })
-    }
-
-    fn is_hole(&self, block: usize, page: usize) -> bool {
-        self.blocks[block][page / 64] >> (page % 64) & 1 != 0
-    }
-
-    /// Moves an address at an unallocated hole to the next page that is none, so that such pages
-    /// are never touched, whatever the mapping.
-    pub fn avoid(&self, start: u64, va: u64) -> u64 {
-        let block = (va.wrapping_sub(start) / M2) as usize;
-        if va < start || block >= self.blocks.len() {
-            return va;
-        }
-        let page = (va >> 12 & 511) as usize;
-        let found = (0..512)
-            .map(|i| (page + i) % 512)
-            .find(|&p| !self.is_hole(block, p));
-        found.map_or(va, |p| va & !(M2 - 1) | (p as u64) << 12 | va & 0xfff)
-    }
-}
-
-/// Maps one block of memory under a policy. `whole`: the policy may use a large page here.
-fn map_block(
-    space: &mut Space,
-    frames: &mut dyn FrameSource,
-    va: u64,
-    fragmentation: &Fragmentation,
-    block: usize,
-    large: bool,
-    perforate: bool,
-) -> Result<()> {
-    let holes = fragmentation.blocks[block];
-    if large {
-        let pfn = frames.alloc(9).ok_or_else(|| frames.exhausted(9))?;
-        space.map(va, PageSize::M2, pfn, USER_RW, frames)?;
-        return Ok(());
-    }
-    if perforate {
-        let pfn = frames.alloc(9).ok_or_else(|| frames.exhausted(9))?;
-        space.map_perforated(va, pfn, holes, USER_RW, frames)?;
-        for page in (0..512).filter(|&p| fragmentation.used && fragmentation.is_hole(block, p)) {
-            let frame = frames.alloc(0).ok_or_else(|| frames.exhausted(0))?;
-            space.punch(va + ((page as u64) << 12), Some((frame, USER_RW)))?;
-        }
-        return Ok(());
-    }
-    for page in 0..512 {
-        if fragmentation.used || !fragmentation.is_hole(block, page) {
-            let frame = frames.alloc(0).ok_or_else(|| frames.exhausted(0))?;
-            space.map(
-                va + ((page as u64) << 12),
-                PageSize::K4,
-                frame,
-                USER_RW,
-                frames,
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether GTSM has a 2 MB page for the even block of a pair: 32 of the 64 chunks of 64 KB sound.
-fn gtsm_pair(fragmentation: &Fragmentation, even: usize) -> bool {
-    let chunks = |map: &HoleMap| -> u32 {
-        map.iter()
-            .map(|g| (0..4).filter(|c| g >> (16 * c) & 0xffff == 0).count() as u32)
-            .sum()
-    };
-    let odd = fragmentation.blocks.get(even + 1);
-    chunks(&fragmentation.blocks[even]) + odd.map_or(0, chunks) >= 32
-}
-
-/// Maps a range under a policy.
-fn map_range(
-    space: &mut Space,
-    frames: &mut dyn FrameSource,
-    start: u64,
-    fragmentation: &Fragmentation,
-    policy: Policy,
-) -> Result<()> {
-    for block in 0..fragmentation.blocks.len() {
-        let sound = fragmentation.blocks[block] == [0; 8];
-        let large = match policy {
-            Policy::Small => false,
-            Policy::Ideal => true,
-            Policy::Conventional | Policy::Perforated => sound,
-            Policy::Gtsm => sound || block % 2 == 0 && gtsm_pair(fragmentation, block),
-        };
-        let va = start + block as u64 * M2;
-        let perforate = policy == Policy::Perforated;
-        map_block(space, frames, va, fragmentation, block, large, perforate)?;
-    }
-    space.pending.clear();
-    Ok(())
-}
-
 /// An engine with a program's memory mapped, natively or under a host fragmented the same way.
 fn build(
     machine: &MachineConfig,
@@ -323,8 +140,16 @@ fn build(
     Ok(engine)
 }
 
+/// A program of `params`: GUPS in the size asked for, any other at the scale.
+pub(super) fn program_of(params: &Params, name: &str) -> Result<Box<dyn Program>> {
+    match name {
+        "gups" => Ok(Box::new(Gups::new(params.gups_bytes, params.seed))),
+        _ => program(name, &params.scale, params.seed),
+    }
+}
+
 /// Runs one program under one policy.
-fn one(
+pub(super) fn one(
     machine: &MachineConfig,
     params: &Params,
     name: &str,
@@ -332,13 +157,7 @@ fn one(
     policy: Policy,
     virtualised: bool,
 ) -> Result<Measured> {
-    let mut program: Box<dyn ample_trace::Program> = match name {
-        "gups" => Box::new(ample_trace::programs::Gups::new(
-            params.gups_bytes,
-            params.seed,
-        )),
-        _ => program(name, &params.scale, params.seed)?,
-    };
+    let mut program = program_of(params, name)?;
     let engine = build(
         machine,
         program.regions(),
@@ -360,16 +179,9 @@ fn one(
 }
 
 /// Blocks that a program's anonymous memory takes.
-fn blocks_of(params: &Params, name: &str) -> Result<usize> {
-    let bytes = match name {
-        "gups" => params.gups_bytes,
-        _ => {
-            let program = program(name, &params.scale, params.seed)?;
-            let range = anonymous_range(program.regions());
-            range.end - range.start
-        }
-    };
-    Ok(bytes.div_ceil(M2) as usize)
+pub(super) fn blocks_of(params: &Params, name: &str) -> Result<usize> {
+    let range = anonymous_range(program_of(params, name)?.regions());
+    Ok((range.end - range.start).div_ceil(M2) as usize)
 }
 
 /// The point of one state of fragmentation.
@@ -421,23 +233,6 @@ pub fn point(
     })
 }
 
-/// The programs of `params` on real fragmentation: a scan, a snapshot or the server model gives
-/// the use of each frame. `compaction`: movable frames may be emptied. Holes are used.
-///
-/// # Errors
-/// If memory is too small for a program or a run fails.
-pub fn run_on_frames(params: &Params, frames: &[FrameUse], compaction: bool) -> Result<Vec<Point>> {
-    let machine = MachineConfig::preset(&params.machine)?;
-    let mut points = Vec::new();
-    for name in &params.programs {
-        let state = Fragmentation::of_frames(frames, compaction, blocks_of(params, name)?)?;
-        for &virtualised in &params.virtualised {
-            points.push(point(&machine, params, name, &state, virtualised)?);
-        }
-    }
-    Ok(points)
-}
-
 /// Runs the sweep.
 ///
 /// # Errors
@@ -470,8 +265,13 @@ pub fn run(params: &Params) -> Result<Sweep> {
                             used,
                             params.seed,
                         );
+                        if stop_requested() {
+                            continue;
+                        }
                         let point = point(&machine, params, name, &state, virtualised)?;
-                        points.push(Point { clustered, ..point });
+                        if !stop_requested() {
+                            points.push(Point { clustered, ..point });
+                        }
                     }
                 }
             }
@@ -488,7 +288,7 @@ pub fn run(params: &Params) -> Result<Sweep> {
         schema: "ample.sim.perforated/1",
         machine: params.machine.clone(),
         seed: params.seed,
-        partial: crate::setup::stop_requested(),
+        partial: stop_requested(),
         clustered_of_ideal: [least(&clustered), most],
         least_over_conventional: least(&over),
         points,

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures of the translation simulator, from the JSON of the experiments (the schema says which).
+
+use ample_report::{LineChart, Series, Unit, standalone};
+use serde_json::Value;
+
+/// The figure of a result that has one.
+pub(super) fn figure(result: &Value) -> Option<String> {
+    let chart = match result["schema"].as_str()? {
+        "ample.sim.chase/1" => chase(result)?,
+        "ample.sim.footprint/1" => footprint(result)?,
+        _ => return None,
+    };
+    Some(standalone(&chart.to_svg()))
+}
+
+fn log2_bytes(point: &Value) -> Option<f64> {
+    Some(point["footprint_bytes"].as_f64()?.log2())
+}
+
+/// Measured latencies with their spread, and the model's beside.
+fn chase(result: &Value) -> Option<LineChart> {
+    let mut series = Vec::new();
+    for curve in result["curves"].as_array()? {
+        let name = match curve["backing"].as_str()? {
+            "small" => "4 KB",
+            "thp" => "2 MB",
+            _ => "1 GB",
+        };
+        let points = curve["points"].as_array()?;
+        let line = |field: &str| -> Vec<(f64, f64)> {
+            let point = |p: &Value| Some((log2_bytes(p)?, p[field].as_f64()?));
+            points.iter().filter_map(point).collect()
+        };
+        let band = |p: &Value| {
+            Some((
+                p["measured_min_ns"].as_f64()?,
+                p["measured_max_ns"].as_f64()?,
+            ))
+        };
+        series.push(Series {
+            name: format!("{name} measured"),
+            points: line("measured_ns"),
+            band: points.iter().filter_map(band).collect(),
+        });
+        series.push(Series {
+            name: format!("{name} model"),
+            points: line("model_ns"),
+            band: Vec::new(),
+        });
+    }
+    Some(LineChart {
+        title: "Latency of dependent random loads, ns, by footprint".into(),
+        series,
+        x_unit: Unit::Log2Bytes,
+        y_unit: Unit::Plain,
+        y_max: None,
+    })
+}
+
+/// Direct Segments, figure 5.
+fn footprint(result: &Value) -> Option<LineChart> {
+    let points = result["points"].as_array()?;
+    let share = |p: &Value, percent: Option<f64>| Some((log2_bytes(p)?, percent? / 100.0));
+    let mut series = Vec::new();
+    for (index, name) in ["4 KB", "2 MB", "1 GB"].into_iter().enumerate() {
+        let point = |p: &Value| share(p, p["dtlb_percent"][index].as_f64());
+        series.push(Series {
+            name: name.into(),
+            points: points.iter().filter_map(point).collect(),
+            band: Vec::new(),
+        });
+    }
+    let point = |p: &Value| share(p, p["segment_percent"].as_f64());
+    series.push(Series {
+        name: "segment".into(),
+        points: points.iter().filter_map(point).collect(),
+        band: Vec::new(),
+    });
+    Some(LineChart {
+        title: "Cycles on D-TLB misses of GUPS by footprint".into(),
+        series,
+        x_unit: Unit::Log2Bytes,
+        y_unit: Unit::Percent,
+        y_max: Some(1.0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_with_curves_have_a_figure() {
+        let point = |footprint_bytes: u64| {
+            serde_json::json!({"footprint_bytes": footprint_bytes, "measured_ns": 5.0,
+                "measured_min_ns": 4.0, "measured_max_ns": 6.0, "model_ns": 5.5,
+                "dtlb_percent": [50.0, 1.0, 0.0], "segment_percent": 0.0})
+        };
+        let points = [point(1 << 16), point(1 << 20)];
+        let chase = serde_json::json!({"schema": "ample.sim.chase/1",
+            "curves": [{"backing": "thp", "points": points}]});
+        assert!(figure(&chase).unwrap().contains("2 MB model"));
+        let footprint = serde_json::json!({"schema": "ample.sim.footprint/1", "points": points});
+        assert!(figure(&footprint).unwrap().contains("64K"));
+        assert!(figure(&serde_json::json!({"schema": "ample.sim.walks/1"})).is_none());
+    }
+}

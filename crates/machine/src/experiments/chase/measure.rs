@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The measured side: rounds over all page sizes, medians over the rounds.
+
+use super::Params;
+use ample_host::{PageBacking, TestMemory};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// One footprint. Times are ns a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Footprint, bytes.
+    pub footprint_bytes: u64,
+    /// Median over the rounds.
+    pub measured_ns: f64,
+    /// Least of the rounds.
+    pub measured_min_ns: f64,
+    /// Greatest of the rounds.
+    pub measured_max_ns: f64,
+    /// Simulated.
+    pub model_ns: Option<f64>,
+    /// Simulated over measured, minus one, percent.
+    pub error_percent: Option<f64>,
+}
+
+/// The curve of one page size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Pages.
+    pub backing: PageBacking,
+    /// Share of the memory that the kernel backed with transparent huge pages, the least of the
+    /// rounds.
+    pub thp_share: Option<f64>,
+    /// Points by footprint.
+    pub points: Vec<Point>,
+    /// Mean of the absolute errors, percent.
+    pub mean_error_percent: Option<f64>,
+    /// Greatest absolute error, percent.
+    pub max_error_percent: Option<f64>,
+}
+
+/// All curves that could be measured.
+pub(super) struct Measured {
+    pub(super) curves: Vec<Curve>,
+    pub(super) missing: Vec<String>,
+}
+
+/// Rounds of one page size: for each round the times of all footprints.
+#[derive(Default)]
+struct Rounds {
+    times: Vec<Vec<f64>>,
+    thp_share: Option<f64>,
+}
+
+impl Rounds {
+    fn add(&mut self, params: &Params, sizes: &[u64], memory: &TestMemory, round: u32) {
+        let share = memory.thp_share();
+        self.thp_share = match (self.thp_share, share) {
+            (Some(least), Some(share)) => Some(least.min(share)),
+            (least, share) => least.or(share),
+        };
+        let seed = params.seed + u64::from(round);
+        let time = |&bytes: &u64| {
+            // Every line of a small footprint, and as many of a large one as caches can hold.
+            let warm = (bytes / 64 * 6).min(2 * params.hops);
+            memory.ns_per_hop(bytes, warm.max(1), !seed);
+            memory.ns_per_hop(bytes, params.hops, seed)
+        };
+        self.times.push(sizes.iter().map(time).collect());
+    }
+
+    fn curve(self, sizes: &[u64], backing: PageBacking) -> Curve {
+        let point = |(at, &footprint_bytes): (usize, &u64)| {
+            let mut times: Vec<f64> = self.times.iter().map(|round| round[at]).collect();
+            times.sort_by(f64::total_cmp);
+            Point {
+                footprint_bytes,
+                measured_ns: times[times.len() / 2],
+                measured_min_ns: times[0],
+                measured_max_ns: times[times.len() - 1],
+                model_ns: None,
+                error_percent: None,
+            }
+        };
+        Curve {
+            backing,
+            thp_share: self.thp_share,
+            points: sizes.iter().enumerate().map(point).collect(),
+            mean_error_percent: None,
+            max_error_percent: None,
+        }
+    }
+}
+
+/// One page size: its footprints and what has been measured of them.
+struct Side {
+    backing: PageBacking,
+    sizes: Vec<u64>,
+    rounds: Rounds,
+}
+
+impl Side {
+    /// Maps memory for the largest footprint. Reserved 1 GB pages are rarely enough for all:
+    /// footprints are dropped from the large end until they are.
+    fn memory(&mut self, missing: &mut Vec<String>) -> Result<Option<TestMemory>> {
+        loop {
+            let Some(&most) = self.sizes.last() else {
+                return Ok(None);
+            };
+            let bytes = match self.backing {
+                PageBacking::Huge1G => most.next_multiple_of(1 << 30),
+                _ => most.next_multiple_of(2 << 20),
+            };
+            match TestMemory::new(bytes, self.backing) {
+                Ok(memory) => return Ok(Some(memory)),
+                Err(error) if self.backing == PageBacking::Huge1G => {
+                    // All footprints of up to 1 GB need the same one page.
+                    self.sizes.retain(|&size| size > 1 << 30 || bytes > 1 << 30);
+                    self.sizes.pop();
+                    missing.push(error.to_string());
+                }
+                Err(error) => return Err(error).context("measuring this machine"),
+            }
+        }
+    }
+}
+
+/// Measures all page sizes, round by round, one range of memory at a time.
+pub(super) fn curves(params: &Params, sizes: &[u64]) -> Result<Measured> {
+    let mut measured = Measured {
+        curves: Vec::new(),
+        missing: Vec::new(),
+    };
+    let side = |backing| Side {
+        backing,
+        sizes: sizes.to_vec(),
+        rounds: Rounds::default(),
+    };
+    let mut all = [PageBacking::Small, PageBacking::Thp, PageBacking::Huge1G].map(side);
+    for round in 0..params.rounds {
+        for side in &mut all {
+            if crate::setup::stop_requested() {
+                break;
+            }
+            if let Some(memory) = side.memory(&mut measured.missing)? {
+                side.rounds.add(params, &side.sizes, &memory, round);
+            }
+        }
+    }
+    for side in all {
+        // A page size whose memory went away between two rounds has nothing whole to show.
+        if !side.rounds.times.is_empty() && !side.sizes.is_empty() {
+            measured
+                .curves
+                .push(side.rounds.curve(&side.sizes, side.backing));
+        }
+    }
+    Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprints_shrink_to_the_1_gb_pages_there_are() {
+        // 64 TB of 1 GB pages are never to be had, and hosts of tests have none reserved.
+        let mut side = Side {
+            backing: PageBacking::Huge1G,
+            sizes: vec![1 << 20, 1 << 46],
+            rounds: Rounds::default(),
+        };
+        let mut missing = Vec::new();
+        let memory = side.memory(&mut missing).unwrap();
+        assert!(missing[0].contains("nr_hugepages"), "{missing:?}");
+        assert_eq!(memory.is_some(), side.sizes == [1 << 20]);
+    }
+}

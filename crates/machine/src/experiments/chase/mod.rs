@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! This machine against its model: latency of dependent random loads over a growing footprint
+//! with 4 KB, 2 MB and 1 GB pages, measured here and simulated with this processor's preset.
+//!
+//! Calibrated on the 2 MB curve: size and latency of the last-level cache, latency of memory, and
+//! the host's page size, none of which a guest can ask for. The 4 KB and 1 GB curves are
+//! predictions.
+
+mod fit;
+mod measure;
+mod model;
+mod preset;
+mod turns;
+
+pub use fit::Fit;
+pub use measure::{Curve, Point};
+pub use preset::preset_of;
+pub use turns::Turn;
+
+use crate::config::MachineConfig;
+use ample_host::{PageBacking, Processor, Root, clock_ghz};
+use ample_translate::PageSize;
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Machine preset, or `auto`: by CPUID.
+    pub machine: String,
+    /// Smallest footprint, bytes; the rest are its doublings.
+    pub min_bytes: u64,
+    /// Largest footprint, bytes; cut to what memory is available.
+    pub max_bytes: u64,
+    /// Measured rounds; each goes through all page sizes.
+    pub rounds: u32,
+    /// Loads of one measured point.
+    pub hops: u64,
+    /// Loads of one simulated point.
+    pub model_accesses: u64,
+    /// Largest footprint of the points that the calibration uses, bytes.
+    pub fit_below_bytes: u64,
+    /// Page sizes that the host may use: the one that fits the 2 MB curve best is taken.
+    pub host_pages: Vec<PageSize>,
+    /// Seed.
+    pub seed: u64,
+    /// Result of an earlier run (JSON): its measured side is taken, only the model runs.
+    pub measured: Option<PathBuf>,
+}
+
+/// What an earlier result is read for.
+#[derive(Deserialize)]
+struct Earlier {
+    processor: Processor,
+    clock_ghz: f64,
+    load_before: Option<f64>,
+    load_after: Option<f64>,
+    curves: Vec<Curve>,
+    missing: Vec<String>,
+}
+
+/// The result. Times are ns a load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chase {
+    /// `ample.sim.chase/1`.
+    pub schema: &'static str,
+    /// The processor.
+    pub processor: Processor,
+    /// Its clock while busy, GHz.
+    pub clock_ghz: f64,
+    /// Preset of the model; None: no preset fits this processor and nothing was simulated.
+    pub preset: Option<String>,
+    /// Why there is no model, or how far the preset fits.
+    pub preset_note: String,
+    /// One-minute load average before the measurement.
+    pub load_before: Option<f64>,
+    /// One-minute load average after it.
+    pub load_after: Option<f64>,
+    /// What was calibrated.
+    pub fit: Option<Fit>,
+    /// Page size of the host in the model, by its error on the 2 MB curve.
+    pub host_pages: Option<PageSize>,
+    /// Seed.
+    pub seed: u64,
+    /// Ended early.
+    pub partial: bool,
+    /// One curve a page size.
+    pub curves: Vec<Curve>,
+    /// Where measured and simulated curves turn.
+    pub turns: Vec<Turn>,
+    /// Page sizes that could not be measured, with the reason.
+    pub missing: Vec<String>,
+}
+
+/// Share of the available memory that one range may take.
+const MEMORY_SHARE: f64 = 0.45;
+
+/// Measures and simulates.
+///
+/// # Errors
+/// If the parameters are wrong, memory cannot be had, or a simulation fails.
+pub fn run(params: &Params) -> Result<Chase> {
+    let earlier = match &params.measured {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("reading {}", path.display()))?;
+            serde_json::from_str(&text)
+                .with_context(|| format!("{} is no result of this experiment", path.display()))?
+        }
+        None => {
+            // A wrong name is told before minutes of measuring.
+            if params.machine != "auto" {
+                MachineConfig::preset(&params.machine)?;
+            }
+            measure_now(params)?
+        }
+    };
+    let (preset, preset_note) = match params.machine.as_str() {
+        "auto" => preset_of(&earlier.processor),
+        name => (Some(name.to_owned()), "chosen by the parameters".into()),
+    };
+    let machine = preset.as_deref().map(MachineConfig::preset).transpose()?;
+    let mut chase = Chase {
+        schema: "ample.sim.chase/1",
+        processor: earlier.processor,
+        clock_ghz: earlier.clock_ghz,
+        preset,
+        preset_note,
+        load_before: earlier.load_before,
+        load_after: earlier.load_after,
+        fit: None,
+        host_pages: None,
+        seed: params.seed,
+        partial: false,
+        curves: earlier.curves,
+        turns: Vec::new(),
+        missing: earlier.missing,
+    };
+    if let Some(machine) = machine {
+        simulate(params, machine, &mut chase)?;
+    }
+    chase.partial = crate::setup::stop_requested();
+    Ok(chase)
+}
+
+/// Measures all page sizes.
+fn measure_now(params: &Params) -> Result<Earlier> {
+    let root = Root::live();
+    let processor = Processor::read(&root).context("finding out which processor this is")?;
+    let sizes = sizes(params, available_bytes(&root))?;
+    let clock_ghz = clock_ghz();
+    let load_before = load(&root);
+    let measured = measure::curves(params, &sizes)?;
+    Ok(Earlier {
+        processor,
+        clock_ghz,
+        load_before,
+        load_after: load(&root),
+        curves: measured.curves,
+        missing: measured.missing,
+    })
+}
+
+/// Fills in the model's side of every curve.
+fn simulate(params: &Params, mut machine: MachineConfig, chase: &mut Chase) -> Result<()> {
+    machine.core.ghz = chase.clock_ghz;
+    let Some(large) = chase
+        .curves
+        .iter()
+        .position(|c| c.backing == PageBacking::Thp)
+    else {
+        bail!(
+            "without 2 MB pages there is nothing to calibrate the model on; \
+             set transparent_hugepage to madvise"
+        );
+    };
+    let candidates: Vec<Option<PageSize>> = match chase.processor.virtualised {
+        true => params.host_pages.iter().copied().map(Some).collect(),
+        false => vec![None],
+    };
+    ensure!(
+        !candidates.is_empty(),
+        "host_pages lists no page size for the host; give at least one"
+    );
+    let named = chase.processor.cache_bytes(3);
+    let mut best: Option<(f64, Option<PageSize>, Fit, Curve)> = None;
+    for &host in &candidates {
+        let (fit, curve) = calibrate(params, &machine, named, host, &chase.curves[large])?;
+        let error = curve.mean_error_percent.unwrap_or(f64::INFINITY);
+        if best.as_ref().is_none_or(|(least, ..)| error < *least) {
+            best = Some((error, host, fit, curve));
+        }
+    }
+    let Some((_, host, fit, curve)) = best else {
+        return Ok(());
+    };
+    chase.host_pages = host;
+    chase.curves[large] = curve;
+    fit.apply(&mut machine);
+    for (at, curve) in chase.curves.iter_mut().enumerate() {
+        if at != large {
+            model::fill(params, &machine, &fit, host, curve)?;
+        }
+    }
+    chase.turns = turns::all(&chase.curves, &machine, &fit);
+    chase.fit = Some(fit);
+    Ok(())
+}
+
+/// Rounds of taking the model's own translation costs out of the curve before fitting it again.
+const CALIBRATION_ROUNDS: u32 = 3;
+
+/// Calibrates a machine on the 2 MB curve for one page size of the host; returns the curve with
+/// the model's side filled in. What 2 MB pages still cost is the model's to say, so it is taken
+/// off the measured times before they are fitted.
+fn calibrate(
+    params: &Params,
+    machine: &MachineConfig,
+    named: Option<u64>,
+    host: Option<PageSize>,
+    measured: &Curve,
+) -> Result<(Fit, Curve)> {
+    let mut bare = measured.points.clone();
+    let mut round = 0;
+    loop {
+        let fit = fit::fit(&bare, params.fit_below_bytes, machine, named)?;
+        let mut fitted = machine.clone();
+        fit.apply(&mut fitted);
+        let mut curve = measured.clone();
+        model::fill(params, &fitted, &fit, host, &mut curve)?;
+        round += 1;
+        if round == CALIBRATION_ROUNDS || crate::setup::stop_requested() {
+            return Ok((fit, curve));
+        }
+        for (bare, point) in bare.iter_mut().zip(&curve.points) {
+            let translation =
+                point.model_ns.unwrap_or(0.0) - fit.formula_ns(point.footprint_bytes, &fitted);
+            bare.measured_ns = (point.measured_ns - translation).max(0.5 * point.measured_ns);
+        }
+    }
+}
+
+/// The footprints: doublings from the smallest to the largest that memory allows.
+fn sizes(params: &Params, available: Option<u64>) -> Result<Vec<u64>> {
+    ensure!(
+        params.min_bytes >= 4096 && params.min_bytes.is_power_of_two(),
+        "min_bytes is {}, but must be a power of two from 4096",
+        params.min_bytes
+    );
+    ensure!(
+        params.rounds > 0 && params.hops > 0,
+        "rounds and hops must be at least 1"
+    );
+    let room = available.map_or(u64::MAX, |bytes| (bytes as f64 * MEMORY_SHARE) as u64);
+    let most = params.max_bytes.min(room);
+    let sizes: Vec<u64> = (0..40)
+        .map(|doubling| params.min_bytes << doubling)
+        .take_while(|&bytes| bytes <= most)
+        .collect();
+    ensure!(
+        sizes.len() >= 4,
+        "{most} bytes of memory leave fewer than four footprints; free some or lower min_bytes"
+    );
+    Ok(sizes)
+}
+
+fn available_bytes(root: &Root) -> Option<u64> {
+    let text = root.read("proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+fn load(root: &Root) -> Option<f64> {
+    let text = root.read("proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params() -> Params {
+        toml::from_str(include_str!("../../../../../experiments/chase.toml")).unwrap()
+    }
+
+    #[test]
+    fn footprints_double_and_fit_into_memory() {
+        let all = sizes(&params(), None).unwrap();
+        assert_eq!(all.last(), Some(&(8 << 30)));
+        assert!(all.windows(2).all(|w| w[1] == 2 * w[0]));
+        let few = sizes(&params(), Some(1 << 30)).unwrap();
+        assert_eq!(few.last(), Some(&(256 << 20)));
+        let none = sizes(&params(), Some(32 << 10)).unwrap_err().to_string();
+        assert!(none.contains("fewer than four"), "{none}");
+    }
+
+    /// A machine made up by a formula: calibration gives its latencies back, and the simulation
+    /// comes close to every footprint of the 2 MB curve.
+    #[test]
+    fn the_model_of_a_made_up_machine_follows_its_curve() {
+        let mut machine = MachineConfig::preset("sapphire-rapids").unwrap();
+        machine.core.ghz = 2.5;
+        let curve = |backing| Curve {
+            backing,
+            thp_share: None,
+            points: fit::tests::curve_of(&machine, 4 << 20, 12),
+            mean_error_percent: None,
+            max_error_percent: None,
+        };
+        let mut chase = Chase {
+            schema: "ample.sim.chase/1",
+            processor: Processor {
+                caches: vec![ample_host::CacheShape {
+                    level: 3,
+                    bytes: 8 << 20,
+                    ways: 16,
+                }],
+                ..Processor::default()
+            },
+            clock_ghz: 2.5,
+            preset: None,
+            preset_note: String::new(),
+            load_before: None,
+            load_after: None,
+            fit: None,
+            host_pages: None,
+            seed: 1,
+            partial: false,
+            curves: vec![curve(PageBacking::Small), curve(PageBacking::Thp)],
+            turns: Vec::new(),
+            missing: Vec::new(),
+        };
+        let params = Params {
+            model_accesses: 50_000,
+            ..params()
+        };
+        simulate(&params, machine.clone(), &mut chase).unwrap();
+        assert_eq!(chase.fit.map(|fit| fit.llc_bytes), Some(4 << 20));
+        let large = &chase.curves[1];
+        assert!(large.max_error_percent.unwrap() < 12.0, "{large:?}");
+        // 4 KB pages cost more than the formula, which knows no translation.
+        assert!(chase.curves[0].points[11].error_percent.unwrap() > 1.0);
+        let names: Vec<&str> = chase.turns.iter().map(|t| t.what.as_str()).collect();
+        assert_eq!(names.len(), 6, "{names:?}");
+    }
+}

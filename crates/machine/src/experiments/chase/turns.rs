@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where curves turn, measured and simulated: the footprints at which a curve leaves one level of
+//! the hierarchy for the next, and at which 4 KB pages begin to cost more than 2 MB pages.
+
+use super::fit::Fit;
+use super::measure::{Curve, Point};
+use crate::config::MachineConfig;
+use ample_host::PageBacking;
+use serde::Serialize;
+
+/// One turn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Turn {
+    /// Which curve and what happens there.
+    pub what: String,
+    /// Measured, bytes; None: the curve never gets there.
+    pub measured_bytes: Option<f64>,
+    /// Simulated, bytes.
+    pub model_bytes: Option<f64>,
+    /// Distance in doublings of the footprint, if both get there.
+    pub steps: Option<f64>,
+}
+
+/// Footprint at which a rising curve crosses a value, interpolated in the logarithms of both;
+/// the crossing after which it stays above.
+fn crossing(points: &[(u64, f64)], value: f64) -> Option<f64> {
+    let below = points.iter().rposition(|&(_, y)| y < value)?;
+    let (&(x0, y0), &(x1, y1)) = (&points[below], points.get(below + 1)?);
+    let share = (value / y0).ln() / (y1 / y0).ln();
+    Some(x0 as f64 * (x1 as f64 / x0 as f64).powf(share))
+}
+
+fn turn(what: String, measured: &[(u64, f64)], model: &[(u64, f64)], value: f64) -> Turn {
+    let (measured_bytes, model_bytes) = (crossing(measured, value), crossing(model, value));
+    let steps = measured_bytes
+        .zip(model_bytes)
+        .map(|(here, there)| (there / here).log2());
+    Turn {
+        what,
+        measured_bytes,
+        model_bytes,
+        steps,
+    }
+}
+
+fn measured(points: &[Point]) -> Vec<(u64, f64)> {
+    points
+        .iter()
+        .map(|p| (p.footprint_bytes, p.measured_ns))
+        .collect()
+}
+
+fn model(points: &[Point]) -> Vec<(u64, f64)> {
+    let simulated = |p: &Point| p.model_ns.map(|ns| (p.footprint_bytes, ns));
+    points.iter().filter_map(simulated).collect()
+}
+
+/// Ratio of two curves, footprint by footprint.
+fn ratio(over: &[(u64, f64)], under: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    over.iter()
+        .zip(under)
+        .map(|(a, b)| (a.0, a.1 / b.1))
+        .collect()
+}
+
+/// How much dearer than 2 MB pages 4 KB pages must be for translation to count.
+const DEARER: [f64; 2] = [1.1, 1.25];
+
+/// All turns of all curves.
+pub(super) fn all(curves: &[Curve], machine: &MachineConfig, fit: &Fit) -> Vec<Turn> {
+    let l2_ns = f64::from(machine.memory.l2.latency_cycles) / machine.core.ghz;
+    let middle = |a: f64, b: f64| fit.loop_ns + (a * b).sqrt();
+    let levels = [
+        ("leaves the second level", middle(l2_ns, fit.llc_ns)),
+        ("leaves the last level", middle(fit.llc_ns, fit.memory_ns)),
+    ];
+    let mut turns = Vec::new();
+    for curve in curves {
+        for (what, value) in levels {
+            let what = format!("{}: {what}", curve.backing.name());
+            turns.push(turn(
+                what,
+                &measured(&curve.points),
+                &model(&curve.points),
+                value,
+            ));
+        }
+    }
+    let of = |backing| curves.iter().find(|c| c.backing == backing);
+    if let (Some(small), Some(large)) = (of(PageBacking::Small), of(PageBacking::Thp)) {
+        let here = ratio(&measured(&small.points), &measured(&large.points));
+        let there = ratio(&model(&small.points), &model(&large.points));
+        for dearer in DEARER {
+            let what = format!("4 KB pages cost {dearer} times 2 MB pages");
+            turns.push(turn(what, &here, &there, dearer));
+        }
+    }
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crossing_lies_between_its_neighbours() {
+        let points = [(1 << 20, 10.0), (2 << 20, 20.0), (4 << 20, 80.0)];
+        let at = crossing(&points, 40.0).unwrap();
+        assert!((at - (2 << 20) as f64 * 2f64.sqrt()).abs() < 1.0);
+        assert_eq!(crossing(&points, 5.0), None);
+        assert_eq!(crossing(&points, 100.0), None);
+    }
+}

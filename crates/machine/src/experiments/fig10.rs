@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Contiguitas, figure 10: end-to-end speed of the server workloads on the page sizes that each
+//! policy delivers, on servers that the same workload has fragmented ("partial") and on servers
+//! that a fragmenter has filled before ("full"). Page sizes come from the server model, their
+//! worth from the shipped speed table.
+
+use super::speedup::{self, SpeedTable, page_mix, program_of};
+use crate::setup::{PageMix, stop_requested};
+use ample_mm::{Config, PolicyKind, RunResult, Workload, run_after};
+use anyhow::{Context, Result, anyhow, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Preset of the shipped speed table, which must have been made with it.
+    pub machine: String,
+    /// Workloads with a program in the speed table, and the paper's gains.
+    pub workloads: Vec<WorkloadParams>,
+    /// Workload that fragments a server fully, and for how long.
+    pub fragmenter: String,
+    /// Simulated seconds of the fragmenter.
+    pub fragmenter_s: f64,
+    /// Simulated seconds of the workload.
+    pub duration_s: f64,
+    /// Memory of each server, bytes.
+    pub memory_bytes: u64,
+    /// Policies; the first is what the others are compared with.
+    pub policies: Vec<String>,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+}
+
+/// One workload.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadParams {
+    /// Name.
+    pub name: String,
+    /// Gain of Contiguitas over fully fragmented Linux in the paper: least and most.
+    pub paper_over_full: [f64; 2],
+    /// The same over partially fragmented Linux.
+    pub paper_over_partial: [f64; 2],
+}
+
+/// The page sizes of one server and what they are worth, means over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Server {
+    /// Workload.
+    pub workload: String,
+    /// Policy.
+    pub policy: String,
+    /// `partial` or `full`.
+    pub fragmentation: &'static str,
+    /// Share of the workload's memory in 2 MB pages.
+    pub share_2m: f64,
+    /// Share in 1 GB pages.
+    pub share_1g: f64,
+    /// Speed over 4 KB pages.
+    pub speed: f64,
+    /// Least of the seeds.
+    pub speed_min: f64,
+    /// Greatest of the seeds.
+    pub speed_max: f64,
+    /// Part of the speed that the 1 GB pages bring, over the same server without them.
+    pub gain_of_1g: f64,
+}
+
+/// Gain of a policy over the first one, as a ratio, means over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// Workload.
+    pub workload: String,
+    /// Policy.
+    pub policy: String,
+    /// Fragmentation of both servers.
+    pub fragmentation: &'static str,
+    /// Gain.
+    pub gain: f64,
+    /// Least of the seeds.
+    pub gain_min: f64,
+    /// Greatest of the seeds.
+    pub gain_max: f64,
+    /// Paper, least and most; null for policies that it has no figure for.
+    pub paper: Option<[f64; 2]>,
+}
+
+/// The figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// `ample.sim.fig10/1`.
+    pub schema: &'static str,
+    /// Machine preset of the speed table.
+    pub machine: String,
+    /// Memory of each server, bytes.
+    pub memory_bytes: u64,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Ended early.
+    pub partial: bool,
+    /// Gains.
+    pub gains: Vec<Gain>,
+    /// Servers.
+    pub servers: Vec<Server>,
+}
+
+/// Mean, least and greatest.
+fn spread(values: &[f64]) -> [f64; 3] {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    [mean, least, most]
+}
+
+fn policy(name: &str) -> Result<PolicyKind> {
+    PolicyKind::from_name(name).ok_or_else(|| {
+        let known: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+        anyhow!("there is no policy '{name}'; known: {}", known.join(", "))
+    })
+}
+
+/// Runs one server of each seed.
+fn runs(params: &Params, name: &str, kind: PolicyKind, full: bool) -> Result<Vec<RunResult>> {
+    let workload = Workload::load(name)?;
+    let fragmenter = Workload::load(&params.fragmenter)?;
+    let before = full.then_some((&fragmenter, params.fragmenter_s));
+    let run = |&seed: &u64| {
+        let config = Config {
+            memory_bytes: params.memory_bytes,
+            seed,
+            ..Config::new(kind)
+        };
+        Ok(run_after(&config, before, &workload, params.duration_s)?)
+    };
+    let wanted = params.seeds.iter().take_while(|_| !stop_requested());
+    wanted.map(run).collect()
+}
+
+/// Runs all servers.
+///
+/// # Errors
+/// If the parameters are wrong.
+pub fn run(params: &Params) -> Result<Figure> {
+    let table = speedup::shipped();
+    ensure!(
+        table.machine == params.machine,
+        "the shipped speed table is of '{}', not of '{}'; known: {}",
+        table.machine,
+        params.machine,
+        table.machine
+    );
+    ensure!(
+        !params.seeds.is_empty() && !params.policies.is_empty(),
+        "seeds and policies must each list at least one"
+    );
+    let mut figure = Figure {
+        schema: "ample.sim.fig10/1",
+        machine: table.machine.clone(),
+        memory_bytes: params.memory_bytes,
+        seeds: params.seeds.clone(),
+        partial: false,
+        gains: Vec::new(),
+        servers: Vec::new(),
+    };
+    for workload in &params.workloads {
+        let table = program_of(&workload.name)
+            .and_then(|program| table.table(program))
+            .with_context(|| format!("no program stands for workload '{}'", workload.name))?;
+        for full in [false, true] {
+            figure.compare(params, table, workload, full)?;
+            if stop_requested() {
+                figure.partial = true;
+                return Ok(figure);
+            }
+        }
+    }
+    Ok(figure)
+}
+
+impl Figure {
+    /// Adds one workload on servers in one state; nothing if it was stopped.
+    fn compare(
+        &mut self,
+        params: &Params,
+        table: &SpeedTable,
+        workload: &WorkloadParams,
+        full: bool,
+    ) -> Result<()> {
+        let fragmentation = if full { "full" } else { "partial" };
+        let mut baseline: Option<Vec<f64>> = None;
+        for name in &params.policies {
+            let kind = policy(name)?;
+            let results = runs(params, &workload.name, kind, full)?;
+            if stop_requested() {
+                return Ok(());
+            }
+            let mixes: Vec<PageMix> = results.iter().map(page_mix).collect();
+            let (server, speeds) = server(table, &mixes)?;
+            self.servers.push(Server {
+                workload: workload.name.clone(),
+                policy: name.clone(),
+                fragmentation,
+                ..server
+            });
+            let Some(baseline) = &baseline else {
+                baseline = Some(speeds);
+                continue;
+            };
+            let over = speeds
+                .iter()
+                .zip(baseline)
+                .map(|(new, old)| new / old - 1.0);
+            let [gain, gain_min, gain_max] = spread(&over.collect::<Vec<f64>>());
+            self.gains.push(Gain {
+                workload: workload.name.clone(),
+                policy: name.clone(),
+                fragmentation,
+                gain,
+                gain_min,
+                gain_max,
+                paper: (kind == PolicyKind::Contiguitas).then_some(match full {
+                    true => workload.paper_over_full,
+                    false => workload.paper_over_partial,
+                }),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What the mixes of one server's seeds are worth, and the speed of each.
+fn server(table: &SpeedTable, mixes: &[PageMix]) -> Result<(Server, Vec<f64>)> {
+    let price = |mix: &PageMix| table.speedup(mix);
+    let speeds = mixes.iter().map(price).collect::<Result<Vec<f64>>>()?;
+    let bare = mixes.iter().map(|mix| price(&mix.without_1g()));
+    let bare = bare.collect::<Result<Vec<f64>>>()?;
+    let mean = |value: &dyn Fn(usize) -> f64| {
+        (0..mixes.len()).map(value).sum::<f64>() / mixes.len() as f64
+    };
+    let [speed, speed_min, speed_max] = spread(&speeds);
+    let server = Server {
+        workload: String::new(),
+        policy: String::new(),
+        fragmentation: "",
+        share_2m: mean(&|at| mixes[at].share_2m),
+        share_1g: mean(&|at| mixes[at].share_1g),
+        speed,
+        speed_min,
+        speed_max,
+        gain_of_1g: mean(&|at| speeds[at] / bare[at] - 1.0),
+    };
+    Ok((server, speeds))
+}

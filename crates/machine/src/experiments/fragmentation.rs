@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Perforated pages and direct segments on real fragmentation: the frames of a snapshot, of this
+//! machine, or of the server model after hours of load, instead of random holes.
+
+use super::perforated::{self, Fragmentation, Policy};
+use super::program;
+use crate::config::MachineConfig;
+use crate::setup::{
+    Length, PageMix, anonymous_range, engine, map_mix, map_segment_of, measure, stop_requested,
+};
+use ample_host::{ScanOptions, scan_live, snapshot};
+use ample_mm::{Config, PolicyKind, Workload, pages_after};
+use ample_pfn::{Definition, PageClass, Verdict};
+use ample_translate::{ClassFrames, FrameSource, FrameUse};
+use anyhow::{Context, Result, anyhow, ensure};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Machine preset.
+    pub machine: String,
+    /// Programs.
+    pub programs: Vec<String>,
+    /// Scale of the programs (GUPS: always `gups_bytes`).
+    pub scale: String,
+    /// Footprint of GUPS, bytes.
+    pub gups_bytes: u64,
+    /// Native, virtualised, or both.
+    pub virtualised: Vec<bool>,
+    /// Share of a machine's 2 MB blocks, the soundest first, that its programs fill; one program
+    /// lies anywhere in them.
+    pub filled_share: f64,
+    /// Length of each run.
+    pub length: Length,
+    /// Seeds: of the server model, of where a program lies, and of the program.
+    pub seeds: Vec<u64>,
+    /// Where fragmentation comes from.
+    pub sources: Vec<Source>,
+}
+
+/// One source of frames: exactly one of `live`, `snapshot` and `workload`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Name in the result.
+    pub name: String,
+    /// Scan this machine.
+    #[serde(default)]
+    pub live: bool,
+    /// A snapshot (`ample scan --format snapshot`).
+    pub snapshot: Option<PathBuf>,
+    /// A workload of the server model.
+    pub workload: Option<String>,
+    /// Its policy.
+    #[serde(default = "linux")]
+    pub policy: String,
+    /// Memory of the simulated server, bytes.
+    #[serde(default)]
+    pub memory_bytes: u64,
+    /// Simulated seconds.
+    #[serde(default)]
+    pub duration_s: f64,
+}
+
+fn linux() -> String {
+    PolicyKind::Linux.name().to_owned()
+}
+
+/// State of one source's memory, under definition O with what the data cannot tell as unmovable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct State {
+    /// Source.
+    pub source: String,
+    /// Seed.
+    pub seed: u64,
+    /// 2 MB blocks with any memory.
+    pub blocks: u64,
+    /// Share of them with an unmovable frame.
+    pub holed_share: f64,
+    /// Unmovable frames in such a block, mean.
+    pub holes_per_holed_block: f64,
+    /// Share of holed blocks with at most 32 unmovable frames.
+    pub few_holes_share: f64,
+    /// Longest run of free frames, bytes: a segment without moving anything.
+    pub longest_free_run_bytes: u64,
+    /// Longest run without an unmovable frame, bytes: a segment after compaction.
+    pub longest_movable_run_bytes: u64,
+}
+
+/// One program on one state of memory. "Of ideal" is over 2 MB pages everywhere.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Source.
+    pub source: String,
+    /// Seed.
+    pub seed: u64,
+    /// Program.
+    pub program: String,
+    /// On a virtual machine.
+    pub virtualised: bool,
+    /// Share of the program's 2 MB blocks with a hole.
+    pub holed_share: f64,
+    /// 4 KB pages only, of ideal.
+    pub small_of_ideal: f64,
+    /// 2 MB in sound blocks, 4 KB elsewhere, of ideal.
+    pub conventional_of_ideal: f64,
+    /// GTSM, of ideal.
+    pub gtsm_of_ideal: f64,
+    /// Perforated pages, of ideal.
+    pub perforated_of_ideal: f64,
+    /// Share of the program in a segment over the longest run after compaction, the rest in 4 KB
+    /// pages.
+    pub segment_share: f64,
+    /// That segment, of ideal; None on a virtual machine, where it was not run.
+    pub segment_of_ideal: Option<f64>,
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fragmented {
+    /// `ample.sim.fragmentation/1`.
+    pub schema: &'static str,
+    /// Machine preset.
+    pub machine: String,
+    /// Share of blocks that programs fill.
+    pub filled_share: f64,
+    /// Ended early.
+    pub partial: bool,
+    /// Sources that could not be read, with the reason.
+    pub missing: Vec<String>,
+    /// States of memory.
+    pub states: Vec<State>,
+    /// Programs on them.
+    pub rows: Vec<Row>,
+    /// Least and greatest share of ideal that perforated pages reach.
+    pub perforated_of_ideal: [f64; 2],
+    /// The same for conventional paging.
+    pub conventional_of_ideal: [f64; 2],
+}
+
+/// What an allocator could do with a frame. What a reader cannot tell counts as unmovable.
+pub fn frame_use(class: PageClass) -> FrameUse {
+    use PageClass::{Hole, HwPoison, Offline, Reserved};
+    match class {
+        Hole | Reserved | Offline | HwPoison => FrameUse::Unmovable,
+        class if class.is_free() => FrameUse::Free,
+        class if class.verdict(Definition::O) == Verdict::Movable => FrameUse::Movable,
+        _ => FrameUse::Unmovable,
+    }
+}
+
+impl Source {
+    /// The use of each frame, blocks without any memory left out.
+    ///
+    /// # Errors
+    /// If the source cannot be read or simulated.
+    fn frames(&self, seed: u64) -> Result<Vec<FrameUse>> {
+        let classes = match (&self.workload, &self.snapshot, self.live) {
+            (Some(workload), None, false) => self.simulate(workload, seed)?,
+            (None, Some(path), false) => read(path)?,
+            (None, None, true) => scan_live(&ScanOptions::default())
+                .context("scanning this machine (needs root)")?
+                .pages
+                .expand(),
+            _ => anyhow::bail!(
+                "source '{}' must have exactly one of live, snapshot and workload",
+                self.name
+            ),
+        };
+        let memory = |block: &&[PageClass]| block.iter().any(|&c| c != PageClass::Hole);
+        let blocks = classes.chunks_exact(512).filter(memory);
+        Ok(blocks.flatten().map(|&c| frame_use(c)).collect())
+    }
+
+    fn simulate(&self, workload: &str, seed: u64) -> Result<Vec<PageClass>> {
+        let kind = PolicyKind::from_name(&self.policy).ok_or_else(|| {
+            let known: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+            anyhow!(
+                "there is no policy '{}'; known: {}",
+                self.policy,
+                known.join(", ")
+            )
+        })?;
+        let config = Config {
+            memory_bytes: self.memory_bytes,
+            seed,
+            ..Config::new(kind)
+        };
+        Ok(pages_after(
+            &config,
+            &Workload::load(workload)?,
+            self.duration_s,
+        )?)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<PageClass>> {
+    let scan = snapshot::read(path).with_context(|| format!("reading {}", path.display()))?;
+    Ok(scan.pages.expand())
+}
+
+/// Describes the memory of a source.
+fn state(source: &str, seed: u64, frames: &[FrameUse]) -> State {
+    let holes = |block: &[FrameUse]| {
+        block
+            .iter()
+            .filter(|&&frame| frame == FrameUse::Unmovable)
+            .count()
+    };
+    let holed: Vec<usize> = frames
+        .chunks_exact(512)
+        .map(holes)
+        .filter(|&holes| holes > 0)
+        .collect();
+    let blocks = (frames.len() / 512) as u64;
+    let longest = |compaction| {
+        let memory = ClassFrames::new(frames.to_vec(), compaction);
+        memory.longest_run() * 4096
+    };
+    let count = holed.len().max(1) as f64;
+    State {
+        source: source.to_owned(),
+        seed,
+        blocks,
+        holed_share: holed.len() as f64 / blocks.max(1) as f64,
+        holes_per_holed_block: holed.iter().sum::<usize>() as f64 / count,
+        few_holes_share: holed.iter().filter(|&&h| h <= 32).count() as f64 / count,
+        longest_free_run_bytes: longest(false),
+        longest_movable_run_bytes: longest(true),
+    }
+}
+
+/// Runs one program on the frames of one source.
+fn row(
+    params: &Params,
+    sweep: &perforated::Params,
+    name: &str,
+    frames: &[FrameUse],
+    state: &State,
+    virtualised: bool,
+) -> Result<Row> {
+    let machine = MachineConfig::preset(&params.machine)?;
+    let blocks = perforated::blocks_of(sweep, name)?;
+    let holes = Fragmentation::of_filled(frames, params.filled_share, blocks, sweep.seed)?;
+    let ipc = |policy| -> Result<f64> {
+        let run = perforated::one(&machine, sweep, name, &holes, policy, virtualised)?;
+        Ok(run.report.ipc)
+    };
+    let ideal = ipc(Policy::Ideal)?;
+    let mut program = perforated::program_of(sweep, name)?;
+    let range = anonymous_range(program.regions());
+    let bytes = range.end - range.start;
+    let segment_bytes = bytes.min(state.longest_movable_run_bytes);
+    let segment_of_ideal = if virtualised {
+        None
+    } else {
+        let mut engine = engine(&machine, "segment")?;
+        map_mix(&mut engine, program.regions(), &PageMix::SMALL)?;
+        map_segment_of(&mut engine, range.start, segment_bytes)?;
+        let run = measure(&machine, engine, program.as_mut(), &params.length)?;
+        Some(run.report.ipc / ideal)
+    };
+    Ok(Row {
+        source: state.source.clone(),
+        seed: state.seed,
+        program: name.to_owned(),
+        virtualised,
+        holed_share: holes.holed_share(),
+        small_of_ideal: ipc(Policy::Small)? / ideal,
+        conventional_of_ideal: ipc(Policy::Conventional)? / ideal,
+        gtsm_of_ideal: ipc(Policy::Gtsm)? / ideal,
+        perforated_of_ideal: ipc(Policy::Perforated)? / ideal,
+        segment_share: segment_bytes as f64 / bytes as f64,
+        segment_of_ideal,
+    })
+}
+
+fn span(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    values.fold([f64::INFINITY, 0.0], |[low, high], value| {
+        [low.min(value), high.max(value)]
+    })
+}
+
+/// Runs all programs on all sources.
+///
+/// # Errors
+/// If the parameters are wrong or a simulation fails. A source that cannot be read is left out
+/// and listed as missing.
+pub fn run(params: &Params) -> Result<Fragmented> {
+    ensure!(
+        params.filled_share > 0.0 && params.filled_share <= 1.0,
+        "filled_share is {}, but must be above 0 and at most 1",
+        params.filled_share
+    );
+    MachineConfig::preset(&params.machine)?;
+    for name in &params.programs {
+        program(name, &params.scale, 1)?;
+    }
+    let (mut states, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for source in &params.sources {
+        for &seed in &params.seeds {
+            if stop_requested() {
+                break;
+            }
+            let frames = match source.frames(seed) {
+                Ok(frames) => frames,
+                Err(error) if source.workload.is_none() => {
+                    missing.push(format!("{}: {error:#}", source.name));
+                    break;
+                }
+                Err(error) => return Err(error.context(source.name.clone())),
+            };
+            let state = state(&source.name, seed, &frames);
+            let sweep = params.sweep(seed);
+            for name in &params.programs {
+                for &virtualised in &params.virtualised {
+                    if stop_requested() {
+                        continue;
+                    }
+                    let row = row(params, &sweep, name, &frames, &state, virtualised)?;
+                    if !stop_requested() {
+                        rows.push(row);
+                    }
+                }
+            }
+            states.push(state);
+        }
+    }
+    Ok(Fragmented {
+        schema: "ample.sim.fragmentation/1",
+        machine: params.machine.clone(),
+        filled_share: params.filled_share,
+        partial: stop_requested(),
+        missing,
+        perforated_of_ideal: span(rows.iter().map(|row| row.perforated_of_ideal)),
+        conventional_of_ideal: span(rows.iter().map(|row| row.conventional_of_ideal)),
+        states,
+        rows,
+    })
+}
+
+impl Params {
+    /// The parameters of a single run in the terms of the sweep.
+    fn sweep(&self, seed: u64) -> perforated::Params {
+        perforated::Params {
+            machine: self.machine.clone(),
+            programs: self.programs.clone(),
+            scale: self.scale.clone(),
+            gups_bytes: self.gups_bytes,
+            fragmented_shares: Vec::new(),
+            holes_per_region: Vec::new(),
+            virtualised: self.virtualised.clone(),
+            length: self.length,
+            seed,
+        }
+    }
+}
