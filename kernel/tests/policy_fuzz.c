@@ -5,10 +5,14 @@
  * main below feeds random bytes where that is not at hand.
  * usage: policy_fuzz [SEED [RUNS]]
  */
-#include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef unsigned long long u64;
+typedef unsigned int u32;
+
 #include <linux/contiguitas_policy.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -19,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint32_t failures, base_ms, cap_ms;
 		uint8_t shift;
 	} in;
-	ctg_u64 target, lo, hi;
+	u64 target, lo, hi;
 
 	if (size < sizeof(in))
 		return 0;
@@ -57,7 +61,8 @@ int main(int argc, char **argv)
 		}
 		LLVMFuzzerTestOneInput((uint8_t *)buf, sizeof(buf));
 	}
-	printf("policy_fuzz: %lu inputs, seed %" PRIu64 "\n", runs, seed);
+	printf("policy_fuzz: %lu inputs, seed %llu\n", runs,
+	       (unsigned long long)seed);
 	return 0;
 }
 #endif

@@ -70,9 +70,6 @@ static void test_policy(struct kunit *test)
 	s.unmov_free_pages = 0;
 	s.pressure_unmov_bp = 0;
 	KUNIT_EXPECT_EQ(test, ctg_target_pages(&p, &s), s.unmov_pages);
-	KUNIT_EXPECT_EQ(test, ctg_side_of(0, 512, 512), CTG_BELOW);
-	KUNIT_EXPECT_EQ(test, ctg_side_of(512, 1024, 512), CTG_ABOVE);
-	KUNIT_EXPECT_EQ(test, ctg_side_of(0, 1024, 512), CTG_ACROSS);
 }
 
 static void test_pages_go_where_they_belong(struct kunit *test)

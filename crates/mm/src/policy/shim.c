@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Gives the inline functions of the shared policy header external linkage. */
+#include <stdint.h>
+
+typedef unsigned long long u64;
+typedef unsigned int u32;
+
 #include <linux/contiguitas_policy.h>
 
 uint64_t ample_ctg_target_pages(const struct ctg_params *p, const struct ctg_state *s)

@@ -2,7 +2,8 @@
 /*
  * Contiguitas: the resizing decision and the region arithmetic.
  *
- * Freestanding C: integers only, no kernel header, no allocation, no state.
+ * Freestanding C: integers only, no allocation, no state. Outside the kernel
+ * the includer defines u64 and u32 first.
  * Three users compile this one file: the kernel (mm/contiguitas.c), the server
  * model (crates/mm, through the cc crate) and the user-space property tests.
  *
@@ -16,37 +17,31 @@
 
 #ifdef __KERNEL__
 #include <linux/types.h>
-typedef u64 ctg_u64;
-typedef u32 ctg_u32;
-#else
-#include <stdint.h>
-typedef uint64_t ctg_u64;
-typedef uint32_t ctg_u32;
 #endif
 
 /* Tunables of Algorithm 1. Pressures in basis points of time (10000 = 100 %). */
 struct ctg_params {
-	ctg_u32 threshold_unmov_bp;	/* Threshold_unmov */
-	ctg_u32 threshold_mov_bp;	/* Threshold_mov */
-	ctg_u32 c_ue_milli;		/* expand: weight of unmovable pressure */
-	ctg_u32 c_me_milli;		/* expand: weight of movable slack */
-	ctg_u32 c_us_milli;		/* shrink: weight of unmovable slack */
-	ctg_u32 c_ms_milli;		/* shrink: weight of movable pressure */
+	u32 threshold_unmov_bp;	/* Threshold_unmov */
+	u32 threshold_mov_bp;	/* Threshold_mov */
+	u32 c_ue_milli;		/* expand: weight of unmovable pressure */
+	u32 c_me_milli;		/* expand: weight of movable slack */
+	u32 c_us_milli;		/* shrink: weight of unmovable slack */
+	u32 c_ms_milli;		/* shrink: weight of movable pressure */
 };
 
 /* What the caller knows about one node when it asks. All in 4 KB pages. */
 struct ctg_state {
-	ctg_u64 node_pages;		/* pages the border can range over */
-	ctg_u64 unmov_pages;		/* size of the unmovable region now */
-	ctg_u64 unmov_free_pages;	/* free pages inside it */
-	ctg_u64 mov_free_pages;		/* free pages of the movable region */
-	ctg_u64 unmov_low_wmark_pages;	/* region low watermarks */
-	ctg_u64 mov_low_wmark_pages;
-	ctg_u64 min_pages;		/* hard bounds of the unmovable region */
-	ctg_u64 max_pages;
-	ctg_u64 block_pages;		/* granule of the border (a power of two) */
-	ctg_u32 pressure_unmov_bp;	/* Pressure_unmov */
-	ctg_u32 pressure_mov_bp;	/* Pressure_mov */
+	u64 node_pages;		/* pages the border can range over */
+	u64 unmov_pages;		/* size of the unmovable region now */
+	u64 unmov_free_pages;	/* free pages inside it */
+	u64 mov_free_pages;		/* free pages of the movable region */
+	u64 unmov_low_wmark_pages;	/* region low watermarks */
+	u64 mov_low_wmark_pages;
+	u64 min_pages;		/* hard bounds of the unmovable region */
+	u64 max_pages;
+	u64 block_pages;		/* granule of the border (a power of two) */
+	u32 pressure_unmov_bp;	/* Pressure_unmov */
+	u32 pressure_mov_bp;	/* Pressure_mov */
 };
 
 #define CTG_BP_MAX		10000u	/* pressure is a share of time */
@@ -54,30 +49,30 @@ struct ctg_state {
 #define CTG_STEP_DIV		8u	/* one decision moves at most 1/8 of the node */
 
 /* Saturating helpers: the callers pass values read without locks. */
-static inline ctg_u64 ctg_min(ctg_u64 a, ctg_u64 b)
+static inline u64 ctg_min(u64 a, u64 b)
 {
 	return a < b ? a : b;
 }
 
-static inline ctg_u64 ctg_max(ctg_u64 a, ctg_u64 b)
+static inline u64 ctg_max(u64 a, u64 b)
 {
 	return a > b ? a : b;
 }
 
-static inline ctg_u64 ctg_clamp(ctg_u64 v, ctg_u64 lo, ctg_u64 hi)
+static inline u64 ctg_clamp(u64 v, u64 lo, u64 hi)
 {
 	return v < lo ? lo : (v > hi ? hi : v);
 }
 
-static inline ctg_u64 ctg_round_down(ctg_u64 pages, ctg_u64 block)
+static inline u64 ctg_round_down(u64 pages, u64 block)
 {
 	return pages & ~(block - 1);
 }
 
-static inline ctg_u64 ctg_round_up(ctg_u64 pages, ctg_u64 block)
+static inline u64 ctg_round_up(u64 pages, u64 block)
 {
-	if (pages > ~(ctg_u64)0 - (block - 1))
-		return ctg_round_down(~(ctg_u64)0, block);
+	if (pages > ~(u64)0 - (block - 1))
+		return ctg_round_down(~(u64)0, block);
 	return ctg_round_down(pages + block - 1, block);
 }
 
@@ -85,42 +80,42 @@ static inline ctg_u64 ctg_round_up(ctg_u64 pages, ctg_u64 block)
  * a * b / d for a, b that fit in 32 bits each after clamping and d > 0: the
  * product cannot overflow 64 bits.
  */
-static inline ctg_u64 ctg_ratio_milli(ctg_u32 num_bp, ctg_u32 den_bp, ctg_u32 c_milli)
+static inline u64 ctg_ratio_milli(u32 num_bp, u32 den_bp, u32 c_milli)
 {
-	ctg_u64 num = ctg_min(num_bp, CTG_BP_MAX);
-	ctg_u64 den = ctg_max(den_bp, 1);
+	u64 num = ctg_min(num_bp, CTG_BP_MAX);
+	u64 den = ctg_max(den_bp, 1);
 
 	return num * c_milli / den;
 }
 
 /* Algorithm 1, line 4: F when the unmovable region grows, in milli-units. */
-static inline ctg_u32 ctg_expand_factor_milli(const struct ctg_params *p,
-					      ctg_u32 unmov_bp, ctg_u32 mov_bp)
+static inline u32 ctg_expand_factor_milli(const struct ctg_params *p,
+					  u32 unmov_bp, u32 mov_bp)
 {
-	ctg_u64 f = ctg_ratio_milli(unmov_bp, p->threshold_unmov_bp, p->c_ue_milli) +
+	u64 f = ctg_ratio_milli(unmov_bp, p->threshold_unmov_bp, p->c_ue_milli) +
 		    ctg_ratio_milli(p->threshold_mov_bp, mov_bp, p->c_me_milli);
 
-	return (ctg_u32)ctg_min(f, CTG_FACTOR_MAX_MILLI);
+	return (u32)ctg_min(f, CTG_FACTOR_MAX_MILLI);
 }
 
 /* Algorithm 1, line 8: F when it shrinks, in milli-units. */
-static inline ctg_u32 ctg_shrink_factor_milli(const struct ctg_params *p,
-					      ctg_u32 unmov_bp, ctg_u32 mov_bp)
+static inline u32 ctg_shrink_factor_milli(const struct ctg_params *p,
+					  u32 unmov_bp, u32 mov_bp)
 {
-	ctg_u64 f = ctg_ratio_milli(mov_bp, p->threshold_mov_bp, p->c_ms_milli) +
+	u64 f = ctg_ratio_milli(mov_bp, p->threshold_mov_bp, p->c_ms_milli) +
 		    ctg_ratio_milli(p->threshold_unmov_bp, unmov_bp, p->c_us_milli);
 
-	return (ctg_u32)ctg_min(f, CTG_FACTOR_MAX_MILLI);
+	return (u32)ctg_min(f, CTG_FACTOR_MAX_MILLI);
 }
 
 /* Algorithm 1, line 2: does this pair of pressures ask for growth? */
-static inline int ctg_wants_expand(const struct ctg_params *p, ctg_u32 unmov_bp, ctg_u32 mov_bp)
+static inline int ctg_wants_expand(const struct ctg_params *p, u32 unmov_bp, u32 mov_bp)
 {
 	return unmov_bp >= p->threshold_unmov_bp && mov_bp < p->threshold_mov_bp;
 }
 
 /* pages * f / 1000 without overflow for any 64-bit page count, f <= 1000. */
-static inline ctg_u64 ctg_scale_milli(ctg_u64 pages, ctg_u32 f_milli)
+static inline u64 ctg_scale_milli(u64 pages, u32 f_milli)
 {
 	return pages / 1000 * f_milli + pages % 1000 * f_milli / 1000;
 }
@@ -140,16 +135,16 @@ static inline ctg_u64 ctg_scale_milli(ctg_u64 pages, ctg_u32 f_milli)
  * The result is a multiple of block_pages within [min_pages, max_pages] rounded
  * inwards; if no multiple fits, the present size is returned.
  */
-static inline ctg_u64 ctg_target_pages(const struct ctg_params *p, const struct ctg_state *s)
+static inline u64 ctg_target_pages(const struct ctg_params *p, const struct ctg_state *s)
 {
-	ctg_u64 lo = ctg_round_up(s->min_pages, s->block_pages);
-	ctg_u64 hi = ctg_round_down(ctg_min(s->max_pages, s->node_pages), s->block_pages);
-	ctg_u64 used = s->unmov_pages - ctg_min(s->unmov_free_pages, s->unmov_pages);
-	ctg_u64 step = ctg_max(ctg_round_down(s->node_pages / CTG_STEP_DIV, s->block_pages),
+	u64 lo = ctg_round_up(s->min_pages, s->block_pages);
+	u64 hi = ctg_round_down(ctg_min(s->max_pages, s->node_pages), s->block_pages);
+	u64 used = s->unmov_pages - ctg_min(s->unmov_free_pages, s->unmov_pages);
+	u64 step = ctg_max(ctg_round_down(s->node_pages / CTG_STEP_DIV, s->block_pages),
 			       s->block_pages);
 	int unmov_starved = s->unmov_free_pages < s->unmov_low_wmark_pages;
 	int mov_starved = s->mov_free_pages < s->mov_low_wmark_pages;
-	ctg_u64 now = s->unmov_pages, target = now, delta, floor;
+	u64 now = s->unmov_pages, target = now, delta, floor;
 
 	if (lo > hi)
 		return now;
@@ -182,43 +177,28 @@ static inline ctg_u64 ctg_target_pages(const struct ctg_params *p, const struct 
  * The paper uses 4 GB of a 64 GB server: one sixteenth, never less than what
  * boot itself has already taken (boot_used_pages) plus an eighth of slack.
  */
-static inline ctg_u64 ctg_initial_pages(ctg_u64 node_pages, ctg_u64 boot_used_pages,
-					ctg_u64 block_pages)
+static inline u64 ctg_initial_pages(u64 node_pages, u64 boot_used_pages,
+				    u64 block_pages)
 {
-	ctg_u64 want = ctg_max(node_pages / 16, boot_used_pages + boot_used_pages / 8);
+	u64 want = ctg_max(node_pages / 16, boot_used_pages + boot_used_pages / 8);
 
 	return ctg_min(ctg_round_up(want, block_pages), ctg_round_down(node_pages, block_pages));
-}
-
-/*
- * Does [start, end) of the node lie wholly below the border, wholly above it,
- * or across it? A buddy merge or a contiguous range may never be CTG_ACROSS.
- */
-enum ctg_side { CTG_BELOW, CTG_ABOVE, CTG_ACROSS };
-
-static inline enum ctg_side ctg_side_of(ctg_u64 start_pfn, ctg_u64 end_pfn, ctg_u64 border_pfn)
-{
-	if (end_pfn <= border_pfn)
-		return CTG_BELOW;
-	if (start_pfn >= border_pfn)
-		return CTG_ABOVE;
-	return CTG_ACROSS;
 }
 
 /*
  * Exponential back-off of the resizer after a failure, in milliseconds:
  * base, 2 base, 4 base ... up to cap.
  */
-static inline ctg_u32 ctg_backoff_ms(ctg_u32 failures, ctg_u32 base_ms, ctg_u32 cap_ms)
+static inline u32 ctg_backoff_ms(u32 failures, u32 base_ms, u32 cap_ms)
 {
-	ctg_u64 ms = base_ms;
+	u64 ms = base_ms;
 
 	if (!failures)
 		return 0;
 	if (failures > 20)
 		return cap_ms;
 	ms <<= failures - 1;
-	return (ctg_u32)ctg_min(ms, cap_ms);
+	return (u32)ctg_min(ms, cap_ms);
 }
 
 #endif /* _LINUX_CONTIGUITAS_POLICY_H */
