@@ -19,6 +19,7 @@
 #include <linux/init.h>
 #include <linux/kthread.h>
 #include <linux/memory_hotplug.h>
+#include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/page-isolation.h>
 #include <linux/sched/mm.h>
@@ -30,12 +31,6 @@
 
 /* One migration round: its fixed costs (draining every CPU) are high. */
 #define CTG_BATCH	(4 * CTG_CHUNK)
-
-/* How far from the border a claim that cannot wait looks for free pages. */
-#define CTG_CLAIM_REACH	(16 * CTG_CHUNK)
-
-/* How far the resizer looks past memory it can neither move nor use. */
-#define CTG_SWALLOW_REACH (SZ_1G / PAGE_SIZE + SZ_256M / PAGE_SIZE)
 
 /* Between two rounds nobody waits for. */
 #define CTG_PAUSE_MS	100
@@ -72,24 +67,14 @@ static bool chunk_whole(struct zone *zone, unsigned long pfn)
 	       zone_spans_pfn(zone, pfn) && zone_spans_pfn(zone, last);
 }
 
-static bool chunk_typed(unsigned long pfn, int migratetype)
+/* The types of the blocks in a chunk, as bits. */
+static unsigned int chunk_types(unsigned long pfn)
 {
-	unsigned long end = pfn + CTG_CHUNK;
+	unsigned int types = 0, i;
 
-	for (; pfn < end; pfn += pageblock_nr_pages)
-		if (get_pageblock_migratetype(pfn_to_page(pfn)) != migratetype)
-			return false;
-	return true;
-}
-
-static bool chunk_has_type(unsigned long pfn, int migratetype)
-{
-	unsigned long end = pfn + CTG_CHUNK;
-
-	for (; pfn < end; pfn += pageblock_nr_pages)
-		if (get_pageblock_migratetype(pfn_to_page(pfn)) == migratetype)
-			return true;
-	return false;
+	for (i = 0; i < CTG_CHUNK; i += pageblock_nr_pages)
+		types |= BIT(get_pageblock_migratetype(pfn_to_page(pfn + i)));
+	return types;
 }
 
 /* One free block of the largest order. zone->lock held. */
@@ -110,6 +95,17 @@ static bool chunk_has_free(unsigned long pfn)
 	return false;
 }
 
+/* Move the border of @n; the lock of the zone it lies in is held. */
+void ctg_set_border(struct contiguitas_node *n, unsigned long pfn)
+{
+	struct zone *zones = NODE_DATA(n->nid)->node_zones;
+	int i;
+
+	WRITE_ONCE(contiguitas_border[n->nid], pfn);
+	for (i = 0; i < MAX_NR_ZONES; i++)
+		WRITE_ONCE(zones[i].above_border, zones[i].zone_start_pfn >= pfn);
+}
+
 /*
  * Pull the chunk at the border, whatever it holds, into the unmovable region.
  * zone->lock held. Returns the free pages gained.
@@ -120,9 +116,11 @@ static unsigned long take_chunk(struct contiguitas_node *n, struct zone *zone,
 	unsigned long gained = 0;
 
 	/* CMA and blocks that somebody isolates keep their type. */
-	if (chunk_typed(pfn, MIGRATE_MOVABLE))
+	if (chunk_types(pfn) == BIT(MIGRATE_MOVABLE))
 		gained = contiguitas_retype(zone, pfn, MIGRATE_MOVABLE, migratetype);
-	ctg_set_border(n->nid, n->base_pfn, pfn + CTG_CHUNK);
+	if (gained < CTG_CHUNK)
+		n->stray_pfn = min(n->stray_pfn, pfn);
+	ctg_set_border(n, pfn + CTG_CHUNK);
 	return gained;
 }
 
@@ -130,52 +128,65 @@ static unsigned long take_chunk(struct contiguitas_node *n, struct zone *zone,
  * contiguitas_claim - take memory at the border for a request that needs it now
  * @zone: zone of the request, its lock held
  * @migratetype: type that the claimed blocks get
- * @desperate: also take blocks that are only partly free
+ * @alloc_flags: of the request
  *
- * A free block costs one list operation. A desperate claim looks at up to
- * CTG_CLAIM_REACH pages. The maximum size is a matter of policy and does not
- * bind here: failing the request would be worse.
+ * A free block costs one list operation. For a request that must not fail
+ * lightly up to CTG_BAND pages are looked at, and blocks taken that are only
+ * partly free. The maximum size is a matter of policy and does not bind here:
+ * failing the request would be worse.
  *
  * Return: true if the zone has more free pages of @migratetype than before.
  */
-bool contiguitas_claim(struct zone *zone, int migratetype, bool desperate)
+bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_flags)
 {
 	struct contiguitas_node *n = contiguitas_nodes[zone_to_nid(zone)];
-	unsigned long border, pfn, reach, gained = 0;
+	unsigned long border = READ_ONCE(contiguitas_border[zone_to_nid(zone)]), from = border;
+	bool desperate = alloc_flags & (ALLOC_MIN_RESERVE | ALLOC_OOM | ALLOC_NO_WATERMARKS);
+	unsigned long pfn, reach = desperate ? CTG_BAND : CTG_CHUNK, gained = 0;
 
 	lockdep_assert_held(&zone->lock);
-	if (!n)
-		return false;
-	border = READ_ONCE(contiguitas_border[n->nid]);
 	if (!zone_spans_pfn(zone, border))
 		return false;
-
-	reach = desperate ? CTG_CLAIM_REACH : CTG_CHUNK;
 	for (pfn = border; pfn < border + reach && pfn < n->end_pfn; pfn += CTG_CHUNK) {
-		if (!chunk_whole(zone, pfn) || !chunk_typed(pfn, MIGRATE_MOVABLE))
+		if (!chunk_whole(zone, pfn) || chunk_types(pfn) != BIT(MIGRATE_MOVABLE))
 			break;
 		if (!chunk_free(pfn) && (!desperate || !chunk_has_free(pfn)))
 			continue;
 		for (; border <= pfn; border += CTG_CHUNK)
 			gained += take_chunk(n, zone, border, migratetype);
-		trace_contiguitas_claim(n->nid, pfn, border - pfn, gained);
+		trace_contiguitas_claim(n->nid, from, border, gained);
 		break;
 	}
 	count_vm_event(gained ? CTG_CLAIM : CTG_CLAIM_FAIL);
 	return gained;
 }
 
-bool __contiguitas_refill(struct zone *zone, bool desperate)
+/*
+ * May a batch of @migratetype leave the free lists of @zone? Its own side must
+ * have more than its part of the watermark. Unmovable requests that may dip
+ * into reserves may have all of that side: claims refill it.
+ */
+bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_flags)
 {
-	unsigned long flags;
-	bool claimed;
+	unsigned long mark = wmark_pages(zone, alloc_flags & ALLOC_WMARK_MASK);
+	long free;
 
-	if (!zone_spans_pfn(zone, READ_ONCE(contiguitas_border[zone_to_nid(zone)])))
-		return false;
-	spin_lock_irqsave(&zone->lock, flags);
-	claimed = contiguitas_claim(zone, MIGRATE_UNMOVABLE, desperate);
-	spin_unlock_irqrestore(&zone->lock, flags);
-	return claimed;
+	if (alloc_flags & ALLOC_NO_WATERMARKS)
+		return true;
+	if (migratetype == MIGRATE_MOVABLE)
+		return __zone_watermark_ok(zone, 0, mark, 0, alloc_flags | ALLOC_CMA,
+					   zone_page_state(zone, NR_FREE_PAGES));
+	free = contiguitas_free_low(zone) - READ_ONCE(zone->nr_free_highatomic);
+	if (free > (long)(mark / CTG_LOW_MARK_DIV))
+		return true;
+	return (alloc_flags & ALLOC_WMARK_MASK) == ALLOC_WMARK_MIN &&
+	       (contiguitas_claim(zone, migratetype, alloc_flags) ||
+		(alloc_flags & ALLOC_RESERVES));
+}
+
+void contiguitas_note_overflow(void)
+{
+	count_vm_event(CTG_OVERFLOW);
 }
 
 /*
@@ -197,97 +208,148 @@ static void free_chunks(unsigned long pfn, unsigned long nr)
 }
 
 /*
- * [@pfn, @pfn + @nr) above the border, emptied by alloc_contig_range() and
- * thus ours: make it part of the unmovable region and free it there. A claim
- * may have come past in the meantime, which changes nothing.
+ * [@pfn, @pfn + @nr), emptied by alloc_contig_range() and thus ours, changes
+ * sides: type it, move the border from @from to @to and free the range there.
+ * If a claim has moved the border meanwhile, the range stays on its low side.
  */
-static void adopt_range(struct contiguitas_node *n, unsigned long pfn, unsigned long nr)
+static int hand_over(struct contiguitas_node *n, unsigned long pfn, unsigned long nr,
+		     unsigned long from, unsigned long to)
 {
 	struct zone *zone = page_zone(pfn_to_page(pfn));
 	unsigned long i, flags;
+	int ret = -EAGAIN;
 
 	spin_lock_irqsave(&zone->lock, flags);
-	for (i = 0; i < nr; i += pageblock_nr_pages)
-		set_pageblock_migratetype(pfn_to_page(pfn + i), MIGRATE_UNMOVABLE);
-	if (READ_ONCE(contiguitas_border[n->nid]) < pfn + nr)
-		ctg_set_border(n->nid, n->base_pfn, pfn + nr);
+	if (READ_ONCE(contiguitas_border[n->nid]) == from) {
+		ctg_set_border(n, to);
+		ret = 0;
+	}
+	for (i = pfn; i < pfn + nr; i += pageblock_nr_pages)
+		set_pageblock_migratetype(pfn_to_page(i),
+					  contiguitas_block_type(pfn_to_page(i), MIGRATE_MOVABLE));
 	spin_unlock_irqrestore(&zone->lock, flags);
 	free_chunks(pfn, nr);
+	return ret;
 }
 
-/* Memory at the border that does not budge: take it with what is in it. */
+/* The border steps over memory that has no type to change, a hole for example. */
+static void step(struct contiguitas_node *n, struct zone *zone, unsigned long from,
+		 unsigned long to)
+{
+	unsigned long flags;
+
+	/* Nobody claims at a gap: any lock that orders the write will do. */
+	zone = zone ?: &NODE_DATA(n->nid)->node_zones[ZONE_NORMAL];
+	spin_lock_irqsave(&zone->lock, flags);
+	if (READ_ONCE(contiguitas_border[n->nid]) == from)
+		ctg_set_border(n, to);
+	spin_unlock_irqrestore(&zone->lock, flags);
+}
+
+/*
+ * The chunk at the border does not empty: take it with what is left in it,
+ * which after the attempt is little.
+ */
 static int swallow(struct contiguitas_node *n, struct zone *zone, unsigned long pfn)
 {
-	unsigned long flags, last = pfn, limit = min(n->end_pfn, pfn + CTG_SWALLOW_REACH);
+	unsigned long flags;
+	int ret = -EBUSY;
 
-	while (last < limit && chunk_whole(zone, last) && !chunk_has_free(last)) {
-		last += CTG_CHUNK;
-		cond_resched();
+	spin_lock_irqsave(&zone->lock, flags);
+	if (READ_ONCE(contiguitas_border[n->nid]) != pfn) {
+		ret = -EAGAIN;
+	} else if (!(chunk_types(pfn) & BIT(MIGRATE_ISOLATE))) {
+		take_chunk(n, zone, pfn, MIGRATE_UNMOVABLE);
+		count_vm_event(CTG_SWALLOW);
+		ret = 0;
 	}
-	if (last >= limit || !chunk_whole(zone, last))
-		return -EBUSY;
-	for (; pfn <= last; pfn += CTG_CHUNK) {
-		spin_lock_irqsave(&zone->lock, flags);
-		if (READ_ONCE(contiguitas_border[n->nid]) == pfn &&
-		    !chunk_has_type(pfn, MIGRATE_ISOLATE)) {
-			take_chunk(n, zone, pfn, MIGRATE_UNMOVABLE);
-			count_vm_event(CTG_SWALLOW);
-		}
-		spin_unlock_irqrestore(&zone->lock, flags);
-		cond_resched();
-	}
-	return 0;
+	spin_unlock_irqrestore(&zone->lock, flags);
+	return ret;
 }
 
-/* Over a hole, or the odd end of a zone, the border simply steps. */
-static bool step_over_gap(struct contiguitas_node *n, unsigned long pfn)
+/*
+ * Movable pages that were swallowed with their chunks go back above the
+ * border, so that the region holds what it is for and need not grow. Only
+ * kswapd makes room for them; what finds none waits for the next round.
+ */
+static void send_strays_home(struct contiguitas_node *n)
 {
-	struct page *page = pfn_to_online_page(pfn);
-	unsigned long flags, next = pfn + CTG_CHUNK;
-	struct zone *zone;
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]);
+	unsigned long pfn = xchg(&n->stray_pfn, ULONG_MAX);
+	struct migration_target_control mtc = {
+		.nid = n->nid,
+		.gfp_mask = (GFP_HIGHUSER_MOVABLE | __GFP_NOWARN) & ~__GFP_DIRECT_RECLAIM,
+		.reason = MR_COMPACTION,
+	};
+	struct compact_control cc = {
+		.order = -1,
+		.mode = MIGRATE_SYNC_LIGHT,
+		.ignore_skip_hint = true,
+		.no_set_skip_hint = true,
+	};
 
-	if (page && chunk_whole(page_zone(page), pfn))
-		return false;
-	/* Nobody claims at a gap: any lock that orders the write will do. */
-	zone = page ? page_zone(page) : &NODE_DATA(n->nid)->node_zones[ZONE_NORMAL];
-	spin_lock_irqsave(&zone->lock, flags);
-	if (READ_ONCE(contiguitas_border[n->nid]) == pfn)
-		ctg_set_border(n->nid, n->base_pfn, next);
-	spin_unlock_irqrestore(&zone->lock, flags);
-	return true;
+	INIT_LIST_HEAD(&cc.migratepages);
+	while (pfn < border) {
+		struct page *page = pfn_to_online_page(pfn);
+		unsigned long end = min(pfn + CTG_CHUNK, border);
+
+		cc.migrate_pfn = end;
+		cc.nr_migratepages = 0;
+		cc.zone = page ? page_zone(page) : NULL;
+		if (!page || isolate_migratepages_range(&cc, pfn, end))
+			cc.migrate_pfn = end;
+		if (migrate_pages(&cc.migratepages, alloc_migration_target, NULL,
+				  (unsigned long)&mtc, cc.mode, mtc.reason, NULL) < 0) {
+			putback_movable_pages(&cc.migratepages);
+			break;
+		}
+		putback_movable_pages(&cc.migratepages);
+		pfn = cc.migrate_pfn;
+		cond_resched();
+	}
+	/* ... a claim may have left others meanwhile */
+	if (pfn < border)
+		n->stray_pfn = min(READ_ONCE(n->stray_pfn), pfn);
+}
+
+static int try_range(unsigned long start, unsigned long end, int migratetype)
+{
+	return alloc_contig_range(start, end, migratetype, GFP_KERNEL | __GFP_NOWARN);
 }
 
 static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 {
 	unsigned long pfn = READ_ONCE(contiguitas_border[n->nid]), got = CTG_CHUNK;
-	struct zone *zone;
+	struct page *page = pfn_to_online_page(pfn);
+	struct zone *zone = page ? page_zone(page) : NULL;
 	int ret;
 
 	if (pfn + CTG_CHUNK > n->end_pfn)
 		return -ENOSPC;
-	if (step_over_gap(n, pfn))
+	/* over a hole, or the odd end of a zone */
+	if (!zone || !chunk_whole(zone, pfn)) {
+		step(n, zone, pfn, pfn + CTG_CHUNK);
 		return 0;
-	zone = page_zone(pfn_to_page(pfn));
+	}
 	nr = min(nr, n->end_pfn - pfn);
 	while (got < nr && chunk_whole(zone, pfn + got))
 		got += CTG_CHUNK;
 
-	ret = alloc_contig_range(pfn, pfn + got, MIGRATE_MOVABLE, GFP_KERNEL | __GFP_NOWARN);
+	ret = try_range(pfn, pfn + got, MIGRATE_MOVABLE);
 	if (ret && got > CTG_CHUNK) {
 		got = CTG_CHUNK;
-		ret = alloc_contig_range(pfn, pfn + got, MIGRATE_MOVABLE,
-					 GFP_KERNEL | __GFP_NOWARN);
+		ret = try_range(pfn, pfn + got, MIGRATE_MOVABLE);
 	}
 	if (ret)
 		return must ? swallow(n, zone, pfn) : ret;
-	adopt_range(n, pfn, got);
-	return 0;
+	return hand_over(n, pfn, got, pfn, pfn + got);
 }
 
+/* Typed pages (slab, page tables) are known by their struct page, which stays. */
 static bool hw_can_move(struct page *page)
 {
 	return page_count(page) && !PageReserved(page) && !PageLRU(page) &&
-	       !PageCompound(page) && !PageBuddy(page);
+	       !PageCompound(page) && !page_has_type(page);
 }
 
 /* Let hardware move what software cannot out of [@pfn, @pfn + CTG_CHUNK). */
@@ -327,57 +389,35 @@ out:
 
 static int shrink_some(struct contiguitas_node *n, unsigned long nr)
 {
-	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), pfn = border - CTG_CHUNK;
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), pfn = border - CTG_CHUNK, i;
 	struct page *page = pfn_to_online_page(pfn);
 	struct zone *zone = page ? page_zone(page) : NULL;
-	unsigned long i, flags;
 	int ret;
 
-	/* A gap that the border stepped over before: nothing was converted. */
+	/* a gap that the border stepped over before: nothing was converted */
 	if (!zone || !chunk_whole(zone, pfn)) {
-		if (page && chunk_has_type(pfn, MIGRATE_UNMOVABLE))
+		if (page && (chunk_types(pfn) & BIT(MIGRATE_UNMOVABLE)))
 			return -EBUSY;
-		zone = zone ?: &NODE_DATA(n->nid)->node_zones[ZONE_NORMAL];
-		goto move;
+		step(n, zone, border, pfn);
+		return 0;
 	}
 	while (border - pfn < nr && pfn - CTG_CHUNK >= n->base_pfn &&
 	       chunk_whole(zone, pfn - CTG_CHUNK))
 		pfn -= CTG_CHUNK;
 retry:
 	for (i = pfn; i < border; i += CTG_CHUNK)
-		if (chunk_has_type(i, MIGRATE_HIGHATOMIC) || chunk_has_type(i, MIGRATE_CMA))
+		if (chunk_types(i) & (BIT(MIGRATE_HIGHATOMIC) | BIT(MIGRATE_CMA)))
 			return -EBUSY;
-	ret = alloc_contig_range(pfn, border, MIGRATE_UNMOVABLE, GFP_KERNEL | __GFP_NOWARN);
+	ret = try_range(pfn, border, MIGRATE_UNMOVABLE);
 	if (ret && border - pfn > CTG_CHUNK) {
 		pfn = border - CTG_CHUNK;
 		goto retry;
 	}
 	if (ret && READ_ONCE(ctg_hw)) {
 		evacuate_by_hw(n, pfn);
-		ret = alloc_contig_range(pfn, border, MIGRATE_UNMOVABLE,
-					 GFP_KERNEL | __GFP_NOWARN);
+		ret = try_range(pfn, border, MIGRATE_UNMOVABLE);
 	}
-	if (ret)
-		return ret;
-
-	spin_lock_irqsave(&zone->lock, flags);
-	/* A claim that came in between has moved the border: give up this round. */
-	if (READ_ONCE(contiguitas_border[n->nid]) == border) {
-		for (i = pfn; i < border; i += pageblock_nr_pages)
-			set_pageblock_migratetype(pfn_to_page(i), MIGRATE_MOVABLE);
-		ctg_set_border(n->nid, n->base_pfn, pfn);
-	} else {
-		ret = -EAGAIN;
-	}
-	spin_unlock_irqrestore(&zone->lock, flags);
-	free_chunks(pfn, border - pfn);
-	return ret;
-move:
-	spin_lock_irqsave(&zone->lock, flags);
-	if (READ_ONCE(contiguitas_border[n->nid]) == border)
-		ctg_set_border(n->nid, n->base_pfn, pfn);
-	spin_unlock_irqrestore(&zone->lock, flags);
-	return 0;
+	return ret ?: hand_over(n, pfn, border - pfn, border, pfn);
 }
 
 /**
@@ -446,9 +486,9 @@ void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
 		low_free -= min_t(unsigned long, low_free, zone->lowmem_reserve[ZONE_NORMAL]);
 		s->unmov_free_pages += low_free;
 		if (zone->zone_start_pfn < n->base_pfn + s->unmov_pages)
-			s->unmov_low_wmark_pages += contiguitas_mark(low_wmark_pages(zone), true);
+			s->unmov_low_wmark_pages += low_wmark_pages(zone) / CTG_LOW_MARK_DIV;
 		if (zone_end_pfn(zone) > n->base_pfn + s->unmov_pages)
-			s->mov_low_wmark_pages += contiguitas_mark(low_wmark_pages(zone), false);
+			s->mov_low_wmark_pages += low_wmark_pages(zone);
 	}
 }
 
@@ -472,7 +512,8 @@ static void resizer_round(struct contiguitas_node *n)
 	if (urgent)
 		target = max(target, min(now + CTG_CHUNK, n->end_pfn - n->base_pfn));
 	must = urgent || s.unmov_free_pages < s.unmov_low_wmark_pages;
-	trace_contiguitas_decide(n->nid, now, target, s.pressure_unmov_bp, s.pressure_mov_bp);
+	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
+				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
 
 	/* Back-off after an attempt that spared blocks does not bind one that must. */
 	if (target > now && ((must && !n->expand_hard) ||
@@ -486,6 +527,8 @@ static void resizer_round(struct contiguitas_node *n)
 		n->shrink_failures = ret ? n->shrink_failures + 1 : 0;
 		n->shrink_after = backoff_until(n->shrink_failures);
 	}
+	if (!must && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages)
+		send_strays_home(n);
 	atomic_inc(&n->passes);
 	wake_up_all(&n->done);
 }
@@ -498,7 +541,8 @@ static int resizer(void *arg)
 	while (!kthread_should_stop()) {
 		wait_event_freezable_timeout(n->wait, READ_ONCE(n->wake) ||
 					     READ_ONCE(n->urgent) || kthread_should_stop(),
-					     ctg_size(n) > n->initial_pages ?
+					     ctg_size(n) > n->initial_pages ||
+					     READ_ONCE(n->stray_pfn) != ULONG_MAX ?
 					     msecs_to_jiffies(CTG_REVIEW_MS) :
 					     MAX_SCHEDULE_TIMEOUT);
 		WRITE_ONCE(n->wake, false);
@@ -511,11 +555,11 @@ static int resizer(void *arg)
 }
 
 /* From reclaim's own wake-ups: some region of @nid is below its low mark. */
-void contiguitas_wake(int nid)
+void __contiguitas_wake(int nid)
 {
 	struct contiguitas_node *n = contiguitas_nodes[nid];
 
-	if (!contiguitas_enabled() || !n || !n->task || READ_ONCE(n->wake))
+	if (!n || !n->task || READ_ONCE(n->wake))
 		return;
 	WRITE_ONCE(n->wake, true);
 	wake_up_interruptible(&n->wait);
@@ -534,7 +578,7 @@ bool contiguitas_relieve(const struct alloc_context *ac)
 	int nid, passes;
 	long left;
 
-	if (!contiguitas_enabled() || ac->migratetype == MIGRATE_MOVABLE)
+	if (ac->migratetype == MIGRATE_MOVABLE)
 		return false;
 	nid = zonelist_node_idx(ac->preferred_zoneref);
 	n = contiguitas_nodes[nid];
@@ -545,12 +589,12 @@ bool contiguitas_relieve(const struct alloc_context *ac)
 
 	count_vm_event(CTG_RELIEVE);
 	passes = atomic_read(&n->passes);
-	__contiguitas_stall_enter(nid, CONTIGUITAS_UNMOVABLE);
+	contiguitas_stall_enter(nid, CONTIGUITAS_UNMOVABLE);
 	WRITE_ONCE(n->urgent, true);
 	wake_up_interruptible(&n->wait);
 	left = wait_event_timeout(n->done, atomic_read(&n->passes) != passes,
 				  msecs_to_jiffies(CTG_RELIEVE_MS));
-	__contiguitas_stall_leave(nid, CONTIGUITAS_UNMOVABLE);
+	contiguitas_stall_leave(nid, CONTIGUITAS_UNMOVABLE);
 	return left;
 }
 

@@ -1,19 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Contiguitas: what its own files share. */
+/*
+ * Contiguitas: the hooks that files of mm/ call, and what its own files share.
+ * Everything out of line is reached behind contiguitas_enabled() only.
+ */
 #ifndef _MM_CONTIGUITAS_H
 #define _MM_CONTIGUITAS_H
 
 #include <linux/contiguitas.h>
 #include <linux/contiguitas_policy.h>
+#include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
+
+struct alloc_context;
 
 /*
  * The border moves in chunks of the largest buddy block, so that no buddy can
  * ever lie across it.
  */
-#define CTG_CHUNK	MAX_ORDER_NR_PAGES
+#define CTG_CHUNK	((unsigned long)MAX_ORDER_NR_PAGES)
+
+/*
+ * One zone watermark serves two regions. This part of it guards the unmovable
+ * one, whose reserve the border can refill at once; all of it the movable one.
+ */
+#define CTG_LOW_MARK_DIV	4
+
+/* What lies so close to the border is handed out last, and claimed first. */
+#define CTG_BAND	(16 * CTG_CHUNK)
+
+enum contiguitas_side {
+	CONTIGUITAS_UNMOVABLE,
+	CONTIGUITAS_MOVABLE,
+	NR_CONTIGUITAS_SIDES,
+};
 
 /* Time lost on one side: some task waits for memory there. Kept as PSI does. */
 struct ctg_stall {
@@ -33,6 +54,7 @@ struct contiguitas_node {
 	unsigned long initial_pages;
 	unsigned long min_pages;
 	unsigned long max_pages;
+	unsigned long stray_pfn;	/* first chunk with swallowed movable pages */
 
 	struct mutex resize_lock;	/* one resize at a time */
 	struct task_struct *task;
@@ -64,17 +86,118 @@ static inline unsigned long ctg_size(const struct contiguitas_node *n)
 	return READ_ONCE(contiguitas_border[n->nid]) - n->base_pfn;
 }
 
-static inline void ctg_set_border(int nid, unsigned long base_pfn, unsigned long pfn)
-{
-	WRITE_ONCE(contiguitas_border[nid], pfn);
-	WRITE_ONCE(contiguitas_band[nid], max((pfn - base_pfn) / 8, CTG_CHUNK));
-}
-
+void ctg_set_border(struct contiguitas_node *n, unsigned long pfn);
 int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must);
 void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s);
-
 void ctg_stall_init(struct ctg_stall *st);
 void ctg_stall_read(struct ctg_stall *st, unsigned long avg[3], u64 *total_ns);
 u32 ctg_stall_bp(struct ctg_stall *st);
+
+/* UNMOVABLE, RECLAIMABLE and HIGHATOMIC blocks live below the border only. */
+static inline bool contiguitas_low_type(int migratetype)
+{
+	return migratetype != MIGRATE_MOVABLE && migratetype <= MIGRATE_HIGHATOMIC;
+}
+
+/* The type that the block of @page may take where stock code would give it @mt. */
+static inline int contiguitas_block_type(struct page *page, int mt)
+{
+	if (!contiguitas_enabled())
+		return mt;
+	if (contiguitas_above(page_to_nid(page), page_to_pfn(page)))
+		return contiguitas_low_type(mt) ? MIGRATE_MOVABLE : mt;
+	return mt == MIGRATE_MOVABLE ? MIGRATE_UNMOVABLE : mt;
+}
+
+/* May a request of type @from be served from the free lists of type @to? */
+static inline bool contiguitas_may_fall_back(int from, int to)
+{
+	return !contiguitas_enabled() ||
+	       (from == MIGRATE_MOVABLE) == (to == MIGRATE_MOVABLE);
+}
+
+static inline bool contiguitas_near_border(int nid, unsigned long pfn)
+{
+	return contiguitas_enabled() &&
+	       pfn + CTG_BAND - READ_ONCE(contiguitas_border[nid]) < 2 * CTG_BAND;
+}
+
+/* Free pages below the border. */
+static inline long contiguitas_free_low(struct zone *zone)
+{
+#ifdef CONFIG_CONTIGUITAS
+	if (contiguitas_enabled())
+		return READ_ONCE(zone->nr_free_unmovable);
+#endif
+	return 0;
+}
+
+/* Called wherever free pages are counted, zone->lock held. */
+static inline void contiguitas_account_free(struct zone *zone, int nr_pages, int mt)
+{
+#ifdef CONFIG_CONTIGUITAS
+	if (contiguitas_enabled() && contiguitas_low_type(mt))
+		WRITE_ONCE(zone->nr_free_unmovable, zone->nr_free_unmovable + nr_pages);
+#endif
+}
+
+/* Is there nothing in @zone for an unmovable request? Asked if enabled only. */
+static inline bool contiguitas_zone_above(struct zone *zone)
+{
+#ifdef CONFIG_CONTIGUITAS
+	return READ_ONCE(zone->above_border);
+#else
+	return false;
+#endif
+}
+
+void contiguitas_init_borders(void);
+
+/* In mm/page_alloc.c, next to the lists it moves pages between. */
+int contiguitas_retype(struct zone *zone, unsigned long pfn, int old_mt, int new_mt);
+
+bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_flags);
+bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_flags);
+void contiguitas_note_overflow(void);
+void __contiguitas_wake(int nid);
+bool contiguitas_relieve(const struct alloc_context *ac);
+void __contiguitas_stall(int nid, enum contiguitas_side side, bool enter);
+
+/*
+ * The zone's watermark, checked before, counts the free pages of both regions;
+ * whether those of the own one suffice is asked where pages leave the free
+ * lists, once a batch. zone->lock held.
+ */
+static inline bool contiguitas_admit(struct zone *zone, int migratetype,
+				     unsigned int alloc_flags)
+{
+	return !contiguitas_enabled() || __contiguitas_admit(zone, migratetype, alloc_flags);
+}
+
+/* Where contiguous ranges may be looked for, given a stock choice of @pfn. */
+static inline unsigned long contiguitas_contig_start(struct zone *zone, unsigned long pfn)
+{
+	if (!contiguitas_enabled())
+		return pfn;
+	return max(pfn, READ_ONCE(contiguitas_border[zone_to_nid(zone)]));
+}
+
+static inline void contiguitas_wake(int nid)
+{
+	if (contiguitas_enabled())
+		__contiguitas_wake(nid);
+}
+
+static inline void contiguitas_stall_enter(int nid, enum contiguitas_side side)
+{
+	if (contiguitas_enabled())
+		__contiguitas_stall(nid, side, true);
+}
+
+static inline void contiguitas_stall_leave(int nid, enum contiguitas_side side)
+{
+	if (contiguitas_enabled())
+		__contiguitas_stall(nid, side, false);
+}
 
 #endif /* _MM_CONTIGUITAS_H */

@@ -20,16 +20,10 @@ struct ctg_boot_size {
 
 DEFINE_STATIC_KEY_FALSE(contiguitas_key);
 unsigned long contiguitas_border[MAX_NUMNODES] __read_mostly;
-unsigned long contiguitas_band[MAX_NUMNODES] __read_mostly;
 struct contiguitas_node *contiguitas_nodes[MAX_NUMNODES] __read_mostly;
 
-static bool requested __initdata;
+bool contiguitas_requested __initdata;
 static struct ctg_boot_size boot_size[3] __initdata;	/* initial, min, max */
-
-bool __init contiguitas_requested(void)
-{
-	return requested;
-}
 
 /* One size, ended by a comma or the end of the string. */
 static bool __init parse_size(char **s, struct ctg_boot_size *size)
@@ -58,7 +52,7 @@ static int __init contiguitas_param(char *arg)
 	char *s = arg;
 	int i;
 
-	requested = false;
+	contiguitas_requested = false;
 	if (!arg || !strcmp(arg, "off"))
 		return 0;
 	if (strcmp(arg, "on")) {
@@ -72,7 +66,7 @@ static int __init contiguitas_param(char *arg)
 			return 0;
 		}
 	}
-	requested = true;
+	contiguitas_requested = true;
 	return 0;
 }
 early_param("contiguitas", contiguitas_param);
@@ -156,6 +150,7 @@ static const char * __init init_node(int nid)
 	n->base_pfn = base;
 	n->end_pfn = end;
 	n->initial_pages = initial;
+	n->stray_pfn = ULONG_MAX;
 	n->min_pages = min(size_in_pages(&boot_size[1], pages,
 					 ctg_round_up(max(initial / 2, used), CTG_CHUNK)), initial);
 	n->max_pages = clamp(size_in_pages(&boot_size[2], pages, pages), initial,
@@ -166,7 +161,7 @@ static const char * __init init_node(int nid)
 	for (side = 0; side < NR_CONTIGUITAS_SIDES; side++)
 		ctg_stall_init(&n->stall[side]);
 	contiguitas_nodes[nid] = n;
-	ctg_set_border(nid, base, base + initial);
+	ctg_set_border(n, base + initial);
 	pr_info("node %d: border at %#llx, unmovable %lu MiB (min %lu, max %lu) of %lu MiB\n",
 		nid, PFN_PHYS(base + initial), initial >> (20 - PAGE_SHIFT),
 		n->min_pages >> (20 - PAGE_SHIFT), n->max_pages >> (20 - PAGE_SHIFT),
@@ -180,7 +175,7 @@ void __init contiguitas_init_borders(void)
 	const char *reason;
 	int nid;
 
-	if (!requested)
+	if (!contiguitas_requested)
 		return;
 	for_each_node_state(nid, N_MEMORY) {
 		reason = init_node(nid);
@@ -191,11 +186,4 @@ void __init contiguitas_init_borders(void)
 		}
 	}
 	static_branch_enable(&contiguitas_key);
-}
-
-unsigned long contiguitas_contig_start(struct zone *zone, unsigned long pfn)
-{
-	if (!contiguitas_enabled())
-		return pfn;
-	return max(pfn, READ_ONCE(contiguitas_border[zone_to_nid(zone)]));
 }

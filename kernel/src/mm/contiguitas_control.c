@@ -66,39 +66,40 @@ static struct contiguitas_node *to_node(struct kobject *kobj)
 	return container_of(kobj, struct node_dir, kobj)->n;
 }
 
-#define CTG_STATE_BYTES(_name, _pages)							\
+/* A file of a node: a number made of its state @s. */
+#define CTG_NODE_FILE(_name, _mode, _store, _value)					\
 static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)	\
 {											\
+	struct contiguitas_node *n = to_node(kobj);					\
 	struct ctg_state s;								\
 											\
-	ctg_read_state(to_node(kobj), &s);						\
-	return sysfs_emit(buf, "%llu\n", (_pages) << PAGE_SHIFT);			\
+	ctg_read_state(n, &s);								\
+	return sysfs_emit(buf, "%llu\n", (u64)(_value));				\
 }											\
-static struct kobj_attribute _name##_attr = __ATTR_RO(_name)
+static struct kobj_attribute _name##_attr = __ATTR(_name, _mode, _name##_show, _store)
 
-CTG_STATE_BYTES(unmovable_bytes, s.unmov_pages);
-CTG_STATE_BYTES(unmovable_free_bytes, s.unmov_free_pages);
-CTG_STATE_BYTES(movable_free_bytes, s.mov_free_pages);
-CTG_STATE_BYTES(unmovable_low_wmark_bytes, s.unmov_low_wmark_pages);
-CTG_STATE_BYTES(movable_low_wmark_bytes, s.mov_low_wmark_pages);
+CTG_NODE_FILE(border_pfn, 0444, NULL, n->base_pfn + s.unmov_pages);
+CTG_NODE_FILE(unmovable_bytes, 0444, NULL, s.unmov_pages << PAGE_SHIFT);
+CTG_NODE_FILE(unmovable_free_bytes, 0444, NULL, s.unmov_free_pages << PAGE_SHIFT);
+CTG_NODE_FILE(movable_free_bytes, 0444, NULL, s.mov_free_pages << PAGE_SHIFT);
+CTG_NODE_FILE(unmovable_low_wmark_bytes, 0444, NULL, s.unmov_low_wmark_pages << PAGE_SHIFT);
+CTG_NODE_FILE(movable_low_wmark_bytes, 0444, NULL, s.mov_low_wmark_pages << PAGE_SHIFT);
 
-static ssize_t border_pfn_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+/* min_bytes and max_bytes bound each other. */
+static ssize_t bound_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf,
+			   size_t len)
 {
-	return sysfs_emit(buf, "%lu\n", READ_ONCE(contiguitas_border[to_node(kobj)->nid]));
-}
-
-static struct kobj_attribute border_pfn_attr = __ATTR_RO(border_pfn);
-
-static ssize_t store_bound(struct contiguitas_node *n, const char *name, const char *buf,
-			   size_t len, unsigned long lo, unsigned long hi, unsigned long *to)
-{
-	u64 pages = 0;
+	struct contiguitas_node *n = to_node(kobj);
+	bool is_min = !strcmp(attr->attr.name, "min_bytes");
+	unsigned long *to = is_min ? &n->min_pages : &n->max_pages;
+	unsigned long lo = is_min ? CTG_CHUNK : n->min_pages;
+	unsigned long hi = is_min ? n->max_pages : n->end_pfn - n->base_pfn - CTG_CHUNK;
 	char *end;
+	unsigned long pages = memparse(buf, &end) >> PAGE_SHIFT;
 
-	pages = memparse(buf, &end) >> PAGE_SHIFT;
 	if (end == buf || (*end && *end != '\n') || pages < lo || pages > hi) {
 		pr_warn_ratelimited("node %d: %s takes a size from %lu to %lu bytes, kept at %lu\n",
-				    n->nid, name, lo << PAGE_SHIFT, hi << PAGE_SHIFT,
+				    n->nid, attr->attr.name, lo << PAGE_SHIFT, hi << PAGE_SHIFT,
 				    *to << PAGE_SHIFT);
 		return -EINVAL;
 	}
@@ -106,64 +107,28 @@ static ssize_t store_bound(struct contiguitas_node *n, const char *name, const c
 	return len;
 }
 
-static ssize_t min_bytes_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%lu\n", to_node(kobj)->min_pages << PAGE_SHIFT);
-}
-
-static ssize_t min_bytes_store(struct kobject *kobj, struct kobj_attribute *attr,
-			       const char *buf, size_t len)
-{
-	struct contiguitas_node *n = to_node(kobj);
-
-	return store_bound(n, "min_bytes", buf, len, CTG_CHUNK, n->max_pages, &n->min_pages);
-}
-
-static struct kobj_attribute min_bytes_attr = __ATTR_RW(min_bytes);
-
-static ssize_t max_bytes_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%lu\n", to_node(kobj)->max_pages << PAGE_SHIFT);
-}
-
-static ssize_t max_bytes_store(struct kobject *kobj, struct kobj_attribute *attr,
-			       const char *buf, size_t len)
-{
-	struct contiguitas_node *n = to_node(kobj);
-
-	return store_bound(n, "max_bytes", buf, len, n->min_pages,
-			   n->end_pfn - n->base_pfn - CTG_CHUNK, &n->max_pages);
-}
-
-static struct kobj_attribute max_bytes_attr = __ATTR_RW(max_bytes);
+CTG_NODE_FILE(min_bytes, 0644, bound_store, s.min_pages << PAGE_SHIFT);
+CTG_NODE_FILE(max_bytes, 0644, bound_store, s.max_pages << PAGE_SHIFT);
 
 /* The "some" line of a file in /proc/pressure, in that format. */
-static ssize_t show_pressure(struct ctg_stall *st, char *buf)
+static ssize_t pressure_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
+	bool movable = !strcmp(attr->attr.name, "pressure_movable");
 	unsigned long avg[3];
 	u64 total_ns;
 
-	ctg_stall_read(st, avg, &total_ns);
+	ctg_stall_read(&to_node(kobj)->stall[movable ? CONTIGUITAS_MOVABLE :
+					     CONTIGUITAS_UNMOVABLE], avg, &total_ns);
 	return sysfs_emit(buf, "some avg10=%lu.%02lu avg60=%lu.%02lu avg300=%lu.%02lu total=%llu\n",
 			  LOAD_INT(avg[0]), LOAD_FRAC(avg[0]), LOAD_INT(avg[1]),
 			  LOAD_FRAC(avg[1]), LOAD_INT(avg[2]), LOAD_FRAC(avg[2]),
 			  div_u64(total_ns, NSEC_PER_USEC));
 }
 
-static ssize_t pressure_unmovable_show(struct kobject *kobj, struct kobj_attribute *attr,
-				       char *buf)
-{
-	return show_pressure(&to_node(kobj)->stall[CONTIGUITAS_UNMOVABLE], buf);
-}
-
-static struct kobj_attribute pressure_unmovable_attr = __ATTR_RO(pressure_unmovable);
-
-static ssize_t pressure_movable_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	return show_pressure(&to_node(kobj)->stall[CONTIGUITAS_MOVABLE], buf);
-}
-
-static struct kobj_attribute pressure_movable_attr = __ATTR_RO(pressure_movable);
+static struct kobj_attribute pressure_unmovable_attr = __ATTR(pressure_unmovable, 0444,
+							      pressure_show, NULL);
+static struct kobj_attribute pressure_movable_attr = __ATTR(pressure_movable, 0444,
+							    pressure_show, NULL);
 
 static struct attribute *node_attrs[] = {
 	&border_pfn_attr.attr,

@@ -43,22 +43,8 @@ static void ctg_stall_sample(struct ctg_stall *st, u64 now)
 	st->sample_at_ns = now;
 }
 
-void __contiguitas_stall_enter(int nid, enum contiguitas_side side)
-{
-	struct contiguitas_node *n = contiguitas_nodes[nid];
-	struct ctg_stall *st;
-	unsigned long flags;
-
-	if (!n)
-		return;
-	st = &n->stall[side];
-	spin_lock_irqsave(&st->lock, flags);
-	if (!st->nr_tasks++)
-		st->since_ns = ktime_get_mono_fast_ns();
-	spin_unlock_irqrestore(&st->lock, flags);
-}
-
-void __contiguitas_stall_leave(int nid, enum contiguitas_side side)
+/* A task begins (@enter) or ends to wait for memory of @side. */
+void __contiguitas_stall(int nid, enum contiguitas_side side, bool enter)
 {
 	struct contiguitas_node *n = contiguitas_nodes[nid];
 	struct ctg_stall *st;
@@ -71,7 +57,9 @@ void __contiguitas_stall_leave(int nid, enum contiguitas_side side)
 	spin_lock_irqsave(&st->lock, flags);
 	now = ktime_get_mono_fast_ns();
 	ctg_stall_sample(st, now);
-	if (!--st->nr_tasks)
+	if (enter && !st->nr_tasks++)
+		st->since_ns = now;
+	if (!enter && !--st->nr_tasks)
 		st->total_ns += now - st->since_ns;
 	spin_unlock_irqrestore(&st->lock, flags);
 }

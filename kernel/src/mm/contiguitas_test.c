@@ -41,13 +41,14 @@ static void test_block_types(struct kunit *test)
 	need_border(test);
 	border = contiguitas_border[nid];
 	KUNIT_EXPECT_TRUE(test, IS_ALIGNED(border, CTG_CHUNK));
-	KUNIT_EXPECT_EQ(test, contiguitas_block_type(nid, border, MIGRATE_UNMOVABLE),
+	KUNIT_EXPECT_EQ(test, contiguitas_block_type(pfn_to_page(border), MIGRATE_UNMOVABLE),
 			MIGRATE_MOVABLE);
-	KUNIT_EXPECT_EQ(test, contiguitas_block_type(nid, border - 1, MIGRATE_MOVABLE),
+	KUNIT_EXPECT_EQ(test, contiguitas_block_type(pfn_to_page(border - 1), MIGRATE_MOVABLE),
 			MIGRATE_UNMOVABLE);
-	KUNIT_EXPECT_EQ(test, contiguitas_block_type(nid, border - 1, MIGRATE_RECLAIMABLE),
+	KUNIT_EXPECT_EQ(test, contiguitas_block_type(pfn_to_page(border - 1), MIGRATE_RECLAIMABLE),
 			MIGRATE_RECLAIMABLE);
-	KUNIT_EXPECT_EQ(test, contiguitas_block_type(nid, border, MIGRATE_CMA), MIGRATE_CMA);
+	KUNIT_EXPECT_EQ(test, contiguitas_block_type(pfn_to_page(border), MIGRATE_CMA),
+			MIGRATE_CMA);
 	KUNIT_EXPECT_TRUE(test, contiguitas_above(nid, border));
 	KUNIT_EXPECT_FALSE(test, contiguitas_above(nid, border - 1));
 	KUNIT_EXPECT_TRUE(test, contiguitas_near_border(nid, border));
@@ -111,10 +112,11 @@ static void test_resize_and_back(struct kunit *test)
 
 /* A device that can move the one page it is shown. */
 static struct page *hw_src, *hw_dst;
-static int hw_cleared;
+static int hw_cleared, hw_shown_typed;
 
 static int mock_migrate(struct page *src, struct page *dst, unsigned int flags)
 {
+	hw_shown_typed += page_has_type(src);
 	if (src != hw_src)
 		return -EBUSY;
 	copy_highpage(dst, src);
@@ -164,6 +166,7 @@ static void test_hardware_seam(struct kunit *test)
 		contiguitas_unregister_hw(&mock_ops);
 		KUNIT_EXPECT_NOT_NULL(test, hw_dst);
 		KUNIT_EXPECT_EQ(test, hw_cleared, 1);
+		KUNIT_EXPECT_EQ(test, hw_shown_typed, 0);
 	}
 	page = hw_dst ?: hw_src;
 	KUNIT_EXPECT_EQ(test, *(u8 *)page_address(page), 0x5a);
@@ -185,6 +188,7 @@ static struct kunit_suite contiguitas_suite = {
 	.name = "contiguitas",
 	.test_cases = contiguitas_cases,
 };
+
 kunit_test_suite(contiguitas_suite);
 
 MODULE_DESCRIPTION("KUnit tests of Contiguitas");
