@@ -86,31 +86,36 @@ hog() {
 	while ! [ -s /tmp/hog ] && kill -0 $! 2>/dev/null; do sleep 0.2; done
 }
 
-# fragment ROUNDS: the hostile fragmenter. User memory and page cache (of a file
-# on /mnt) fill whatever was free, a part of it goes, the kernel takes a tenth of memory
-# and leaves two pages in each block it got: stock Linux must break into new blocks every round.
+# fragment ROUNDS KERNEL HOG: the hostile fragmenter; KERNEL and HOG in percent of memory. Hogs of
+# HOG and page cache (of a file on /mnt) fill whatever was free; then, each round, one hog goes,
+# the kernel takes KERNEL and leaves two pages in each block it got, and a hog comes back: stock
+# Linux must break into new blocks every round.
 fragment() {
 	insmod /lib/modules/ample_hostile.ko 2>/dev/null
 	total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
-	rounds=$1 round=0
-	hog 30
-	hog 30
-	hog 18
+	rounds=$1 kernel=$2 each=$3 round=0 held=0
+	while [ $held -lt 78 ]; do
+		hog $((each < 78 - held ? each : 78 - held))
+		held=$((held + each))
+	done
 	load cache /mnt/fill $((total * 30 / 100)) > /dev/null
 	while [ $round -lt $rounds ]; do
 		set -- $hogs
 		kill $1; wait $1 2>/dev/null
 		shift; hogs="$*"
-		echo $((total / 10)) > $hostile/fragment
-		hog 30
-		cat /mnt/fill > /dev/null
+		echo $((total * kernel / 100)) > $hostile/fragment
+		hog $each
+		[ $((round * each % 30)) = 0 ] && cat /mnt/fill > /dev/null
 		round=$((round + 1))
-		echo "@@ note round $round at $(cut -d' ' -f1 /proc/uptime) s"
+		echo "@@ note round $round at $(cut -d' ' -f1 /proc/uptime) s, region $(region_mib) MiB"
 	done
 	kill $hogs 2>/dev/null
 	wait 2>/dev/null
 	hogs=
 }
+
+# region_mib: size of the unmovable region, 0 where there is none
+region_mib() { echo $(($(cat $ctg/node0/unmovable_bytes 2>/dev/null || echo 0) / 1048576)); }
 
 # expect TEXT COMMAND...: a test of the plan; a failure makes the run fail
 expect() {

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-WORKLOADS = ["fragmenter", "churn", "web", "build", "mixed", "restart"]
+WORKLOADS = ["fragmenter", "creep", "churn", "web", "build", "mixed", "restart"]
 # The static confinement that stock Linux offers gets what ample starts with.
 CONFIGS = {
     "stock": ("stock", lambda mem: ""),

@@ -5,6 +5,7 @@
 #
 # usage: build.sh source            the source tree of Linux 6.12, unpacked
 #        build.sh check             do the patches apply to it?
+#        build.sh each              does every file compile after each of them?
 #        build.sh stock|ample|debug build that kernel
 #        build.sh export DIR        the series as mails with a cover letter
 # KERNEL_SRC=DIR  use this tree instead of Debian's package linux-source-6.12
@@ -70,6 +71,36 @@ check() {
 	echo "build.sh: all $(ls "$kernel"/patches/*.patch | wc -l) patches apply"
 }
 
+# each: after every patch, compile the files that it touches; with the last one, which adds the
+# configuration symbol, all of them again and the new ones.
+each() {
+	local src tree=$build/each patch objects all=() cc=gcc
+	src=$(source_tree)
+	command -v ccache > /dev/null && cc="ccache gcc"
+	rm -rf "$tree"
+	cp -al "$src" "$tree"
+	cp -r --remove-destination "$kernel/src/." "$tree/"
+	cp "$kernel/config/base.config" "$tree/.fragments"
+	make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
+	for patch in "$kernel"/patches/*.patch; do
+		patch -s -p1 -F0 -N --no-backup-if-mismatch -d "$tree" < "$patch" ||
+			die "$(basename "$patch") does not fit"
+		mapfile -t objects < <(sed -n 's,^+++ b/\(.*\)\.c$,\1.o,p' "$patch")
+		all+=("${objects[@]}")
+		if [ "${#objects[@]}" = 0 ]; then
+			cat "$kernel/config/ample.config" >> "$tree/.fragments"
+			make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
+			mapfile -t objects < <(cd "$kernel/src" && ls mm/*.c |
+				sed '/_test\.c/d; s/c$/o/')
+			objects+=("${all[@]}")
+		fi
+		nice -n 10 make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" "${objects[@]}" ||
+			die "$(basename "$patch"): a file it touches does not compile"
+		echo "build.sh: $(basename "$patch"): ${#objects[@]} objects"
+	done
+	rm -rf "$tree"
+}
+
 # A tree of our own: hard links to the source, real copies of what is patched.
 prepare() {
 	local name=$1 src tree=$build/$1 stamp
@@ -123,7 +154,7 @@ export_series() {
 		-m "The border, the resizer, its policy, pressure and control files. Not yet built: the
 hooks follow, the last of them adds the Kconfig entry."
 	git am -q "$kernel"/patches/*.patch
-	git format-patch -q --cover-letter -o "$out" HEAD~$(($(git rev-list --count HEAD) - 1))
+	git format-patch -q -s --cover-letter -o "$out" HEAD~$(($(git rev-list --count HEAD) - 1))
 	cp "$kernel/patches/cover-letter.txt" "$out/0000-cover-letter.patch"
 	rm -rf "$tmp"
 	ls "$out"
@@ -132,7 +163,8 @@ hooks follow, the last of them adds the Kconfig entry."
 case ${1:-} in
 source) source_tree ;;
 check) check ;;
+each) each ;;
 stock | ample | debug) prepare "$1"; compile "$1" ;;
 export) export_series "$(mkdir -p "${2:?DIR}" && cd "$2" && pwd)" ;;
-*) sed -n '5,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '5,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # One workload (ample.workload=), then what contiguity it left behind.
-#   fragmenter  the hostile module against half of memory, then a full cache
+#   fragmenter  4 rounds of the hostile module with a tenth of memory each, all memory full
+#   creep       the same with 25 rounds of a fiftieth: Illuminator's recipe (ASPLOS 2018) is
+#               25 rounds between user memory
 #   churn       small files made, rewritten and removed on ext4
 #   web         memcached, nginx and redis under their load generators
 #   build       tcc over C sources, again and again
@@ -67,7 +69,10 @@ contiguity before
 start=$(cut -d' ' -f1 /proc/uptime)
 case $workload in
 fragmenter)
-	fragment 4
+	fragment 4 10 30
+	load cache /mnt/big $((total * 60 / 100)) ;;
+creep)
+	fragment 25 2 6
 	load cache /mnt/big $((total * 60 / 100)) ;;
 churn)
 	churn

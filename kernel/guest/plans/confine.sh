@@ -10,7 +10,7 @@ load churn /mnt/t 1500 3 ${seed:-1} &
 load fork 20 16
 wait
 expect "confined after churn and forks" confined
-fragment 2
+fragment 2 10 30
 expect "confined after the fragmenter" confined
 load cache /mnt/big 300
 echo 256 > $hostile/storm

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Compare stock and ample where memory runs out: atomic storms, OOM kills.
+
+usage: storm.py [--build DIR] [--out DIR] [--mem 2G] [--seeds N]
+
+Runs the plan "storm" on both kernels, interleaved, and prints the median of
+the failed requests, [min, max]. Exit 1 if ample fails more often than stock
+in a median, or kills more.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+KERNELS = {"stock": "", "ample": "contiguitas=on"}
+
+
+def run(build, out, kernel, mem, seed):
+    """Counts of one guest by name."""
+    where = out / f"storm-{mem}-{kernel}-{seed}"
+    subprocess.run([HERE / "guest.sh", build / kernel, "storm", where, "--mem", mem,
+                    "--disk", "3072", "--timeout", "580", "--append", KERNELS[kernel]],
+                   check=True)
+    (where / "disk.img").unlink(missing_ok=True)
+    found = {}
+    for line in (where / "results.jsonl").read_text().splitlines():
+        o = json.loads(line)
+        if o["what"].startswith("storm_"):
+            found[f"of {o['value']['storm_want_pages']} atomic pages, failed"] = \
+                o["value"]["storm_failed"]
+        elif o["what"] == "held":
+            found["kernel pages held"] = o["value"]["kept_pages"]
+        elif o["what"] in ("after_storms", "after_hold", "after_oom"):
+            found[f"OOM kills {o['what'].replace('_', ' ')}"] = o["oom_kill"]
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/kernel")
+    parser.add_argument("--out", type=pathlib.Path,
+                        default=HERE.parents[1] / "build/kernel-runs")
+    parser.add_argument("--mem", default="2G")
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    rows = {}
+    for seed in range(1, args.seeds + 1):
+        for kernel in KERNELS:
+            for name, value in run(args.build, args.out, kernel, args.mem, seed).items():
+                rows.setdefault(name, {}).setdefault(kernel, []).append(value)
+    print("| what | stock | ample |\n|---|---|---|")
+    worse = False
+    for name, by_kernel in rows.items():
+        cells = [f"{statistics.median(v):g} [{min(v)}, {max(v)}]" for v in by_kernel.values()]
+        print(f"| {name} | {' | '.join(cells)} |")
+        if "held" not in name:
+            worse |= statistics.median(by_kernel["ample"]) > statistics.median(by_kernel["stock"])
+    sys.exit(1 if worse else 0)
+
+
+if __name__ == "__main__":
+    main()
