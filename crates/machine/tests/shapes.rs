@@ -117,14 +117,12 @@ fn experiments_are_listed_and_bad_parameters_refused() {
     assert!(experiments::by_id("nothing").is_err());
     for experiment in experiments::ALL {
         assert!(experiment.run("machine = 5").is_err(), "{}", experiment.id);
-        let text = experiment.parameters.replace(
-            experiment
-                .parameters
-                .lines()
-                .find(|l| l.starts_with("machine"))
-                .unwrap(),
-            "machine = \"no such machine\"",
-        );
+        // Experiments of the memory system describe their machine instead of naming one.
+        let named = |line: &&str| line.starts_with("machine");
+        let Some(line) = experiment.parameters.lines().find(named) else {
+            continue;
+        };
+        let text = (experiment.parameters).replace(line, "machine = \"no such machine\"");
         let error = format!("{:#}", experiment.run(&text).unwrap_err());
         assert!(error.contains("known:"), "{}: {error}", experiment.id);
     }

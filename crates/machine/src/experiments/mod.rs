@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments: each a parameter file, a `run` function and a serialisable result.
 
-pub mod defrag;
 pub mod chase;
+pub mod defrag;
 pub mod directseg;
 pub mod fig10;
 pub mod footprint;
-pub mod hugepages;
 pub mod fragmentation;
+pub mod hugepages;
 pub mod perforated;
 pub mod speedup;
 pub mod walks;
