@@ -7,7 +7,7 @@ AMPLE := target/release/ample
 FEATURES ?= $(shell scripts/features.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test reproduce fuzz model-check properties malloc-models malloc-soak bench \
+.PHONY: help setup build ample demo test reproduce fuzz model-check properties malloc-models malloc-soak bench \
 	fmt clean
 
 help:            ## list the targets
@@ -16,10 +16,13 @@ help:            ## list the targets
 setup:           ## install what is missing (Debian packages, Rust)
 	@scripts/setup.sh build
 
-build: setup     ## build the command: target/release/ample
+build: ample     ## build the command, target/release/ample, and the allocator, target/malloc
+	$(CARGO) build --locked --profile malloc -p ample-malloc
+
+ample: setup     ## build the command alone
 	$(CARGO) build --locked --release -p ample-cli --no-default-features --features "$(FEATURES)"
 
-demo: build      ## look at this machine, predict it under every policy, write report/index.html
+demo: ample      ## look at this machine, predict it under every policy, write report/index.html
 	$(AMPLE) whatif --report report/index.html
 
 test:            ## everything CI checks: format, lints, tests of all layers

@@ -305,3 +305,23 @@ fn an_interrupted_experiment_prints_what_it_has() {
     let all = 12;
     assert!(result["points"].as_array().unwrap().len() < all, "{text}");
 }
+
+#[test]
+fn figures_of_the_allocator_are_listed_and_a_missing_program_is_explained() {
+    let output = ample(&["sim"], "1");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("temeraire-fig11"), "{text}");
+    let output = ample(&["sim", "temeraire-fig12", "--hours", "2"], "1");
+    assert_eq!(output.status.code(), Some(2));
+    // A copy of the command has no allocator beside it.
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("ample");
+    std::fs::copy(env!("CARGO_BIN_EXE_ample"), &copy).expect("a copy");
+    let output = Command::new(&copy)
+        .args(["malloc", "run", "--", "true"])
+        .output()
+        .expect("the copy starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("cargo build --profile malloc"), "{text}");
+}

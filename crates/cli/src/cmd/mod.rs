@@ -2,6 +2,7 @@
 //! One module per subcommand. Each takes its parsed arguments and answers with a [`Verdict`].
 
 mod fleet;
+mod malloc;
 mod replay;
 mod reproduce;
 mod scan;
@@ -33,6 +34,7 @@ impl From<Verdict> for ExitCode {
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     Fleet(fleet::Args),
+    Malloc(malloc::Args),
     Replay(replay::Args),
     Reproduce(reproduce::Args),
     Scan(scan::Args),
@@ -47,6 +49,7 @@ pub enum Command {
 pub fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
         Command::Fleet(args) => fleet::run(&args),
+        Command::Malloc(args) => malloc::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Scan(args) => scan::run(&args),

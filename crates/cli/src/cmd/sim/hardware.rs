@@ -3,7 +3,7 @@
 //! text and the figure.
 
 use super::super::Verdict;
-use super::{Args, generic, hardware_figures, translation_figures};
+use super::{Args, generic, hardware_figures, refuse_server_options, translation_figures};
 use ample_machine::experiments::{self, Experiment};
 use ample_machine::setup;
 use anyhow::{Context, bail};
@@ -33,20 +33,11 @@ pub(super) fn run(
     parameters: &str,
     args: &Args,
 ) -> anyhow::Result<Verdict> {
-    let server_only = [
-        ("--quick", args.quick),
-        ("--memory", args.memory.is_some()),
-        ("--hours", args.hours.is_some()),
-        ("--seeds", args.seeds.is_some()),
-        ("--workloads", args.workloads.is_some()),
-    ];
-    if let Some((option, _)) = server_only.into_iter().find(|(_, given)| *given) {
-        bail!(
-            "{option} belongs to experiments of the server model, {id} is none; copy \
-             experiments/{id}.toml, add experiment = \"{id}\", and change its values instead",
-            id = experiment.id
-        );
-    }
+    let id = experiment.id;
+    let instead = format!(
+        "; copy experiments/{id}.toml, add experiment = \"{id}\", and change its values instead"
+    );
+    refuse_server_options(id, args, &instead)?;
     let own = match &args.parameters {
         Some(path) => Some(
             std::fs::read_to_string(path)

@@ -8,7 +8,7 @@ mod hardware_figures;
 mod tables;
 mod translation_figures;
 
-use super::{Verdict, progress_bar};
+use super::{Verdict, malloc, progress_bar};
 use ample_mm::experiment::{self, Experiment, ExperimentError, Params};
 use ample_pfn::parse_bytes;
 use anyhow::{Context, bail};
@@ -84,6 +84,13 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     if args.parameters.is_some() {
         bail!("--parameters is for the hardware simulators; give the file instead of {id:?}");
     }
+    if malloc::FIGURES.iter().any(|(name, _)| name == id) {
+        refuse_server_options(id, args, "")?;
+        if args.figure.is_some() {
+            bail!("{id} has no figure; leave --figure out");
+        }
+        return malloc::figure(id, args.json);
+    }
     let experiment = adjusted(load(id)?, args)?;
     let bar = progress_bar(&experiment.name);
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
@@ -99,12 +106,33 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(Verdict::Ok)
 }
 
+/// Options that only experiments of the server model have; `instead` says what else to do.
+fn refuse_server_options(id: &str, args: &Args, instead: &str) -> anyhow::Result<()> {
+    let server_only = [
+        ("--quick", args.quick),
+        ("--memory", args.memory.is_some()),
+        ("--hours", args.hours.is_some()),
+        ("--seeds", args.seeds.is_some()),
+        ("--workloads", args.workloads.is_some()),
+    ];
+    if let Some((option, _)) = server_only.into_iter().find(|(_, given)| *given) {
+        bail!("{option} belongs to experiments of the server model, {id} is none{instead}");
+    }
+    Ok(())
+}
+
 /// Names of all experiments.
 fn names() -> Vec<&'static str> {
     let hardware = ample_machine::experiments::ALL
         .iter()
         .map(|experiment| experiment.id);
-    Params::SHIPPED.iter().copied().chain(hardware).collect()
+    let allocator = malloc::FIGURES.iter().map(|(name, _)| *name);
+    Params::SHIPPED
+        .iter()
+        .copied()
+        .chain(hardware)
+        .chain(allocator)
+        .collect()
 }
 
 fn list() -> String {
@@ -117,6 +145,9 @@ fn list() -> String {
     }
     for experiment in ample_machine::experiments::ALL {
         text.push_str(&format!("  {:<15} {}\n", experiment.id, experiment.what));
+    }
+    for (name, what) in malloc::FIGURES {
+        text.push_str(&format!("  {name:<15} {what}\n"));
     }
     text
 }
