@@ -311,6 +311,11 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
                 (0.0..=1e6).contains(&rate_per_s),
                 "rates_per_s: {rate_per_s} is not from 0 to 1,000,000"
             );
+            ensure!(
+                rate_per_s == 0.0 || rate_per_s * p.measured_us >= 1e6,
+                "rates_per_s: at {rate_per_s} not one page moves in {} µs; measure longer",
+                p.measured_us
+            );
             rows.push(row(p, table_gb, rate_per_s)?);
         }
     }
@@ -356,6 +361,9 @@ mod tests {
             parameters.way = way;
             run(&parameters).expect("no wrong value");
         }
+        parameters.rates_per_s = vec![1000.0];
+        let error = run(&parameters).unwrap_err().to_string();
+        assert!(error.contains("measure longer"), "{error}");
         parameters.table_gb = vec![-1.0];
         assert!(
             run(&parameters)
