@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Mutex;
 
 /// The library that was built beside this test.
 fn library() -> PathBuf {
@@ -23,6 +24,12 @@ fn program(name: &str) -> PathBuf {
     let compiler = if name.ends_with(".cc") { "c++" } else { "cc" };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let binary = folder.join(format!("{name}.{}", std::process::id()));
+    // Tests that share a program wait for each other: the linker writes it before it may be run.
+    static BUILT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut built = BUILT.lock().expect("no compiler failed before");
+    if built.iter().any(|done| done == name) {
+        return binary;
+    }
     // The program's own mmap takes the place of the C library's only if it is exported.
     // No optimisation of malloc calls: the compiler knows what they do and removes them.
     let flags = [
@@ -43,6 +50,7 @@ fn program(name: &str) -> PathBuf {
         done.expect("a C compiler is installed").success(),
         "{name} does not compile"
     );
+    built.push(name.to_string());
     binary
 }
 
