@@ -2,6 +2,7 @@
 //! Allocation and freeing: per-CPU lists, watermarks, the slow path
 //! (`mm/page_alloc.c`, 6.12: `rmqueue`, `__alloc_pages_slowpath`).
 
+use crate::compact::Source;
 use crate::core::{BLOCK_ORDER, Core, HIGH, LOW, MAX_ORDER, PCP_ORDERS};
 use crate::frame::{Frames, Kind, MigrateType, State, is_movable};
 use crate::list::List;
@@ -15,8 +16,16 @@ const PCP_BATCH: u32 = 63;
 const PCP_HIGH: u32 = 6 * PCP_BATCH;
 /// Pages one round of direct reclaim tries to free (`SWAP_CLUSTER_MAX`).
 const RECLAIM_BATCH: u32 = 32;
-/// Rounds of reclaim before a request fails (`MAX_RECLAIM_RETRIES`).
-const RETRIES: u32 = 16;
+/// Rounds of reclaim before a request fails (`MAX_RECLAIM_RETRIES`); where compaction may help, as
+/// many at each of its three priorities (`MAX_COMPACT_RETRIES`); and for orders above
+/// `PAGE_ALLOC_COSTLY_ORDER` a quarter of that at the first two (`should_compact_retry`).
+fn retries(order: u32) -> u32 {
+    match order {
+        0 => 16,
+        1..PCP_ORDERS => 48,
+        _ => 5,
+    }
+}
 
 /// What is asked of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,6 +271,8 @@ impl Server {
         let marks = self.core.watermarks[region];
         if free < marks.low + (1 << request.order) {
             self.core.kswapd_awake[region] = true;
+        }
+        if self.core.kswapd_awake[region] {
             self.kswapd_quantum(region);
         }
         let mut reserve = if request.atomic {
@@ -309,7 +320,8 @@ impl Server {
     #[cold]
     fn alloc_slow(&mut self, request: &Request, mt: MigrateType, cpu: usize) -> Option<u32> {
         let stall = stall_of(mt);
-        for round in 0..RETRIES {
+        self.core.kcompactd.note_request(request.order);
+        for round in 0..retries(request.order) {
             if self.policy.relieve(&mut self.core, request, round)
                 && let Some(pfn) = self.get_page(request, mt, cpu)
             {
@@ -322,7 +334,12 @@ impl Server {
             // holds back (`should_compact_retry`, orders up to 3).
             let compacts =
                 request.order > 0 && (round > 0 || !self.core.deferral.defers(request.order));
-            if compacts && self.direct_compact(request.order, mt, stall) {
+            let source = if round == 0 {
+                Source::Alike(mt)
+            } else {
+                Source::All
+            };
+            if compacts && self.direct_compact(request.order, mt, source, stall) {
                 if let Some(pfn) = self.get_page(request, mt, cpu) {
                     return Some(pfn);
                 }
@@ -360,6 +377,7 @@ impl Server {
         let goal = core.watermarks[region].high + core.boost_pages;
         if core.free_pages(region) >= goal {
             core.kswapd_awake[region] = false;
+            core.kcompactd.wake_after_kswapd(core.boost_pages > 0);
             core.boost_pages = 0;
             return;
         }
@@ -367,6 +385,21 @@ impl Server {
         // shares the wake-up, does the rest.
         let (_, freed) = core.reclaim(region, 2 * PCP_BATCH);
         core.counters.kswapd_reclaimed_pages += u64::from(freed);
+    }
+
+    /// kswapd on its own, between allocations: as far as it gets in `elapsed_ns`.
+    pub(crate) fn kswapd_run(&mut self, region: usize, elapsed_ns: u64) {
+        let quanta = elapsed_ns / (2 * u64::from(PCP_BATCH) * RECLAIM_NS) + 1;
+        for _ in 0..quanta {
+            let before = self.core.free_pages(region);
+            if !self.core.kswapd_awake[region] {
+                return;
+            }
+            self.kswapd_quantum(region);
+            if self.core.free_pages(region) == before {
+                return;
+            }
+        }
     }
 
     /// Frees a block that the caller got from [`Server::alloc`] and did not hand over.

@@ -13,11 +13,47 @@ use crate::server::Server;
 pub(crate) struct Compaction {
     pub(crate) scanned_blocks: u64,
     pub(crate) moved_pages: u64,
+    /// What was wanted is there.
     pub(crate) success: bool,
+    /// The scanners met.
+    pub(crate) complete: bool,
 }
 
-/// Blocks that one direct compaction may look at before it gives up.
-pub(crate) const DIRECT_BLOCKS: u32 = 256;
+impl Compaction {
+    /// Time it took the task that did it.
+    pub(crate) fn cost_ns(&self) -> u64 {
+        self.scanned_blocks * SCAN_BLOCK_NS + self.moved_pages * MIGRATE_NS
+    }
+}
+
+/// What a compaction works towards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// A free block of this order for this type.
+    Block(u32, MigrateType),
+    /// A fragmentation score of so many per cent at most.
+    Score(u64),
+}
+
+/// Which blocks the migrate scanner empties (`suitable_migration_source`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Those of the type that is asked for: kernel requests get the movable pages out of kernel
+    /// blocks (direct compaction, asynchronous).
+    Alike(MigrateType),
+    /// All of them (synchronous compaction, kcompactd).
+    All,
+}
+
+/// Where the migrate and the free scanner stopped, in blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scanners {
+    pub(crate) migrate: u32,
+    pub(crate) free: u32,
+}
+
+/// Blocks that one asynchronous compaction looks at before it gives up.
+pub(crate) const DIRECT_BLOCKS: u64 = 256;
 
 /// Compaction that failed for an order is not tried again for it, or for a larger one, until a
 /// number of requests has passed that doubles with each failure (`defer_compaction`,
@@ -52,7 +88,7 @@ impl Deferral {
         self.considered < 1 << self.shift
     }
 
-    fn note(&mut self, order: u32, success: bool) {
+    pub(crate) fn note(&mut self, order: u32, success: bool) {
         self.considered = 0;
         if success {
             self.shift = 0;
@@ -81,33 +117,53 @@ impl Core {
         area.orders(mt) >> order != 0 || others & claimable != 0
     }
 
-    /// Compacts the upper region until a block of `order` is free, the scanners meet, or
-    /// `budget` blocks were looked at. Scanners go on where they stopped.
+    /// Free memory of the upper region that is not in free 2 MB blocks, in per cent
+    /// (`fragmentation_score_zone`, `extfrag_for_order`).
+    pub(crate) fn fragmentation_score(&self) -> u64 {
+        let area = &self.areas[HIGH];
+        let whole: u64 = (BLOCK_ORDER..=MAX_ORDER)
+            .map(|order| area.count(order) << order)
+            .sum();
+        match area.free_pages {
+            0 => 0,
+            free => 100 * (free - whole) / free,
+        }
+    }
+
+    fn reached(&self, goal: Goal) -> bool {
+        match goal {
+            Goal::Block(order, mt) => self.has_block(order, mt),
+            Goal::Score(most) => self.fragmentation_score() <= most,
+        }
+    }
+
+    /// Compacts the upper region until the goal is reached, the scanners meet, or `enough` says
+    /// so. The scanners go on from where they stand.
     pub(crate) fn compact(
         &mut self,
-        order: u32,
-        mt: MigrateType,
-        budget: u32,
-        sync: bool,
+        goal: Goal,
+        source: Source,
+        scanners: &mut Scanners,
+        enough: impl Fn(&Compaction) -> bool,
     ) -> Compaction {
         let mut result = Compaction::default();
         let low = self.border >> BLOCK_ORDER;
-        let top = self.blocks.len() as u32;
         let mut targets: Vec<u32> = Vec::new();
-        while (result.scanned_blocks as u32) < budget {
-            if self.scan_migrate < low || self.scan_migrate >= self.scan_free {
-                self.scan_migrate = low;
-                self.scan_free = top;
-                if result.scanned_blocks > 0 {
+        while !enough(&result) {
+            if scanners.migrate < low || scanners.migrate >= scanners.free {
+                let met = scanners.migrate >= scanners.free && result.scanned_blocks > 0;
+                *scanners = self.scanners_apart();
+                if met {
+                    result.complete = true;
                     break;
                 }
             }
-            let b = self.scan_migrate;
-            self.scan_migrate += 1;
+            let b = scanners.migrate;
+            scanners.migrate += 1;
             result.scanned_blocks += 1;
-            if self.migrate_source(b, order, sync) {
-                result.moved_pages += self.compact_block(b, &mut targets, &mut result);
-                if self.has_block(order, mt) {
+            if self.migrate_source(b, goal, source) {
+                result.moved_pages += self.compact_block(b, &mut targets, scanners, &mut result);
+                if self.reached(goal) {
                     result.success = true;
                     break;
                 }
@@ -121,18 +177,35 @@ impl Core {
         result
     }
 
-    /// `suitable_migration_source`, and no point in a block whose pages cannot all leave when a
-    /// whole block is wanted.
-    fn migrate_source(&self, b: u32, order: u32, sync: bool) -> bool {
-        let block = self.blocks[b as usize];
-        (sync || block.mt == MigrateType::Movable)
-            && !block.giga
-            && block.movable > 0
-            && u32::from(block.movable) < BLOCK_PAGES
-            && (order < BLOCK_ORDER || block.fixed == 0)
+    /// The scanners at the two ends of the upper region.
+    pub(crate) fn scanners_apart(&self) -> Scanners {
+        Scanners {
+            migrate: self.border >> BLOCK_ORDER,
+            free: self.blocks.len() as u32,
+        }
     }
 
-    fn compact_block(&mut self, b: u32, targets: &mut Vec<u32>, result: &mut Compaction) -> u64 {
+    /// `suitable_migration_source`, and asynchronously no point in a block whose pages cannot
+    /// all leave when a whole block is wanted (`skip_on_failure`).
+    fn migrate_source(&self, b: u32, goal: Goal, source: Source) -> bool {
+        let block = self.blocks[b as usize];
+        let suits = match (source, goal) {
+            (Source::All, _) => true,
+            (Source::Alike(mt), Goal::Block(order, _)) => {
+                block.mt == mt && (order < BLOCK_ORDER || block.fixed == 0)
+            }
+            (Source::Alike(mt), Goal::Score(_)) => block.mt == mt,
+        };
+        suits && !block.giga && block.movable > 0 && u32::from(block.movable) < BLOCK_PAGES
+    }
+
+    fn compact_block(
+        &mut self,
+        b: u32,
+        targets: &mut Vec<u32>,
+        scanners: &mut Scanners,
+        result: &mut Compaction,
+    ) -> u64 {
         let mut pages = Vec::new();
         self.heads(b, |pfn, state| {
             if state.kind() == Kind::Used && state.order() == 0 && is_movable(state.class()) {
@@ -140,8 +213,9 @@ impl Core {
             }
         });
         let mut moved = 0;
-        for src in pages {
-            if targets.is_empty() && !self.fill_targets(targets, b, result) {
+        for (done, &src) in pages.iter().enumerate() {
+            let need = pages.len() - done;
+            if targets.is_empty() && !self.fill_targets(targets, need, b, scanners, result) {
                 break;
             }
             if !self.can_move(self.frames.get(src)) || self.rng.chance(1.0 / 2048.0) {
@@ -157,18 +231,29 @@ impl Core {
     }
 
     /// Lets the free scanner come down until it has found free pages in a movable block
-    /// (`suitable_migration_target`) above the migrate scanner.
-    fn fill_targets(&mut self, targets: &mut Vec<u32>, above: u32, done: &mut Compaction) -> bool {
-        while self.scan_free > above + 1 {
-            self.scan_free -= 1;
+    /// (`suitable_migration_target`) above the migrate scanner, and takes what is needed of them.
+    fn fill_targets(
+        &mut self,
+        targets: &mut Vec<u32>,
+        need: usize,
+        above: u32,
+        scanners: &mut Scanners,
+        done: &mut Compaction,
+    ) -> bool {
+        while scanners.free > above + 1 {
+            scanners.free -= 1;
             done.scanned_blocks += 1;
-            let b = self.scan_free;
+            let b = scanners.free;
             let block = self.blocks[b as usize];
             let usable = block.mt == MigrateType::Movable && !block.isolated && !block.giga;
             if !usable || block.free == 0 || u32::from(block.free) == BLOCK_PAGES {
                 continue;
             }
             for (pfn, order) in self.free_in(b) {
+                if targets.len() >= need {
+                    scanners.free = b + 1;
+                    break;
+                }
                 self.remove(pfn);
                 self.isolated_pages += 1 << order;
                 for page in pfn..pfn + (1 << order) {
@@ -185,40 +270,91 @@ impl Core {
 
 impl Server {
     /// Compaction by an allocating task, which waits for it.
-    pub(crate) fn direct_compact(&mut self, order: u32, mt: MigrateType, stall: Stall) -> bool {
+    pub(crate) fn direct_compact(
+        &mut self,
+        order: u32,
+        mt: MigrateType,
+        source: Source,
+        stall: Stall,
+    ) -> bool {
         self.core.counters.compact_stalls += 1;
         self.core.drain_all();
-        let done = self.core.compact(order, mt, DIRECT_BLOCKS, false);
-        let ns = done.scanned_blocks * SCAN_BLOCK_NS + done.moved_pages * MIGRATE_NS;
-        self.core.psi.stall(stall, ns);
+        let mut scanners = self.core.scanners;
+        let patient = source == Source::All;
+        let enough = |done: &Compaction| !patient && done.scanned_blocks >= DIRECT_BLOCKS;
+        let done = (self.core).compact(Goal::Block(order, mt), source, &mut scanners, enough);
+        self.core.scanners = scanners;
+        self.core.psi.stall(stall, done.cost_ns());
         self.core.deferral.note(order, done.success);
         self.core.counters.compact_success += u64::from(done.success);
         done.success
     }
-
-    /// kcompactd: keeps a few whole blocks free in the background, `budget` blocks a call.
-    pub(crate) fn background_compact(&mut self, budget: u32) {
-        let core = &mut self.core;
-        let whole = core.areas[HIGH].count(BLOCK_ORDER) + 2 * core.areas[HIGH].count(MAX_ORDER);
-        let wanted = (core.blocks.len() as u64 / 1024).max(1);
-        if whole >= wanted || core.deferral.defers(BLOCK_ORDER) {
-            return;
-        }
-        let done = core.compact(BLOCK_ORDER, MigrateType::Movable, budget, true);
-        core.deferral.note(BLOCK_ORDER, done.success);
-    }
-}
-
-/// Takes an aligned free block of `order` for movable memory, changing block types if the
-/// policy allows it.
-pub(crate) fn take_movable(core: &mut Core, region: usize, order: u32) -> Option<u32> {
-    core.take(region, order, MigrateType::Movable)
-        .or_else(|| linux::claim_whole_block(core, region, order, MigrateType::Movable))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::config::{Config, PolicyKind};
+
+    /// A server full of anonymous pages of which every second one of blocks 8 to 15 is free.
+    fn half_empty_blocks() -> Server {
+        let mut config = Config::new(PolicyKind::Linux);
+        config.memory_bytes = 64 << 20;
+        let mut server = Server::new(&config).expect("a valid size");
+        let pool = server.new_pool();
+        let pages = server.core.free_pages(HIGH) as u32;
+        server.allocate(
+            pool,
+            &crate::Request::new(ample_pfn::PageClass::Anon),
+            pages,
+            0,
+        );
+        for pfn in (8 * BLOCK_PAGES..16 * BLOCK_PAGES).step_by(2) {
+            let state = server.core.frames.get(pfn);
+            if state.kind() == Kind::Used {
+                let (_, index) = state.pool_entry();
+                server.free_entry(pool.0, index, 0);
+            }
+        }
+        server.core.drain_all();
+        server
+    }
+
+    fn movable_pages(server: &Server, b: usize) -> u32 {
+        u32::from(server.core.blocks[b].movable)
+    }
+
+    #[test]
+    fn a_kernel_request_gets_movable_pages_out_of_kernel_blocks_only() {
+        let mut server = half_empty_blocks();
+        server.core.retype_block(9, MigrateType::Unmovable);
+        let before: Vec<u32> = (0..32).map(|b| movable_pages(&server, b)).collect();
+        let mt = MigrateType::Unmovable;
+        assert!(server.direct_compact(3, mt, Source::Alike(mt), Stall::Unmovable));
+        assert!(movable_pages(&server, 9) < before[9]);
+        let others = (0..32).filter(|&b| b != 9);
+        for b in others {
+            assert!(movable_pages(&server, b) >= before[b], "block {b}");
+        }
+    }
+
+    #[test]
+    fn synchronous_compaction_empties_blocks_that_kernel_pages_share() {
+        let mut server = half_empty_blocks();
+        let b = 8;
+        let kernel = (b as u32 * BLOCK_PAGES..)
+            .find(|&pfn| server.core.frames.get(pfn).kind() == Kind::Used)
+            .expect("a used page");
+        server.set_class(kernel, ample_pfn::PageClass::Slab);
+        let before = movable_pages(&server, b);
+        let mut scanners = server.core.scanners_apart();
+        let goal = Goal::Block(MAX_ORDER, MigrateType::Movable);
+        let done = (server.core).compact(goal, Source::All, &mut scanners, |_| false);
+        assert!(done.complete || done.success);
+        assert!(movable_pages(&server, b) < before);
+        server.check().expect("sound");
+    }
 
     /// Requests until one is not deferred, that one included.
     fn wait(deferral: &mut Deferral, order: u32) -> u32 {

@@ -2,10 +2,11 @@
 //! The physical memory of one simulated server: frames, pageblocks, buddy lists of up to two
 //! regions. What every policy shares.
 
-use crate::compact::Deferral;
+use crate::compact::{Deferral, Scanners};
 use crate::config::Rules;
 use crate::counters::Counters;
 use crate::frame::{Frames, Kind, MAX_POOLS, MigrateType, State, is_movable};
+use crate::kcompactd::Kcompactd;
 use crate::list::List;
 use crate::psi::Psi;
 use crate::rng::Rng;
@@ -186,11 +187,11 @@ pub struct Core {
     /// Extra pages kswapd frees after a block was claimed (watermark boost).
     pub(crate) boost_pages: u64,
     pub(crate) kswapd_awake: [bool; 2],
-    /// Where the migrate and free scanners stopped, in blocks.
-    pub(crate) scan_migrate: u32,
-    pub(crate) scan_free: u32,
+    /// The scanners of direct compaction and of kcompactd's requests.
+    pub(crate) scanners: Scanners,
     /// When compaction may be tried again.
     pub(crate) deferral: Deferral,
+    pub(crate) kcompactd: Kcompactd,
     /// Pools whose pages a shrinker may free.
     pub(crate) shrinkable: Vec<u32>,
     pub(crate) rules: Rules,
@@ -228,9 +229,12 @@ impl Core {
             watermarks: [Watermarks::default(); 2],
             boost_pages: 0,
             kswapd_awake: [false; 2],
-            scan_migrate: 0,
-            scan_free: block_count,
+            scanners: Scanners {
+                migrate: 0,
+                free: block_count,
+            },
             deferral: Deferral::default(),
+            kcompactd: Kcompactd::default(),
             shrinkable: Vec::new(),
             rules,
             counters: Counters::default(),
@@ -491,6 +495,7 @@ impl Core {
         }
         let mut pfn = b << BLOCK_ORDER;
         while left > 0 {
+            pfn = self.frames.skip_to_free(pfn);
             let state = self.frames.get(pfn);
             if state.kind() == Kind::Free {
                 found.push((pfn, state.order()));

@@ -340,6 +340,21 @@ impl Frames {
         self.lines[pfn as usize / LINE].0[pfn as usize % LINE]
     }
 
+    /// First frame at or after `pfn` whose cache line holds the head of a free block; lines are
+    /// tested eight states at once.
+    #[inline]
+    pub(crate) fn skip_to_free(&self, pfn: u32) -> u32 {
+        if !(pfn as usize).is_multiple_of(LINE) {
+            return pfn;
+        }
+        let none = |line: &Line| {
+            let free = |state: &State| state.0 & 7 == Kind::Free as u64;
+            !line.0.iter().fold(false, |any, state| any | free(state))
+        };
+        let lines = self.lines[pfn as usize / LINE..].iter();
+        pfn + (lines.take_while(|line| none(line)).count() * LINE) as u32
+    }
+
     #[inline]
     pub(crate) fn set(&mut self, pfn: u32, state: State) {
         self.lines[pfn as usize / LINE].0[pfn as usize % LINE] = state;

@@ -2,15 +2,14 @@
 //! Huge pages: THP at fault, khugepaged, and HugeTLB pages of 2 MB and 1 GB made at run time.
 
 use crate::alloc::Request;
-use crate::compact::{DIRECT_BLOCKS, take_movable};
+use crate::compact::{Compaction, Goal, Source};
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, GIGA_ORDER, HIGH, LOW};
 use crate::frame::{Kind, MigrateType, State};
-use crate::psi::Stall;
 use crate::server::Server;
 use ample_pfn::PageClass;
 
-/// Sweeps of compaction without a result after which a request for 2 MB pages ends.
-const HUGETLB_RETRIES: u32 = 4;
+/// Blocks that khugepaged looks at for one huge page.
+const COLLAPSE_BLOCKS: u64 = 64;
 /// Pageblocks in a 1 GB page.
 const GIGA_BLOCKS: u32 = 1 << (GIGA_ORDER - BLOCK_ORDER);
 
@@ -50,7 +49,11 @@ impl Server {
         let request = Request::new(PageClass::Anon).order(BLOCK_ORDER).light();
         let found = self.alloc(&request, cpu).or_else(|| {
             let mt = MigrateType::Movable;
-            self.core.compact(BLOCK_ORDER, mt, 64, false);
+            let mut scanners = self.core.scanners;
+            let enough = |done: &Compaction| done.scanned_blocks >= COLLAPSE_BLOCKS;
+            let goal = Goal::Block(BLOCK_ORDER, mt);
+            (self.core).compact(goal, Source::Alike(mt), &mut scanners, enough);
+            self.core.scanners = scanners;
             self.alloc(&request, cpu)
         });
         let Some(huge) = found else {
@@ -72,35 +75,12 @@ impl Server {
         true
     }
 
-    /// `echo N > nr_hugepages` for 2 MB pages: each page may compact the whole zone
-    /// (`__GFP_RETRY_MAYFAIL`), and reclaims between sweeps that found nothing. Pages obtained,
-    /// kept in `pool`.
+    /// `echo N > nr_hugepages` for 2 MB pages: one after the other through the allocator, which
+    /// may compact the whole zone for each, until one cannot be had (`set_max_huge_pages`).
+    /// Pages obtained, kept in `pool`.
     pub fn hugetlb_2m(&mut self, pool: PoolId, wanted: u32) -> u32 {
-        let mut got = 0;
-        let mut failures = 0;
-        while got < wanted && failures < HUGETLB_RETRIES {
-            match take_movable(&mut self.core, HIGH, BLOCK_ORDER) {
-                Some(pfn) => {
-                    self.core.set_used(pfn, BLOCK_ORDER, PageClass::HugeTlb);
-                    self.core.counters.allocs += 1;
-                    self.core.pool_push(pool.0, pfn);
-                    got += 1;
-                    failures = 0;
-                }
-                None if self.compact_sweep() => {}
-                None => {
-                    failures += 1;
-                    self.core.reclaim(HIGH, 8 * BLOCK_PAGES);
-                }
-            }
-        }
-        got
-    }
-
-    /// Direct compaction until a 2 MB block is free or the scanners have met once.
-    fn compact_sweep(&mut self) -> bool {
-        let calls = self.core.blocks.len() as u32 / DIRECT_BLOCKS + 1;
-        (0..calls).any(|_| self.direct_compact(BLOCK_ORDER, MigrateType::Movable, Stall::Movable))
+        let request = Request::new(PageClass::HugeTlb).order(BLOCK_ORDER);
+        self.grow(pool.0, &request, wanted, 0)
     }
 
     /// The same for 1 GB pages (`alloc_contig_pages`): tries every aligned range that has no

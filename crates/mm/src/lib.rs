@@ -12,6 +12,7 @@ mod counters;
 pub mod experiment;
 mod frame;
 mod huge;
+mod kcompactd;
 mod list;
 mod migrate;
 mod pages;

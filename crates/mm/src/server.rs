@@ -302,12 +302,9 @@ impl Server {
         self.core.now_ns += elapsed_ns;
         self.core.psi.update(elapsed_ns);
         for region in [LOW, HIGH] {
-            if self.core.kswapd_awake[region] {
-                self.kswapd_quantum(region);
-            }
+            self.kswapd_run(region, elapsed_ns);
         }
-        let budget = (elapsed_ns / 20_000_000).clamp(1, 64) as u32;
-        self.background_compact(budget);
+        self.core.kcompactd_run(elapsed_ns);
         self.policy.tick(&mut self.core, elapsed_ns);
     }
 

@@ -67,10 +67,12 @@ impl Driver {
     pub(crate) fn new(server: &mut Server, workload: &Workload, event_ratio: f64) -> Driver {
         let pages = server.free_pages() as f64;
         let mut rng = server.core.rng.fork(0x776f_726b);
+        // One load drives all sources of a server: they rise and fall together.
+        let phase = rng.unit();
         let sources: Vec<Source> = workload
             .kernel
             .iter()
-            .map(|spec| Source::new(server, spec, &mut rng))
+            .map(|spec| Source::new(server, spec, phase))
             .collect();
         let mut processes = Vec::new();
         for (group, spec) in workload.process.iter().enumerate() {
@@ -157,10 +159,14 @@ impl Driver {
         }
     }
 
-    /// Ends every process and drops its memory: what a deployment finds before it starts anew
-    /// (Contiguitas §5.1, partial fragmentation).
+    /// Ends processes and drops their memory: what a deployment finds before it starts anew
+    /// (Contiguitas §5.1, partial fragmentation). All of them, unless the workload says otherwise.
     pub(crate) fn stop_processes(&mut self, server: &mut Server) {
-        for process in 0..self.processes.len() {
+        let stopped = |process: usize| (process as f64 * self.workload.huge.stopped_ratio) as u64;
+        let ends: Vec<usize> = (0..self.processes.len())
+            .filter(|&process| stopped(process + 1) > stopped(process))
+            .collect();
+        for process in ends {
             self.restart(server, process);
         }
         self.drop_short_pins(server);
@@ -395,7 +401,7 @@ impl Driver {
 }
 
 impl Source {
-    fn new(server: &mut Server, spec: &Kernel, rng: &mut Rng) -> Source {
+    fn new(server: &mut Server, spec: &Kernel, phase: f64) -> Source {
         let class = PageClass::from_name(&spec.class).unwrap_or(PageClass::KernelOther);
         let pool = server.new_pool();
         if class == PageClass::SlabReclaimable {
@@ -414,7 +420,7 @@ impl Source {
             cursor: 0,
             burst_left_s: 0.0,
             burst_pages: 0.0,
-            phase: rng.unit(),
+            phase,
         }
     }
 

@@ -218,6 +218,7 @@ impl Workload {
             ("deploy", "read_ratio", self.deploy.read_ratio),
             ("huge", "hugetlb_2m_ratio", self.huge.hugetlb_2m_ratio),
             ("huge", "hugetlb_1g_ratio", self.huge.hugetlb_1g_ratio),
+            ("huge", "stopped_ratio", self.huge.stopped_ratio),
         ];
         if let Some((table, key, _)) = shares.iter().find(|(_, _, value)| !share(*value)) {
             return Some(Fault::new(table, 0, key, "must be a share, 0 to 1"));

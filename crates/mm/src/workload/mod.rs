@@ -162,13 +162,26 @@ pub struct Deploy {
 }
 
 /// Huge pages asked for at the end of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HugeDemand {
     /// 2 MB HugeTLB pages, as a share of memory.
     pub hugetlb_2m_ratio: f64,
     /// 1 GB HugeTLB pages, as a share of memory.
     pub hugetlb_1g_ratio: f64,
+    /// Share of the processes that have stopped by then: 1 when the workload restarts as a whole,
+    /// less when a deployment restarts one process after another.
+    pub stopped_ratio: f64,
+}
+
+impl Default for HugeDemand {
+    fn default() -> HugeDemand {
+        HugeDemand {
+            hugetlb_2m_ratio: 0.0,
+            hugetlb_1g_ratio: 0.0,
+            stopped_ratio: 1.0,
+        }
+    }
 }
 
 fn one() -> u32 {

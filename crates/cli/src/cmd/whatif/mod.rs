@@ -45,7 +45,7 @@ pub struct Args {
     seed: u64,
     /// Share of page churn that is simulated, 0 to 1. Less than 1 is faster and makes stock
     /// Linux look worse than it is (RESULTS.md): for a first look only.
-    #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = event_ratio)]
+    #[arg(long, value_name = "RATIO", default_value_t = 0.5, value_parser = event_ratio)]
     event_ratio: f64,
     /// Write the page to FILE.
     #[arg(long, value_name = "FILE")]
