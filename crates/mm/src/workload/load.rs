@@ -7,7 +7,7 @@ use crate::frame::is_movable;
 use ample_pfn::PageClass;
 
 /// The shipped workloads: name and text.
-const SHIPPED: [(&str, &str); 7] = [
+const SHIPPED: [(&str, &str); 8] = [
     (
         "web",
         include_str!("../../../../experiments/workloads/web.toml"),
@@ -27,6 +27,10 @@ const SHIPPED: [(&str, &str); 7] = [
     (
         "web-day",
         include_str!("../../../../experiments/workloads/web-day.toml"),
+    ),
+    (
+        "storm",
+        include_str!("../../../../experiments/workloads/storm.toml"),
     ),
     (
         "fragmenter-full",
