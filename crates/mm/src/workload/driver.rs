@@ -108,8 +108,14 @@ impl Driver {
     fn boot(&mut self, server: &mut Server) {
         for long_lived in [true, false] {
             for source in &mut self.sources {
-                if source.spec.grow_s == 0.0 && source.spec.long_lived == long_lived {
-                    let pages = source.spec.level_ratio * self.pages;
+                let spec = &source.spec;
+                let at_boot = if spec.grow_s == 0.0 {
+                    spec.level_ratio.max(spec.boot_ratio)
+                } else {
+                    spec.boot_ratio
+                };
+                if at_boot > 0.0 && spec.long_lived == long_lived {
+                    let pages = at_boot * self.pages;
                     source.adjust(server, pages, f64::INFINITY, &mut self.rng);
                 }
             }

@@ -177,12 +177,12 @@ impl Workload {
                     );
                 }
             }
-            if !share(k.level_ratio) || !share(k.burst_ratio) {
-                let key = if share(k.level_ratio) {
-                    "burst_ratio"
-                } else {
-                    "level_ratio"
-                };
+            let shares = [
+                ("level_ratio", k.level_ratio),
+                ("burst_ratio", k.burst_ratio),
+                ("boot_ratio", k.boot_ratio),
+            ];
+            if let Some((key, _)) = shares.iter().find(|(_, value)| !share(*value)) {
                 return at(key, "must be a share of memory, 0 to 1");
             }
             if k.order > 10 {

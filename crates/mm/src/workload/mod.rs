@@ -90,6 +90,10 @@ pub struct Kernel {
     pub class: String,
     /// Mean size as a share of memory.
     pub level_ratio: f64,
+    /// What it takes at boot as a share of memory, before it comes down to its level: what stays
+    /// lies scattered over the blocks of that peak. 0: no such peak.
+    #[serde(default)]
+    pub boot_ratio: f64,
     /// Order of its blocks.
     #[serde(default)]
     pub order: u32,
