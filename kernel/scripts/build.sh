@@ -10,13 +10,13 @@
 #        build.sh export DIR        the series as mails with a cover letter
 # KERNEL_SRC=DIR  use this tree instead of Debian's package linux-source-6.12
 # BUILD=DIR       where to work (default: build/kernel of the repository)
-# JOBS=N          parallel jobs (default 2)
+# JOBS=N, NICE=N  parallel jobs (default 2), niceness (default 10)
 set -euo pipefail
 kernel=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$kernel/../build/kernel}
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
-jobs=${JOBS:-2}
+jobs=${JOBS:-2} nice=${NICE:-10}
 tested="6.12.117 (Debian 6.12.117-1~deb12u1)"
 export CCACHE_DIR=${CCACHE_DIR:-$build/../ccache} CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=3G
 export KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_USER=ample KBUILD_BUILD_HOST=ample
@@ -94,7 +94,7 @@ each() {
 				sed '/_test\.c/d; s/c$/o/')
 			objects+=("${all[@]}")
 		fi
-		nice -n 10 make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" "${objects[@]}" ||
+		nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" "${objects[@]}" ||
 			die "$(basename "$patch"): a file it touches does not compile"
 		echo "build.sh: $(basename "$patch"): ${#objects[@]} objects"
 	done
@@ -130,7 +130,7 @@ compile() {
 		echo "$config" > "$tree/.fragments"
 		make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
 	fi
-	nice -n 10 make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" bzImage modules
+	nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" bzImage modules
 	mkdir -p "$build/module-$name"
 	rsync -rc "$kernel/guest/module/" "$build/module-$name/"
 	make -s -C "$tree" M="$build/module-$name" CC="$cc" modules
