@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Build the initramfs of the test guest.
-# usage: initramfs.sh OUT.cpio.gz [KERNEL_TREE]
-# With a kernel tree, its build of the hostile module goes in as well.
+# usage: initramfs.sh OUT.cpio.gz [KERNEL_TREE [PLAN]]
+# With a kernel tree, its build of the hostile module goes in as well; for the
+# plan kselftest the kernel's own tests of mm/ do.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-out=$1 tree=${2:-}
+out=$1 tree=${2:-} plan=${3:-}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
@@ -51,6 +52,17 @@ cp -nL /lib/x86_64-linux-gnu/libnss_files.so.2 "$root/lib/x86_64-linux-gnu/" 2>/
 
 if [ -n "$tree" ]; then
 	cp "$tree/../module-$(basename "$tree")/ample_hostile.ko" "$root/lib/modules/"
+fi
+# The command itself, for the plan scan; a debug build will do.
+for ample in "$here"/../target/{release,debug}/ample; do
+	if [ "$plan" = scan ] && [ -x "$ample" ] && [ ! -e "$root/usr/bin/ample" ]; then
+		add "$ample"
+		strip "$root/usr/bin/ample"
+	fi
+done
+if [ "$plan" = kselftest ]; then
+	"$here/scripts/selftests.sh" "$root/usr/lib/kselftest"
+	rm -rf "$root/usr/lib/kselftest/include"
 fi
 (cd "$root" && find . | LC_ALL=C sort | cpio -o -H newc --quiet | gzip -1) > "$out.tmp"
 mv "$out.tmp" "$out"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Install what building and testing the kernel needs on Debian 12, and nothing else.
-# usage: setup.sh [bench]    bench: the programs of the workloads as well
+# usage: setup.sh [bench|selftests]
+#   bench: the programs of the workloads as well; selftests: what those of mm/ link with
 set -euo pipefail
 packages=(linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev cpio zstd xz-utils
 	rsync patch kmod git ccache qemu-system-x86 busybox-static e2fsprogs python3)
@@ -9,6 +10,7 @@ if [ "${1:-}" = bench ]; then
 	packages+=(memcached libmemcached-tools nginx-light apache2-utils redis-server
 		redis-tools tcc libtcc-dev)
 fi
+[ "${1:-}" = selftests ] && packages+=(libnuma-dev)
 missing=()
 for package in "${packages[@]}"; do
 	# another tree can stand in for the package

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Contiguitas: the border between unmovable and movable memory, and the
- * thread that moves it.
+ * Contiguitas: the border between unmovable and movable memory, and how it
+ * is moved.
  *
  * The free lists of a migratetype are the free lists of a region: below the
  * border every pageblock is UNMOVABLE, RECLAIMABLE or HIGHATOMIC, above it
@@ -15,14 +15,9 @@
  */
 #define pr_fmt(fmt) "contiguitas: " fmt
 
-#include <linux/freezer.h>
-#include <linux/init.h>
-#include <linux/kthread.h>
 #include <linux/memory_hotplug.h>
-#include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/page-isolation.h>
-#include <linux/sched/mm.h>
 #include "internal.h"
 #include "contiguitas.h"
 
@@ -31,28 +26,6 @@
 
 /* One migration round: its fixed costs (draining every CPU) are high. */
 #define CTG_BATCH	(4 * CTG_CHUNK)
-
-/* Between two rounds nobody waits for. */
-#define CTG_PAUSE_MS	100
-
-/* While the region is larger than at boot, see this often whether it need be. */
-#define CTG_REVIEW_MS	5000
-
-/* An unmovable request waits this long for the border, then reclaims. */
-#define CTG_RELIEVE_MS	200
-
-struct ctg_tunables ctg_tunables = {
-	.policy = {
-		.threshold_unmov_bp = 100,
-		.threshold_mov_bp = 100,
-		.c_ue_milli = 100,
-		.c_me_milli = 1,
-		.c_us_milli = 1,
-		.c_ms_milli = 100,
-	},
-	.backoff_base_ms = 100,
-	.backoff_cap_ms = 30000,
-};
 
 static DEFINE_MUTEX(ctg_hw_lock);
 static const struct contiguitas_hw_ops *ctg_hw;
@@ -132,8 +105,9 @@ static unsigned long take_chunk(struct contiguitas_node *n, struct zone *zone,
  *
  * A free block costs one list operation. For a request that must not fail
  * lightly up to CTG_BAND pages are looked at, and blocks taken that are only
- * partly free. The maximum size is a matter of policy and does not bind here:
- * failing the request would be worse.
+ * partly free, or that the resizer is emptying: it leaves them on our side. If
+ * that was in vain it is not repeated within the tick. The maximum size is a
+ * matter of policy and does not bind here: failing the request would be worse.
  *
  * Return: true if the zone has more free pages of @migratetype than before.
  */
@@ -141,14 +115,24 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 {
 	struct contiguitas_node *n = contiguitas_nodes[zone_to_nid(zone)];
 	unsigned long border = READ_ONCE(contiguitas_border[zone_to_nid(zone)]), from = border;
-	bool desperate = alloc_flags & (ALLOC_MIN_RESERVE | ALLOC_OOM | ALLOC_NO_WATERMARKS);
+	bool desperate = (alloc_flags & (ALLOC_MIN_RESERVE | ALLOC_OOM | ALLOC_NO_WATERMARKS)) &&
+			 n->claim_dry != jiffies;
 	unsigned long pfn, reach = desperate ? CTG_BAND : CTG_CHUNK, gained = 0;
 
 	lockdep_assert_held(&zone->lock);
 	if (!zone_spans_pfn(zone, border))
 		return false;
 	for (pfn = border; pfn < border + reach && pfn < n->end_pfn; pfn += CTG_CHUNK) {
-		if (!chunk_whole(zone, pfn) || chunk_types(pfn) != BIT(MIGRATE_MOVABLE))
+		unsigned int types = chunk_whole(zone, pfn) ? chunk_types(pfn) : 0;
+
+		if (desperate && (types & BIT(MIGRATE_ISOLATE)) && pfn < border + CTG_BATCH)
+			continue;
+		/* What boot took after the border was placed: on our side for good. */
+		if (types && PageReserved(pfn_to_page(pfn))) {
+			reach += CTG_CHUNK;
+			continue;
+		}
+		if (types != BIT(MIGRATE_MOVABLE))
 			break;
 		if (!chunk_free(pfn) && (!desperate || !chunk_has_free(pfn)))
 			continue;
@@ -157,6 +141,8 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 		trace_contiguitas_claim(n->nid, from, border, gained);
 		break;
 	}
+	if (desperate && !gained)
+		n->claim_dry = jiffies;
 	count_vm_event(gained ? CTG_CLAIM : CTG_CLAIM_FAIL);
 	return gained;
 }
@@ -177,6 +163,9 @@ bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_
 		return __zone_watermark_ok(zone, 0, mark, 0, alloc_flags | ALLOC_CMA,
 					   zone_page_state(zone, NR_FREE_PAGES));
 	free = contiguitas_free_low(zone) - READ_ONCE(zone->nr_free_highatomic);
+	/* Have the resizer woken once the lock is dropped, long before it is needed. */
+	if (free < (long)low_wmark_pages(zone))
+		set_bit(ZONE_BOOSTED_WATERMARK, &zone->flags);
 	if (free > (long)(mark / CTG_LOW_MARK_DIV))
 		return true;
 	return (alloc_flags & ALLOC_WMARK_MASK) == ALLOC_WMARK_MIN &&
@@ -210,14 +199,15 @@ static void free_chunks(unsigned long pfn, unsigned long nr)
 /*
  * [@pfn, @pfn + @nr), emptied by alloc_contig_range() and thus ours, changes
  * sides: type it, move the border from @from to @to and free the range there.
- * If a claim has moved the border meanwhile, the range stays on its low side.
+ * If a claim has moved the border meanwhile, the range stays on its low side,
+ * which is all that a growth wanted.
  */
 static int hand_over(struct contiguitas_node *n, unsigned long pfn, unsigned long nr,
 		     unsigned long from, unsigned long to)
 {
 	struct zone *zone = page_zone(pfn_to_page(pfn));
 	unsigned long i, flags;
-	int ret = -EAGAIN;
+	int ret = to > from ? 0 : -EAGAIN;
 
 	spin_lock_irqsave(&zone->lock, flags);
 	if (READ_ONCE(contiguitas_border[n->nid]) == from) {
@@ -253,63 +243,17 @@ static void step(struct contiguitas_node *n, struct zone *zone, unsigned long fr
 static int swallow(struct contiguitas_node *n, struct zone *zone, unsigned long pfn)
 {
 	unsigned long flags;
-	int ret = -EBUSY;
+	int ret = 0;
 
 	spin_lock_irqsave(&zone->lock, flags);
-	if (READ_ONCE(contiguitas_border[n->nid]) != pfn) {
-		ret = -EAGAIN;
-	} else if (!(chunk_types(pfn) & BIT(MIGRATE_ISOLATE))) {
+	if (chunk_types(pfn) & BIT(MIGRATE_ISOLATE)) {
+		ret = -EBUSY;
+	} else if (READ_ONCE(contiguitas_border[n->nid]) == pfn) {
 		take_chunk(n, zone, pfn, MIGRATE_UNMOVABLE);
 		count_vm_event(CTG_SWALLOW);
-		ret = 0;
 	}
 	spin_unlock_irqrestore(&zone->lock, flags);
 	return ret;
-}
-
-/*
- * Movable pages that were swallowed with their chunks go back above the
- * border, so that the region holds what it is for and need not grow. Only
- * kswapd makes room for them; what finds none waits for the next round.
- */
-static void send_strays_home(struct contiguitas_node *n)
-{
-	unsigned long border = READ_ONCE(contiguitas_border[n->nid]);
-	unsigned long pfn = xchg(&n->stray_pfn, ULONG_MAX);
-	struct migration_target_control mtc = {
-		.nid = n->nid,
-		.gfp_mask = (GFP_HIGHUSER_MOVABLE | __GFP_NOWARN) & ~__GFP_DIRECT_RECLAIM,
-		.reason = MR_COMPACTION,
-	};
-	struct compact_control cc = {
-		.order = -1,
-		.mode = MIGRATE_SYNC_LIGHT,
-		.ignore_skip_hint = true,
-		.no_set_skip_hint = true,
-	};
-
-	INIT_LIST_HEAD(&cc.migratepages);
-	while (pfn < border) {
-		struct page *page = pfn_to_online_page(pfn);
-		unsigned long end = min(pfn + CTG_CHUNK, border);
-
-		cc.migrate_pfn = end;
-		cc.nr_migratepages = 0;
-		cc.zone = page ? page_zone(page) : NULL;
-		if (!page || isolate_migratepages_range(&cc, pfn, end))
-			cc.migrate_pfn = end;
-		if (migrate_pages(&cc.migratepages, alloc_migration_target, NULL,
-				  (unsigned long)&mtc, cc.mode, mtc.reason, NULL) < 0) {
-			putback_movable_pages(&cc.migratepages);
-			break;
-		}
-		putback_movable_pages(&cc.migratepages);
-		pfn = cc.migrate_pfn;
-		cond_resched();
-	}
-	/* ... a claim may have left others meanwhile */
-	if (pfn < border)
-		n->stray_pfn = min(READ_ONCE(n->stray_pfn), pfn);
 }
 
 static int try_range(unsigned long start, unsigned long end, int migratetype)
@@ -341,7 +285,7 @@ static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 		ret = try_range(pfn, pfn + got, MIGRATE_MOVABLE);
 	}
 	if (ret)
-		return must ? swallow(n, zone, pfn) : ret;
+		return must || PageReserved(page) ? swallow(n, zone, pfn) : ret;
 	return hand_over(n, pfn, got, pfn, pfn + got);
 }
 
@@ -420,6 +364,13 @@ retry:
 	return ret ?: hand_over(n, pfn, border - pfn, border, pfn);
 }
 
+/* Let those who wait in contiguitas_relieve() look for a page. */
+void ctg_served(struct contiguitas_node *n)
+{
+	atomic_inc(&n->passes);
+	wake_up_all(&n->done);
+}
+
 /**
  * ctg_resize - move the border until the unmovable region has a given size
  * @n: the node
@@ -433,6 +384,8 @@ retry:
  */
 int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must)
 {
+	/* Who waits is served by the first chunk; the fixed costs matter later. */
+	unsigned long batch = waitqueue_active(&n->done) ? CTG_CHUNK : CTG_BATCH;
 	bool expand = target_pages > ctg_size(n);
 	int ret = 0;
 
@@ -441,161 +394,24 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 		unsigned long from = ctg_size(n);
 
 		if (expand)
-			ret = expand_some(n, min(target_pages - from, CTG_BATCH), must);
+			ret = expand_some(n, min(target_pages - from, batch), must);
+		else if (READ_ONCE(n->urgent))
+			ret = -EAGAIN;	/* somebody waits for the opposite */
 		else
-			ret = shrink_some(n, min(from - target_pages, CTG_BATCH));
+			ret = shrink_some(n, min(from - target_pages, batch));
+		batch = min(2 * batch, CTG_BATCH);
 		trace_contiguitas_resize(n->nid, n->base_pfn + from,
 					 n->base_pfn + ctg_size(n), ret);
 		if (ret)
 			count_vm_event(expand ? CTG_EXPAND_FAIL : CTG_SHRINK_FAIL);
 		else
 			count_vm_event(expand ? CTG_EXPAND : CTG_SHRINK);
-		atomic_inc(&n->passes);
-		wake_up_all(&n->done);
+		if (expand)
+			ctg_served(n);
 		cond_resched();
 	}
 	mutex_unlock(&n->resize_lock);
 	return ret;
-}
-
-/* What the policy wants to know. Read without locks, so slightly off. */
-void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
-{
-	pg_data_t *pgdat = NODE_DATA(n->nid);
-	struct zone *zone;
-
-	*s = (struct ctg_state) {
-		.node_pages = n->end_pfn - n->base_pfn,
-		.unmov_pages = ctg_size(n),
-		.min_pages = READ_ONCE(n->min_pages),
-		.max_pages = READ_ONCE(n->max_pages),
-		.block_pages = CTG_CHUNK,
-		.unmov_low_wmark_pages = CTG_CHUNK,
-		.pressure_unmov_bp = ctg_stall_bp(&n->stall[CONTIGUITAS_UNMOVABLE]),
-		.pressure_mov_bp = ctg_stall_bp(&n->stall[CONTIGUITAS_MOVABLE]),
-	};
-	for (zone = pgdat->node_zones; zone < pgdat->node_zones + MAX_NR_ZONES; zone++) {
-		unsigned long low_free, free;
-
-		if (!managed_zone(zone))
-			continue;
-		low_free = READ_ONCE(zone->nr_free_unmovable);
-		free = zone_page_state(zone, NR_FREE_PAGES);
-		s->mov_free_pages += free - min(free, low_free);
-		/* Memory that GFP_KERNEL may not have is no use to it. */
-		low_free -= min_t(unsigned long, low_free, zone->lowmem_reserve[ZONE_NORMAL]);
-		s->unmov_free_pages += low_free;
-		if (zone->zone_start_pfn < n->base_pfn + s->unmov_pages)
-			s->unmov_low_wmark_pages += low_wmark_pages(zone) / CTG_LOW_MARK_DIV;
-		if (zone_end_pfn(zone) > n->base_pfn + s->unmov_pages)
-			s->mov_low_wmark_pages += low_wmark_pages(zone);
-	}
-}
-
-static unsigned long backoff_until(unsigned int failures)
-{
-	return jiffies + msecs_to_jiffies(ctg_backoff_ms(failures, ctg_tunables.backoff_base_ms,
-							 ctg_tunables.backoff_cap_ms));
-}
-
-static void resizer_round(struct contiguitas_node *n)
-{
-	bool urgent = xchg(&n->urgent, false), must;
-	unsigned long now, target;
-	struct ctg_state s;
-	int ret;
-
-	ctg_read_state(n, &s);
-	now = s.unmov_pages;
-	target = ctg_target_pages(&ctg_tunables.policy, &s);
-	/* Somebody waits, so free pages there may be are of no use to him. */
-	if (urgent)
-		target = max(target, min(now + CTG_CHUNK, n->end_pfn - n->base_pfn));
-	must = urgent || s.unmov_free_pages < s.unmov_low_wmark_pages;
-	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
-				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
-
-	/* Back-off after an attempt that spared blocks does not bind one that must. */
-	if (target > now && ((must && !n->expand_hard) ||
-			     !time_before(jiffies, n->expand_after))) {
-		ret = ctg_resize(n, target, must);
-		WRITE_ONCE(n->expand_hard, must);
-		n->expand_failures = ret ? n->expand_failures + 1 : 0;
-		WRITE_ONCE(n->expand_after, backoff_until(n->expand_failures));
-	} else if (target < now && !time_before(jiffies, n->shrink_after)) {
-		ret = ctg_resize(n, target, false);
-		n->shrink_failures = ret ? n->shrink_failures + 1 : 0;
-		n->shrink_after = backoff_until(n->shrink_failures);
-	}
-	if (!must && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages)
-		send_strays_home(n);
-	atomic_inc(&n->passes);
-	wake_up_all(&n->done);
-}
-
-static int resizer(void *arg)
-{
-	struct contiguitas_node *n = arg;
-
-	set_freezable();
-	while (!kthread_should_stop()) {
-		wait_event_freezable_timeout(n->wait, READ_ONCE(n->wake) ||
-					     READ_ONCE(n->urgent) || kthread_should_stop(),
-					     ctg_size(n) > n->initial_pages ||
-					     READ_ONCE(n->stray_pfn) != ULONG_MAX ?
-					     msecs_to_jiffies(CTG_REVIEW_MS) :
-					     MAX_SCHEDULE_TIMEOUT);
-		WRITE_ONCE(n->wake, false);
-		resizer_round(n);
-		wait_event_freezable_timeout(n->wait, READ_ONCE(n->urgent) ||
-					     kthread_should_stop(),
-					     msecs_to_jiffies(CTG_PAUSE_MS));
-	}
-	return 0;
-}
-
-/* From reclaim's own wake-ups: some region of @nid is below its low mark. */
-void __contiguitas_wake(int nid)
-{
-	struct contiguitas_node *n = contiguitas_nodes[nid];
-
-	if (!n || !n->task || READ_ONCE(n->wake))
-		return;
-	WRITE_ONCE(n->wake, true);
-	wake_up_interruptible(&n->wait);
-}
-
-/**
- * contiguitas_relieve - have the border moved for a request that may sleep
- * @ac: the request
- *
- * Return: true if the resizer did something since; the request should look
- * for a page before it reclaims.
- */
-bool contiguitas_relieve(const struct alloc_context *ac)
-{
-	struct contiguitas_node *n;
-	int nid, passes;
-	long left;
-
-	if (ac->migratetype == MIGRATE_MOVABLE)
-		return false;
-	nid = zonelist_node_idx(ac->preferred_zoneref);
-	n = contiguitas_nodes[nid];
-	/* What the resizer itself needs, reclaim must find. */
-	if (!n || !n->task || current == n->task ||
-	    (READ_ONCE(n->expand_hard) && time_before(jiffies, READ_ONCE(n->expand_after))))
-		return false;
-
-	count_vm_event(CTG_RELIEVE);
-	passes = atomic_read(&n->passes);
-	contiguitas_stall_enter(nid, CONTIGUITAS_UNMOVABLE);
-	WRITE_ONCE(n->urgent, true);
-	wake_up_interruptible(&n->wait);
-	left = wait_event_timeout(n->done, atomic_read(&n->passes) != passes,
-				  msecs_to_jiffies(CTG_RELIEVE_MS));
-	contiguitas_stall_leave(nid, CONTIGUITAS_UNMOVABLE);
-	return left;
 }
 
 /**
@@ -626,27 +442,3 @@ void contiguitas_unregister_hw(const struct contiguitas_hw_ops *ops)
 	mutex_unlock(&ctg_hw_lock);
 }
 EXPORT_SYMBOL_GPL(contiguitas_unregister_hw);
-
-static int __init contiguitas_start(void)
-{
-	struct contiguitas_node *n;
-	struct task_struct *task;
-	int nid;
-
-	if (!contiguitas_enabled())
-		return 0;
-	for_each_node_state(nid, N_MEMORY) {
-		n = contiguitas_nodes[nid];
-		if (!n)
-			continue;
-		task = kthread_create_on_node(resizer, n, nid, "kcontiguitas%d", nid);
-		if (IS_ERR(task)) {
-			pr_err("node %d: no resizer thread, border stays\n", nid);
-			continue;
-		}
-		n->task = task;
-		wake_up_process(task);
-	}
-	return 0;
-}
-subsys_initcall(contiguitas_start);

@@ -55,6 +55,7 @@ struct contiguitas_node {
 	unsigned long min_pages;
 	unsigned long max_pages;
 	unsigned long stray_pfn;	/* first chunk with swallowed movable pages */
+	unsigned long claim_dry;	/* jiffies: a desperate claim found nothing */
 
 	struct mutex resize_lock;	/* one resize at a time */
 	struct task_struct *task;
@@ -88,6 +89,7 @@ static inline unsigned long ctg_size(const struct contiguitas_node *n)
 
 void ctg_set_border(struct contiguitas_node *n, unsigned long pfn);
 int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must);
+void ctg_served(struct contiguitas_node *n);
 void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s);
 void ctg_stall_init(struct ctg_stall *st);
 void ctg_stall_read(struct ctg_stall *st, unsigned long avg[3], u64 *total_ns);
@@ -122,6 +124,16 @@ static inline bool contiguitas_near_border(int nid, unsigned long pfn)
 	       pfn + CTG_BAND - READ_ONCE(contiguitas_border[nid]) < 2 * CTG_BAND;
 }
 
+/* Is there nothing in @zone for an unmovable request? Asked if enabled only. */
+static inline bool contiguitas_zone_above(struct zone *zone)
+{
+#ifdef CONFIG_CONTIGUITAS
+	return READ_ONCE(zone->above_border);
+#else
+	return false;
+#endif
+}
+
 /* Free pages below the border. */
 static inline long contiguitas_free_low(struct zone *zone)
 {
@@ -132,22 +144,23 @@ static inline long contiguitas_free_low(struct zone *zone)
 	return 0;
 }
 
+/*
+ * What the low side of @zone lacks has to come from above the border: reclaim
+ * makes that much more room there.
+ */
+static inline unsigned long contiguitas_deficit(struct zone *zone)
+{
+	long lacks = (long)low_wmark_pages(zone) - contiguitas_free_low(zone);
+
+	return contiguitas_enabled() && !contiguitas_zone_above(zone) && lacks > 0 ? lacks : 0;
+}
+
 /* Called wherever free pages are counted, zone->lock held. */
 static inline void contiguitas_account_free(struct zone *zone, int nr_pages, int mt)
 {
 #ifdef CONFIG_CONTIGUITAS
 	if (contiguitas_enabled() && contiguitas_low_type(mt))
 		WRITE_ONCE(zone->nr_free_unmovable, zone->nr_free_unmovable + nr_pages);
-#endif
-}
-
-/* Is there nothing in @zone for an unmovable request? Asked if enabled only. */
-static inline bool contiguitas_zone_above(struct zone *zone)
-{
-#ifdef CONFIG_CONTIGUITAS
-	return READ_ONCE(zone->above_border);
-#else
-	return false;
 #endif
 }
 

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The kernel's own selftests of mm/, each with a time limit. An expectation is
+# that the test did not fail; KSFT_SKIP (4) is reported and passes.
+disk
+mkdir -p /dev/hugepages
+mount -t hugetlbfs hugetlbfs /dev/hugepages
+huge=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+cd /usr/lib/kselftest
+# kselftest PAGES PROGRAM ARGS...: with that many 2 MB pages in the pool
+kselftest() {
+	echo $1 > $huge
+	shift
+	timeout 200 ./"$@" > /tmp/kst 2>&1
+	status=$?
+	grep -E '^(not ok|# (Totals|FAILED|SKIP))' /tmp/kst | tail -8 | sed "s/^/@@ note $1: /"
+	emit kselftest "\"test\": \"$*\", \"status\": $status"
+	[ $status = 0 ] || tail -3 /tmp/kst | sed "s/^/@@ note $1: /"
+	expect "kselftest $1" [ $status = 0 -o $status = 4 ]
+}
+kselftest 4 gup_longterm
+kselftest 0 compaction_test
+kselftest 16 map_hugetlb
+kselftest 140 hugepage-mmap
+kselftest 16 hugetlb-madvise
+kselftest 1 hugetlb_fault_after_madv
+kselftest 0 transhuge-stress -d 20
+kselftest 0 split_huge_page_test
+kselftest 0 khugepaged
+kselftest 0 migration
+echo 0 > $huge
+counters counters

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Contiguitas: the thread that moves the border, who wakes it, and who waits
+ * for it. How much it moves is Algorithm 1, in contiguitas_policy.h.
+ */
+#define pr_fmt(fmt) "contiguitas: " fmt
+
+#include <linux/freezer.h>
+#include <linux/init.h>
+#include <linux/kthread.h>
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include "internal.h"
+#include "contiguitas.h"
+#include <trace/events/contiguitas.h>
+
+/* Between two rounds nobody waits for. */
+#define CTG_PAUSE_MS	100
+
+/* While the region is larger than at boot, see this often whether it need be. */
+#define CTG_REVIEW_MS	5000
+
+/* An unmovable request waits at most this long for a step of the border, then reclaims. */
+#define CTG_RELIEVE_MS	1000
+
+struct ctg_tunables ctg_tunables = {
+	.policy = {
+		.threshold_unmov_bp = 100,
+		.threshold_mov_bp = 100,
+		.c_ue_milli = 100,
+		.c_me_milli = 1,
+		.c_us_milli = 1,
+		.c_ms_milli = 100,
+	},
+	.backoff_base_ms = 100,
+	.backoff_cap_ms = 30000,
+};
+
+/* What the policy wants to know. Read without locks, so slightly off. */
+void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
+{
+	pg_data_t *pgdat = NODE_DATA(n->nid);
+	struct zone *zone;
+
+	*s = (struct ctg_state) {
+		.node_pages = n->end_pfn - n->base_pfn,
+		.unmov_pages = ctg_size(n),
+		.min_pages = READ_ONCE(n->min_pages),
+		.max_pages = READ_ONCE(n->max_pages),
+		.block_pages = CTG_CHUNK,
+		.unmov_low_wmark_pages = CTG_CHUNK,
+		.pressure_unmov_bp = ctg_stall_bp(&n->stall[CONTIGUITAS_UNMOVABLE]),
+		.pressure_mov_bp = ctg_stall_bp(&n->stall[CONTIGUITAS_MOVABLE]),
+	};
+	for (zone = pgdat->node_zones; zone < pgdat->node_zones + MAX_NR_ZONES; zone++) {
+		unsigned long low_free, free;
+
+		if (!managed_zone(zone))
+			continue;
+		low_free = READ_ONCE(zone->nr_free_unmovable);
+		free = zone_page_state(zone, NR_FREE_PAGES);
+		s->mov_free_pages += free - min(free, low_free);
+		/* Memory that GFP_KERNEL may not have is no use to it. */
+		low_free -= min_t(unsigned long, low_free, zone->lowmem_reserve[ZONE_NORMAL]);
+		s->unmov_free_pages += low_free;
+		/*
+		 * What atomic requests can have of a zone at its low mark, they
+		 * find below the border, whichever zone it was counted for.
+		 */
+		s->unmov_low_wmark_pages += low_wmark_pages(zone);
+		if (zone_end_pfn(zone) > n->base_pfn + s->unmov_pages)
+			s->mov_low_wmark_pages += low_wmark_pages(zone);
+	}
+}
+
+/*
+ * Movable pages that were swallowed with their chunks go back above the
+ * border, so that the region holds what it is for and need not grow. Only
+ * kswapd makes room for them; what finds none waits for the next round.
+ */
+static void send_strays_home(struct contiguitas_node *n)
+{
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]);
+	unsigned long pfn = xchg(&n->stray_pfn, ULONG_MAX);
+	struct migration_target_control mtc = {
+		.nid = n->nid,
+		.gfp_mask = (GFP_HIGHUSER_MOVABLE | __GFP_NOWARN) & ~__GFP_DIRECT_RECLAIM,
+		.reason = MR_COMPACTION,
+	};
+	struct compact_control cc = {
+		.order = -1,
+		.mode = MIGRATE_SYNC_LIGHT,
+		.ignore_skip_hint = true,
+		.no_set_skip_hint = true,
+	};
+
+	INIT_LIST_HEAD(&cc.migratepages);
+	while (pfn < border) {
+		struct page *page = pfn_to_online_page(pfn);
+		unsigned long end = min(pfn + CTG_CHUNK, border);
+
+		cc.migrate_pfn = end;
+		cc.nr_migratepages = 0;
+		cc.zone = page ? page_zone(page) : NULL;
+		if (!page || isolate_migratepages_range(&cc, pfn, end))
+			cc.migrate_pfn = end;
+		if (migrate_pages(&cc.migratepages, alloc_migration_target, NULL,
+				  (unsigned long)&mtc, cc.mode, mtc.reason, NULL) < 0) {
+			putback_movable_pages(&cc.migratepages);
+			break;
+		}
+		putback_movable_pages(&cc.migratepages);
+		pfn = cc.migrate_pfn;
+		cond_resched();
+	}
+	/* ... a claim may have left others meanwhile */
+	if (pfn < border)
+		n->stray_pfn = min(READ_ONCE(n->stray_pfn), pfn);
+}
+
+static unsigned long backoff_until(unsigned int failures)
+{
+	return jiffies + msecs_to_jiffies(ctg_backoff_ms(failures, ctg_tunables.backoff_base_ms,
+							 ctg_tunables.backoff_cap_ms));
+}
+
+/* Returns true if the next round need not be paced: the region was in need and could grow. */
+static bool resizer_round(struct contiguitas_node *n)
+{
+	bool urgent = xchg(&n->urgent, false), must;
+	unsigned long now, target;
+	struct ctg_state s;
+	int ret = -EAGAIN;
+
+	ctg_read_state(n, &s);
+	now = s.unmov_pages;
+	target = ctg_target_pages(&ctg_tunables.policy, &s);
+	/* Somebody waits, so free pages there may be are of no use to him. */
+	if (urgent)
+		target = max(target, min(now + CTG_CHUNK, n->end_pfn - n->base_pfn));
+	must = urgent || s.unmov_free_pages < s.unmov_low_wmark_pages;
+	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
+				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
+
+	/* Back-off after an attempt that spared blocks does not bind one that must. */
+	if (target > now && ((must && !n->expand_hard) ||
+			     !time_before(jiffies, n->expand_after))) {
+		ret = ctg_resize(n, target, must);
+		WRITE_ONCE(n->expand_hard, must);
+		n->expand_failures = ret ? n->expand_failures + 1 : 0;
+		WRITE_ONCE(n->expand_after, backoff_until(n->expand_failures));
+	} else if (target < now && !time_before(jiffies, n->shrink_after)) {
+		ret = ctg_resize(n, target, false);
+		n->shrink_failures = ret ? n->shrink_failures + 1 : 0;
+		n->shrink_after = backoff_until(n->shrink_failures);
+		ret = -EAGAIN;
+	}
+	if (!must && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages)
+		send_strays_home(n);
+	/* Who asked meanwhile has had nothing yet: the next round is for him. */
+	if (!READ_ONCE(n->urgent))
+		ctg_served(n);
+	return must && !ret;
+}
+
+static int resizer(void *arg)
+{
+	struct contiguitas_node *n = arg;
+
+	set_freezable();
+	while (!kthread_should_stop()) {
+		wait_event_freezable_timeout(n->wait, READ_ONCE(n->wake) ||
+					     READ_ONCE(n->urgent) || kthread_should_stop(),
+					     ctg_size(n) > n->initial_pages ||
+					     READ_ONCE(n->stray_pfn) != ULONG_MAX ?
+					     msecs_to_jiffies(CTG_REVIEW_MS) :
+					     MAX_SCHEDULE_TIMEOUT);
+		WRITE_ONCE(n->wake, false);
+		if (resizer_round(n))
+			continue;
+		wait_event_freezable_timeout(n->wait, READ_ONCE(n->urgent) ||
+					     kthread_should_stop(),
+					     msecs_to_jiffies(CTG_PAUSE_MS));
+	}
+	return 0;
+}
+
+/* From reclaim's own wake-ups: some region of @nid is below its low mark. */
+void __contiguitas_wake(int nid)
+{
+	struct contiguitas_node *n = contiguitas_nodes[nid];
+
+	if (!n || !n->task || READ_ONCE(n->wake))
+		return;
+	WRITE_ONCE(n->wake, true);
+	wake_up_interruptible(&n->wait);
+}
+
+/**
+ * contiguitas_relieve - have the border moved for a request that may sleep
+ * @ac: the request
+ *
+ * Return: true if the resizer did something since; the request should look
+ * for a page before it reclaims.
+ */
+bool contiguitas_relieve(const struct alloc_context *ac)
+{
+	struct contiguitas_node *n;
+	int nid, passes;
+	long left;
+
+	if (ac->migratetype == MIGRATE_MOVABLE)
+		return false;
+	nid = zonelist_node_idx(ac->preferred_zoneref);
+	n = contiguitas_nodes[nid];
+	/* What the resizer itself needs, reclaim must find. */
+	if (!n || !n->task || current == n->task ||
+	    (READ_ONCE(n->expand_hard) && time_before(jiffies, READ_ONCE(n->expand_after))))
+		return false;
+
+	count_vm_event(CTG_RELIEVE);
+	passes = atomic_read(&n->passes);
+	contiguitas_stall_enter(nid, CONTIGUITAS_UNMOVABLE);
+	WRITE_ONCE(n->urgent, true);
+	wake_up_interruptible(&n->wait);
+	left = wait_event_timeout(n->done, atomic_read(&n->passes) != passes,
+				  msecs_to_jiffies(CTG_RELIEVE_MS));
+	contiguitas_stall_leave(nid, CONTIGUITAS_UNMOVABLE);
+	return left;
+}
+
+static int __init contiguitas_start(void)
+{
+	struct contiguitas_node *n;
+	struct task_struct *task;
+	int nid;
+
+	if (!contiguitas_enabled())
+		return 0;
+	for_each_node_state(nid, N_MEMORY) {
+		n = contiguitas_nodes[nid];
+		if (!n)
+			continue;
+		task = kthread_create_on_node(resizer, n, nid, "kcontiguitas%d", nid);
+		if (IS_ERR(task)) {
+			pr_err("node %d: no resizer thread, border stays\n", nid);
+			continue;
+		}
+		n->task = task;
+		wake_up_process(task);
+	}
+	return 0;
+}
+subsys_initcall(contiguitas_start);
