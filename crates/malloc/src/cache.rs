@@ -4,14 +4,15 @@
 //! are spread over.
 
 mod all;
+mod local;
 
 pub use all::{drain, for_each_sizes, fork_done, fork_prepare, holds};
+pub use local::{pop_slow, push_slow};
 
-use crate::central;
-use crate::lock::{Guard, Lock};
+use crate::lock::Lock;
 use crate::meta;
 use crate::rseq::{self, Header, MAX_CPUS, Push, Slabs};
-use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
+use crate::size_class::{CLASSES, TABLE};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Slot words of all classes together.
@@ -23,8 +24,8 @@ pub(crate) const SLOTS: usize = {
     }
     sum
 };
-/// Words before the slots: one header per class, rounded up.
-pub(crate) const HEADERS: usize = 128;
+/// Words before the slots: one header and one guess at the top of the stack per class.
+pub(crate) const HEADERS: usize = 2 * rseq::TOPS;
 /// Memory that one CPU's slab may hold, in bytes, unless the options say otherwise.
 pub const DEFAULT_BYTES: usize = 3 << 19;
 /// Slabs that threads share where there are no restartable sequences.
@@ -217,6 +218,7 @@ impl CpuSlab {
                 current: begin,
                 begin,
                 end: begin,
+                credit: 0,
             };
             slab.words[class].store(header.pack(), Ordering::Relaxed);
         }
@@ -284,283 +286,4 @@ impl CpuSlab {
         self.words[class].store(header.pack(), Ordering::Release);
         Push::Done
     }
-}
-
-/// The slab that the calling thread works on at present: its CPU's, or a shared one under its lock.
-enum Local {
-    Cpu {
-        offset: isize,
-        slab: &'static CpuSlab,
-    },
-    Shared {
-        slab: &'static CpuSlab,
-        _guard: Guard<'static, Shard>,
-    },
-}
-
-impl Local {
-    /// The slab, created if need be; `None` without memory.
-    fn get() -> Option<Local> {
-        let offset = OFFSET.load(Ordering::Acquire);
-        if offset != 0 {
-            // SAFETY: the offset is that of the registered area.
-            let cpu = unsafe { rseq::cpu(offset) };
-            if cpu >= 0 {
-                return Some(Local::Cpu {
-                    offset,
-                    slab: Self::of_cpu(cpu as usize)?,
-                });
-            }
-        }
-        let shard = shard_of_thread();
-        let mut guard = SHARD[shard].lock();
-        if guard.0.is_null() {
-            guard.0 = CpuSlab::create(shard)?.pointer().cast();
-        }
-        // SAFETY: slabs are never freed.
-        let slab = unsafe { &*guard.0 };
-        Some(Local::Shared {
-            slab,
-            _guard: guard,
-        })
-    }
-
-    fn of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
-        let entry = SLABS.get(cpu)?;
-        let mut slab = entry.load(Ordering::Acquire);
-        if slab.is_null() {
-            let _admin = ADMIN.lock();
-            slab = entry.load(Ordering::Acquire);
-            if slab.is_null() {
-                let created = CpuSlab::create(cpu)?;
-                created
-                    .next
-                    .store(SLAB_LIST.load(Ordering::Relaxed), Ordering::Relaxed);
-                slab = created.pointer();
-                SLAB_LIST.store(slab.cast(), Ordering::Release);
-                entry.store(slab, Ordering::Release);
-            }
-        }
-        // SAFETY: slabs are never freed.
-        Some(unsafe { &*slab.cast::<CpuSlab>() })
-    }
-
-    fn slab(&self) -> &'static CpuSlab {
-        match self {
-            Local::Cpu { slab, .. } | Local::Shared { slab, .. } => slab,
-        }
-    }
-
-    fn pop(&self, class: usize) -> usize {
-        match self {
-            // SAFETY: the offset is that of the registered area, slabs are never freed.
-            Local::Cpu { offset, .. } => unsafe { rseq::pop(*offset, &SLABS, class) },
-            Local::Shared { slab, .. } => slab.pop_owned(class),
-        }
-    }
-
-    fn push(&self, class: usize, object: usize) -> Push {
-        match self {
-            // SAFETY: as for `pop`.
-            Local::Cpu { offset, .. } => unsafe { rseq::push(*offset, &SLABS, class, object) },
-            Local::Shared { slab, .. } => slab.push_owned(class, object),
-        }
-    }
-
-    /// Pops objects, top first, until `out` is full or none is left; how many.
-    fn pop_many(&self, class: usize, out: &mut [usize]) -> usize {
-        match self {
-            Local::Cpu { offset, .. } => {
-                let (first, max) = (out.as_mut_ptr(), out.len());
-                // SAFETY: as for `pop`; the pointer and the length are those of `out`.
-                unsafe { rseq::pop_many(*offset, &SLABS, class, first, max) }
-            }
-            Local::Shared { slab, .. } => slab.pop_many_owned(class, out),
-        }
-    }
-
-    /// Pushes the last of the objects, which are in no slab, last first; how many.
-    fn push_many(&self, class: usize, objects: &[usize]) -> usize {
-        match self {
-            // SAFETY: as for `pop`.
-            Local::Cpu { offset, .. } => unsafe {
-                rseq::push_many(*offset, &SLABS, class, objects)
-            },
-            Local::Shared { slab, .. } => {
-                let fits = |object: &&usize| slab.push_owned(class, **object) == Push::Done;
-                objects.iter().rev().take_while(fits).count()
-            }
-        }
-    }
-
-    fn replace_header(&self, class: usize, old: Header, new: Header) -> bool {
-        match self {
-            Local::Cpu { offset, slab } => {
-                let (old, new) = (old.pack(), new.pack());
-                // SAFETY: as for `pop`.
-                unsafe { rseq::replace_header(*offset, &SLABS, slab.pointer(), class, old, new) }
-            }
-            Local::Shared { slab, .. } => {
-                slab.words[class].store(new.pack(), Ordering::Release);
-                true
-            }
-        }
-    }
-
-    /// Raises the limit of a class by up to a batch, within the slab's memory.
-    fn grow(&self, class: usize) {
-        let slab = self.slab();
-        let info = &TABLE[class];
-        let old = slab.header(class);
-        let room = info.slots - (old.end - old.begin);
-        let more = room.min(info.batch);
-        let bytes = usize::from(more) * info.bytes as usize;
-        if more == 0 {
-            return;
-        }
-        let max = MAX_BYTES.load(Ordering::Relaxed);
-        let held = slab.limit_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if held > max && !self.steal(class, held - max) {
-            slab.limit_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return;
-        }
-        if !self.replace_header(
-            class,
-            old,
-            Header {
-                end: old.end + more,
-                ..old
-            },
-        ) {
-            slab.limit_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-
-    /// Lowers the limits of other classes until `bytes` are free; false if that took too long.
-    fn steal(&self, for_class: usize, bytes: usize) -> bool {
-        let slab = self.slab();
-        let mut found = 0;
-        for _ in 0..CLASSES {
-            let class = 1 + slab.steal_at.fetch_add(1, Ordering::Relaxed) as usize % (CLASSES - 1);
-            if class == for_class {
-                continue;
-            }
-            let size = TABLE[class].bytes as usize;
-            let old = slab.header(class);
-            if old.end == old.begin {
-                continue;
-            }
-            if old.end == old.current {
-                self.evict(class, (old.end - old.begin).div_ceil(2).into());
-            }
-            let old = slab.header(class);
-            let unused = old.end - old.current;
-            let new = Header {
-                end: old.end - unused,
-                ..old
-            };
-            if unused > 0 && self.replace_header(class, old, new) {
-                let freed = usize::from(unused) * size;
-                slab.limit_bytes.fetch_sub(freed, Ordering::Relaxed);
-                found += freed;
-                if found >= bytes {
-                    return true;
-                }
-            }
-        }
-        false
-    }
-
-    /// Moves up to `count` objects of a class to the central free list.
-    fn evict(&self, class: usize, count: usize) {
-        let mut objects = [0; MAX_BATCH];
-        let taken = self.pop_many(class, &mut objects[..count.min(MAX_BATCH)]);
-        central::put(class, &objects[..taken]);
-    }
-}
-
-fn shard_of_thread() -> usize {
-    // The threads of a model are coroutines of one thread.
-    #[cfg(feature = "models")]
-    let thread = crate::models::thread() << 6;
-    // SAFETY: no preconditions.
-    #[cfg(not(feature = "models"))]
-    let thread = unsafe { libc::pthread_self() } as usize;
-    (thread >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SHARDS.ilog2())
-}
-
-/// An object of the class: from the slab or, with a batch for the slab, from the central free list;
-/// 0 if the system refuses memory.
-#[cold]
-#[inline(never)]
-pub fn pop_slow(class: usize) -> usize {
-    let Some(local) = Local::get() else {
-        let mut one = [0];
-        central::take(class, &mut one);
-        return one[0];
-    };
-    let object = local.pop(class);
-    if object != 0 {
-        return object;
-    }
-    let slab = local.slab();
-    slab.underflows.fetch_add(1, Ordering::Relaxed);
-    let header = slab.header(class);
-    // A slow start: as much as the class was allowed to hold so far, so that a small process does
-    // not fetch what it never needs.
-    let held = usize::from(header.end - header.begin).max(1);
-    let wanted = held.min(TABLE[class].batch.into()) + 1;
-    let mut objects = [0; MAX_BATCH + 1];
-    let count = central::take(class, &mut objects[..wanted]);
-    if count == 0 {
-        return 0;
-    }
-    local.grow(class);
-    // The lowest address is used first.
-    let kept = local.push_many(class, &objects[1..count]);
-    if kept + 1 < count {
-        central::put(class, &objects[1..count - kept]);
-    }
-    objects[0]
-}
-
-/// Takes an object back: on the slab or, with a batch of the slab, to the central free list.
-#[cold]
-#[inline(never)]
-pub fn push_slow(class: usize, object: usize) {
-    let Some(local) = Local::get() else {
-        central::put(class, &[object]);
-        return;
-    };
-    match local.push(class, object) {
-        Push::Done => return,
-        Push::Suspect if is_cached(&local, class, object) => {
-            let bytes = TABLE[class].bytes;
-            crate::report::corrupt(format_args!("double free of {object:#x} ({bytes} bytes)"));
-        }
-        Push::Suspect => {
-            central::put(class, &[object]);
-            return;
-        }
-        Push::Full => {}
-    }
-    local.slab().overflows.fetch_add(1, Ordering::Relaxed);
-    local.grow(class);
-    if local.push(class, object) == Push::Done {
-        return;
-    }
-    let batch = usize::from(TABLE[class].batch);
-    let mut objects = [0; MAX_BATCH];
-    objects[0] = object;
-    let count = 1 + local.pop_many(class, &mut objects[1..batch]);
-    central::put(class, &objects[..count]);
-}
-
-/// Whether the object is the one that was freed last on this CPU. (The word below the lowest slot
-/// belongs to another class and may hold anything.)
-fn is_cached(local: &Local, class: usize, object: usize) -> bool {
-    let slab = local.slab();
-    let header = slab.header(class);
-    header.current > header.begin
-        && slab.words[usize::from(header.current) - 1].load(Ordering::Relaxed) == object as u64
 }

@@ -137,8 +137,6 @@ pub fn take(class: usize, out: &mut [usize]) -> usize {
     while count < out.len() {
         let id = match spans.heads.iter().find(|&&head| head != 0) {
             Some(&id) => id,
-            // One object is enough to go on without a new span.
-            None if count > 0 => break,
             None => match add_span(&mut spans, class) {
                 Some(id) => id,
                 None => break,
@@ -146,12 +144,11 @@ pub fn take(class: usize, out: &mut [usize]) -> usize {
         };
         // SAFETY: the span is on a list of this class, whose lock is held.
         let span = unsafe { span::get(id) };
-        unlink(&mut spans, id, span);
         // SAFETY: as above.
         let taken = unsafe { span.take(&mut out[count..], TABLE[class].bytes as usize) };
         count += taken;
         spans.free -= taken as u32;
-        link(&mut spans, id, span);
+        relink(&mut spans, id, span);
     }
     count
 }
@@ -176,23 +173,57 @@ pub fn put(class: usize, mut objects: &[usize]) {
 /// Gives objects back to their spans, and spans that become empty to the page heap.
 fn put_in_spans(class: usize, objects: &[usize]) {
     for objects in objects.chunks(MAX_BATCH) {
-        let mut empty = [0; MAX_BATCH];
-        let mut empty_count = 0;
+        let mut touched = [0; MAX_BATCH];
         let mut spans = CENTRAL[class].spans.lock();
-        let mut left = objects;
-        while !left.is_empty() {
-            let (count, emptied) = put_run(&mut spans, class, left);
-            left = &left[count..];
-            if let Some(id) = emptied {
-                empty[empty_count] = id;
-                empty_count += 1;
-            }
-        }
+        let touched = &mut touched[..];
+        let count = mark_free(class, objects, touched);
+        let empty = settle(&mut spans, class, &mut touched[..count]);
+        spans.free += objects.len() as u32;
+        spans.free -= (empty * usize::from(TABLE[class].objects)) as u32;
         drop(spans);
-        for &id in &empty[..empty_count] {
-            pageheap::free_span(id);
+        pageheap::free_spans(&touched[..empty]);
+    }
+}
+
+/// Marks objects free in their spans, which stay on the lists they are on; how many spans there
+/// are, and which in `touched`. The caller holds the lock of the class.
+fn mark_free(class: usize, objects: &[usize], touched: &mut [u32]) -> usize {
+    let (mut left, mut count) = (objects, 0);
+    while let Some(&object) = left.first() {
+        let (id, span, index) = locate(class, object);
+        // SAFETY: the caller holds the lock of the class; the index was checked.
+        match unsafe { span.put_run(&TABLE[class], index, left) } {
+            Ok(run) => left = &left[run..],
+            Err(at) => double_free(class, left[at]),
+        }
+        if !span.touched {
+            span.touched = true;
+            touched[count] = id;
+            count += 1;
         }
     }
+    count
+}
+
+/// Moves spans to the lists where they belong now. Those that are empty are on none afterwards, and
+/// the first of `touched`; how many.
+fn settle(spans: &mut Spans, class: usize, touched: &mut [u32]) -> usize {
+    let mut empty = 0;
+    for at in 0..touched.len() {
+        let id = touched[at];
+        // SAFETY: a span of this class, whose lock the caller holds.
+        let span = unsafe { span::get(id) };
+        span.touched = false;
+        if span.free == TABLE[class].objects {
+            unlink(spans, id, span);
+            spans.count -= 1;
+            touched[empty] = id;
+            empty += 1;
+        } else {
+            relink(spans, id, span);
+        }
+    }
+    empty
 }
 
 /// Ends the process if `object` is not the start of an object of the class, or lies free in its
@@ -206,11 +237,16 @@ pub fn check(class: usize, object: usize) {
     let (_, span, index) = locate(class, object);
     // SAFETY: the lock of the class is held; the index was checked.
     if cached || unsafe { span.is_free(index) } {
-        corrupt(format_args!(
-            "double free of {object:#x} ({} bytes)",
-            TABLE[class].bytes
-        ));
+        double_free(class, object);
     }
+}
+
+#[cold]
+fn double_free(class: usize, object: usize) -> ! {
+    corrupt(format_args!(
+        "double free of {object:#x} ({} bytes)",
+        TABLE[class].bytes
+    ))
 }
 
 /// The span of an object and its index there. The caller holds the lock of the class.
@@ -233,50 +269,27 @@ fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
     (id, span, index)
 }
 
-/// Puts the first objects into their span, as many as follow each other in one; how many, and the
-/// span if that emptied it: it is then on no list any more.
-fn put_run(spans: &mut Spans, class: usize, objects: &[usize]) -> (usize, Option<u32>) {
-    let (id, span, _) = locate(class, objects[0]);
-    let info = &TABLE[class];
-    let was_listed = span.free > 0;
-    // SAFETY: the caller holds the lock of the class; the first object was checked.
-    let count = match unsafe { span.put_run(info, objects) } {
-        Ok(count) => count,
-        Err(at) => corrupt(format_args!(
-            "double free of {:#x} ({} bytes)",
-            objects[at], info.bytes
-        )),
-    };
-    spans.free += count as u32;
-    let empty = span.free == info.objects;
-    // Most runs leave their span on the list where it is.
-    if empty || !was_listed || list_of(span.free) != usize::from(span.list) {
-        if was_listed {
-            unlink(spans, id, span);
-        }
-        if empty {
-            spans.free -= u32::from(info.objects);
-            spans.count -= 1;
-            return (count, Some(id));
-        }
-        link(spans, id, span);
-    }
-    (count, None)
-}
-
 /// The list of a span with `free` objects free: exact logarithm, so fullest spans come first.
-fn list_of(free: u16) -> usize {
-    (free.ilog2() as usize).min(LISTS - 1)
+fn list_of(free: u16) -> u8 {
+    match free.checked_ilog2() {
+        Some(log2) => (log2 as u8).min(LISTS as u8 - 1),
+        None => span::UNLISTED,
+    }
 }
 
-/// Links a span that has free objects.
-fn link(spans: &mut Spans, id: u32, span: &mut span::Span) {
-    if span.free == 0 {
+/// Moves a span to the list where it belongs, if it is not there.
+#[inline]
+fn relink(spans: &mut Spans, id: u32, span: &mut span::Span) {
+    let list = list_of(span.free);
+    if span.list == list {
         return;
     }
-    let list = list_of(span.free);
-    let head = spans.heads[list];
-    span.list = list as u8;
+    unlink(spans, id, span);
+    if list == span::UNLISTED {
+        return;
+    }
+    let head = spans.heads[usize::from(list)];
+    span.list = list;
     span.next = head;
     span.previous = 0;
     if head != 0 {
@@ -284,11 +297,14 @@ fn link(spans: &mut Spans, id: u32, span: &mut span::Span) {
         // `span`, which is on none.
         unsafe { span::get(head) }.previous = id;
     }
-    spans.heads[list] = id;
+    spans.heads[usize::from(list)] = id;
 }
 
-/// Unlinks a span.
+/// Takes a span off its list, if it is on one.
 fn unlink(spans: &mut Spans, id: u32, span: &mut span::Span) {
+    if span.list == span::UNLISTED {
+        return;
+    }
     let (next, previous) = (span.next, span.previous);
     if next != 0 {
         // SAFETY: neighbours on the list of a class whose lock the caller holds.
@@ -301,6 +317,7 @@ fn unlink(spans: &mut Spans, id: u32, span: &mut span::Span) {
         debug_assert_eq!(spans.heads[usize::from(span.list)], id);
         spans.heads[usize::from(span.list)] = next;
     }
+    span.list = span::UNLISTED;
 }
 
 fn add_span(spans: &mut Spans, class: usize) -> Option<u32> {
@@ -309,7 +326,7 @@ fn add_span(spans: &mut Spans, class: usize) -> Option<u32> {
     let span = unsafe { span::get(id) };
     spans.count += 1;
     spans.free += u32::from(span.free);
-    link(spans, id, span);
+    relink(spans, id, span);
     Some(id)
 }
 

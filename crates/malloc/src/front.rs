@@ -148,7 +148,20 @@ pub fn allocate_zeroed(bytes: usize) -> usize {
 /// The object is live and not used after this. (Most violations are noticed and end the process.)
 #[inline(always)]
 pub unsafe fn free(address: usize) {
-    let class = pagemap::class_of(address >> PAGE_SHIFT);
+    match pagemap::class_in_window(address >> PAGE_SHIFT) {
+        Some(class) => free_of_class(address, class),
+        None => free_outside(address),
+    }
+}
+
+/// [`free`] beyond the window: in a heap above 64 GiB.
+#[inline(never)]
+extern "C" fn free_outside(address: usize) {
+    free_of_class(address, pagemap::class_outside(address >> PAGE_SHIFT));
+}
+
+#[inline(always)]
+fn free_of_class(address: usize, class: u8) {
     // Class 0 is "no span", the classes from 97 on are special: one comparison for both.
     if class.wrapping_sub(1) < crate::size_class::CLASSES as u8 - 1
         && cache::fast_push(class.into(), address)

@@ -123,20 +123,27 @@ pub fn new_span(class: usize) -> Option<u32> {
     Some(id)
 }
 
-/// Gives a span of a size class back that holds no object any more and is on no list.
-pub fn free_span(id: u32) {
-    let (page, len) = {
+/// Gives spans of a size class back that hold no object any more and are on no list.
+pub fn free_spans(ids: &[u32]) {
+    if ids.is_empty() {
+        return;
+    }
+    let place = |&id: &u32| {
         // SAFETY: the caller took the span off its lists, so it is the only one that knows it.
         let span = unsafe { span::get(id) };
         (span.page, span.pages as usize)
     };
-    for page in page..page + len {
-        pagemap::set(page, pagemap::NO_SPAN, 0);
+    for (page, len) in ids.iter().map(place) {
+        for page in page..page + len {
+            pagemap::set(page, pagemap::NO_SPAN, 0);
+        }
     }
-    span::destroy(id);
     let mut pages = PAGES.lock();
-    pages.free(page, len);
+    for (page, len) in ids.iter().map(place) {
+        pages.free(page, len);
+    }
     finish(pages);
+    span::destroy(ids);
 }
 
 /// A large object of `len` pages whose address is a multiple of `align` pages; `class` tells what
@@ -174,7 +181,7 @@ pub fn large_pages(address: usize) -> usize {
 pub fn free_large(page: usize, id: u32) {
     // SAFETY: the caller removed the page's entry, so it is the only one that knows the span.
     let len = unsafe { span::get(id) }.pages as usize;
-    span::destroy(id);
+    span::destroy(&[id]);
     let mut pages = PAGES.lock();
     pages.free(page, len);
     finish(pages);

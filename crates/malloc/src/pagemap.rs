@@ -3,10 +3,13 @@
 //!
 //! Two levels: a root entry per GiB and a leaf that covers it. Leaves are never freed, so readers
 //! need no lock; entries of a page are written while nobody else can know the page.
+//!
+//! The classes of the 64 GiB where the heap begins to grow are apart, in one flat window: free
+//! waits for one load less before it knows where the object goes.
 
 use crate::meta;
 use crate::units::{ADDRESS_BITS, PAGE_SHIFT};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 const LEAF_SHIFT: u32 = 17;
 const LEAF: usize = 1 << LEAF_SHIFT;
@@ -29,6 +32,41 @@ pub struct Leaf {
 }
 
 static LEAVES: [AtomicPtr<Leaf>; ROOT] = [const { AtomicPtr::new(core::ptr::null_mut()) }; ROOT];
+
+/// Pages of the window: 64 GiB, of which a byte each. A multiple of a leaf.
+const WINDOW: usize = 64 << LEAF_SHIFT;
+static WINDOW_CLASSES: [AtomicU8; WINDOW] = [const { AtomicU8::new(NO_SPAN) }; WINDOW];
+/// The first page of the window; before there is one, a number from which no page is in it.
+static WINDOW_START: AtomicUsize = AtomicUsize::new(NO_WINDOW);
+const NO_WINDOW: usize = 1 << (ADDRESS_BITS + 1);
+
+/// [`WINDOW_START`] and [`WINDOW_CLASSES`], without the detour over the global offset table.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn window() -> (usize, &'static [AtomicU8; WINDOW]) {
+    let start;
+    let classes: *const [AtomicU8; WINDOW];
+    // SAFETY: a relaxed load of an aligned word, and an address.
+    unsafe {
+        core::arch::asm!(
+            "mov {start}, qword ptr [rip + {word}]",
+            "lea {classes}, [rip + {table}]",
+            start = out(reg) start,
+            classes = out(reg) classes,
+            word = sym WINDOW_START,
+            table = sym WINDOW_CLASSES,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    // SAFETY: the address of a static.
+    (start, unsafe { &*classes })
+}
+
+#[inline(always)]
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn window() -> (usize, &'static [AtomicU8; WINDOW]) {
+    (WINDOW_START.load(Ordering::Relaxed), &WINDOW_CLASSES)
+}
 
 /// `&LEAVES`; the compiler would load its address from the global offset table.
 #[inline(always)]
@@ -57,6 +95,11 @@ fn leaves() -> &'static [AtomicPtr<Leaf>; ROOT] {
 /// Makes sure that pages can be noted; false if there is no memory. Called under the page heap's
 /// lock.
 pub fn prepare(page: usize, len: usize) -> bool {
+    if WINDOW_START.load(Ordering::Relaxed) == NO_WINDOW {
+        // Linux hands out addresses downwards: the window ends where the first page's GiB does.
+        let end = (page | (LEAF - 1)) + 1;
+        WINDOW_START.store(end.saturating_sub(WINDOW), Ordering::Release);
+    }
     for slot in &LEAVES[page >> LEAF_SHIFT..=(page + len - 1) >> LEAF_SHIFT] {
         if slot.load(Ordering::Relaxed).is_null() {
             let Some(leaf) = meta::allocate(size_of::<Leaf>(), 4096) else {
@@ -78,6 +121,23 @@ fn leaf(page: usize) -> Option<&'static Leaf> {
 /// The class noted for the page, [`NO_SPAN`] for pages that are not ours.
 #[inline(always)]
 pub fn class_of(page: usize) -> u8 {
+    match class_in_window(page) {
+        Some(class) => class,
+        None => class_outside(page),
+    }
+}
+
+/// [`class_of`] for pages in the window.
+#[inline(always)]
+pub fn class_in_window(page: usize) -> Option<u8> {
+    let (start, classes) = window();
+    let class = classes.get(page.wrapping_sub(start))?;
+    Some(class.load(Ordering::Relaxed))
+}
+
+/// [`class_of`] for pages that are not in the window.
+#[inline]
+pub fn class_outside(page: usize) -> u8 {
     match leaf(page) {
         Some(leaf) => leaf.classes[page % LEAF].load(Ordering::Relaxed),
         None => NO_SPAN,
@@ -98,7 +158,12 @@ pub fn span_of(page: usize) -> u32 {
 pub fn set(page: usize, class: u8, span: u32) {
     if let Some(leaf) = leaf(page) {
         leaf.spans[page % LEAF].store(span, Ordering::Release);
-        leaf.classes[page % LEAF].store(class, Ordering::Release);
+        let (start, classes) = window();
+        let class_of_page = match classes.get(page.wrapping_sub(start)) {
+            Some(class) => class,
+            None => &leaf.classes[page % LEAF],
+        };
+        class_of_page.store(class, Ordering::Release);
     }
 }
 
@@ -115,12 +180,17 @@ mod tests {
 
     #[test]
     fn pages_are_noted_across_leaves() {
-        let page = (5 << LEAF_SHIFT) - 1;
-        assert!(prepare(page, 2));
-        set(page, 7, 70);
-        set(page + 1, 8, 80);
-        assert_eq!((class_of(page), span_of(page)), (7, 70));
-        assert_eq!((class_of(page + 1), span_of(page + 1)), (8, 80));
-        assert_eq!(class_of(page + 2), NO_SPAN);
+        // The first of all prepares sets the window: these lie in it, at its ends and outside.
+        let base = 200 << LEAF_SHIFT;
+        assert!(prepare(base + 5, 1));
+        let (start, _) = window();
+        for page in [base - 1, start - 1, start + WINDOW - 1, 5 << LEAF_SHIFT] {
+            assert!(prepare(page, 2));
+            set(page, 7, 70);
+            set(page + 1, 8, 80);
+            assert_eq!((class_of(page), span_of(page)), (7, 70));
+            assert_eq!((class_of(page + 1), span_of(page + 1)), (8, 80));
+            assert_eq!(class_of(page + 2), NO_SPAN);
+        }
     }
 }

@@ -7,9 +7,10 @@
 //! needed. This file writes one field of the area, `rseq_cs`, which the ABI gives to the user code
 //! that runs; the registration stays glibc's. (Linux `include/uapi/linux/rseq.h`, glibc 2.35 NEWS.)
 //!
-//! A slab is an array of 64-bit words. Word `class` is the header of that class: four 16-bit
-//! numbers, of which three are used: current end of the stack, its begin and its limit, as word
-//! indices into the slab.
+//! A slab is an array of 64-bit words. Word `class` is the header of that class, four 16-bit
+//! numbers: current end of the stack, its begin and its limit, as word indices into the slab, and a
+//! number that only the slow path uses. Word `TOPS + class` is a guess at the top of the stack,
+//! which is right unless the slow path or an abort left an older one.
 
 use core::sync::atomic::AtomicPtr;
 
@@ -22,12 +23,17 @@ pub struct Header {
     pub begin: u16,
     /// Index one above the highest slot that may be used at present.
     pub end: u16,
+    /// Batches that the class missed on requests: by so many its limit may rise when it is full.
+    pub credit: u16,
 }
 
 impl Header {
     /// The header as stored.
     pub const fn pack(self) -> u64 {
-        self.current as u64 | (self.begin as u64) << 16 | (self.end as u64) << 32
+        self.current as u64
+            | (self.begin as u64) << 16
+            | (self.end as u64) << 32
+            | (self.credit as u64) << 48
     }
 
     /// The header from what is stored.
@@ -36,10 +42,13 @@ impl Header {
             current: word as u16,
             begin: (word >> 16) as u16,
             end: (word >> 32) as u16,
+            credit: (word >> 48) as u16,
         }
     }
 }
 
+/// The word of class 0 among the tops; more than there are classes.
+pub const TOPS: usize = 128;
 /// A slab of one CPU.
 pub type Slab = u64;
 /// Slabs by CPU number; null for a CPU without one. The CPU field of an area that is not registered

@@ -5,7 +5,13 @@ use crate::lock::Lock;
 use crate::meta::{Linked, Pool, Zeroed};
 use crate::size_class::{Class, MAX_OBJECTS};
 
-/// The description of a span, apart from its memory.
+/// Objects whose bits lie in the description itself; only the smallest class has more.
+const INLINE: usize = 256;
+/// The list of a span that is on none: all its objects are in use.
+pub const UNLISTED: u8 = u8::MAX;
+
+/// The description of a span, apart from its memory: one cache line.
+#[repr(align(64))]
 pub struct Span {
     /// First page number.
     pub page: usize,
@@ -15,16 +21,18 @@ pub struct Span {
     pub next: u32,
     /// Previous on the list of its class.
     pub previous: u32,
-    /// Bitmap of free objects beyond the first 64, if the class needs one.
+    /// Bitmap of free objects beyond the first 256, if the class needs one.
     extension: u32,
     /// Free objects.
     pub free: u16,
     /// Size class; 0 for a large object.
     pub class: u8,
-    /// The list of its class it is on.
+    /// The list of its class it is on, [`UNLISTED`] if none.
     pub list: u8,
-    /// Free objects among the first 64.
-    bits: u64,
+    /// Whether the batch that is put back at present has objects of this span.
+    pub touched: bool,
+    /// Free objects among the first 256.
+    bits: [u64; INLINE / 64],
 }
 
 // SAFETY: integers only.
@@ -35,9 +43,9 @@ impl Linked for Span {
     }
 }
 
-/// Free objects of a span with more than 64.
+/// Free objects of a span beyond the first 256.
 struct Extension {
-    words: [u64; MAX_OBJECTS / 64 - 1],
+    words: [u64; (MAX_OBJECTS - INLINE) / 64],
     link: u32,
 }
 
@@ -78,10 +86,22 @@ pub fn live() -> usize {
     POOLS.lock().spans.live()
 }
 
+/// Sets the bits of the first `objects` objects.
+fn fill(words: &mut [u64], objects: usize) {
+    for (index, word) in words.iter_mut().enumerate() {
+        let left = objects.saturating_sub(64 * index);
+        *word = if left >= 64 {
+            u64::MAX
+        } else {
+            (1 << left) - 1
+        };
+    }
+}
+
 /// A description for a span of `objects` objects, all free; `None` without memory.
 pub fn create(page: usize, pages: usize, class: u8, objects: usize) -> Option<u32> {
     let mut pools = POOLS.lock();
-    let extension = if objects > 64 {
+    let extension = if objects > INLINE {
         pools.extensions.allocate()?
     } else {
         0
@@ -92,20 +112,10 @@ pub fn create(page: usize, pages: usize, class: u8, objects: usize) -> Option<u3
         }
         return None;
     };
-    let low = if objects >= 64 {
-        u64::MAX
-    } else {
-        (1 << objects) - 1
-    };
+    let mut bits = [0; INLINE / 64];
+    fill(&mut bits, objects);
     if extension != 0 {
-        for (index, word) in pools.extensions[extension].words.iter_mut().enumerate() {
-            let left = objects.saturating_sub(64 * (index + 1));
-            *word = if left >= 64 {
-                u64::MAX
-            } else {
-                (1 << left) - 1
-            };
-        }
+        fill(&mut pools.extensions[extension].words, objects - INLINE);
     }
     pools.spans[id] = Span {
         page,
@@ -115,20 +125,23 @@ pub fn create(page: usize, pages: usize, class: u8, objects: usize) -> Option<u3
         extension,
         free: objects as u16,
         class,
-        list: 0,
-        bits: low,
+        list: UNLISTED,
+        touched: false,
+        bits,
     };
     Some(id)
 }
 
-/// Gives the description back.
-pub fn destroy(id: u32) {
+/// Gives descriptions back.
+pub fn destroy(ids: &[u32]) {
     let mut pools = POOLS.lock();
-    let extension = pools.spans[id].extension;
-    if extension != 0 {
-        pools.extensions.free(extension);
+    for &id in ids {
+        let extension = pools.spans[id].extension;
+        if extension != 0 {
+            pools.extensions.free(extension);
+        }
+        pools.spans.free(id);
     }
-    pools.spans.free(id);
 }
 
 /// The span.
@@ -162,11 +175,15 @@ impl Span {
     /// The caller holds the lock of the span's class.
     pub unsafe fn take(&mut self, out: &mut [usize], object_bytes: usize) -> usize {
         let base = self.page << crate::units::PAGE_SHIFT;
-        let mut count = take_word(&mut self.bits, base, object_bytes, out);
-        if self.extension != 0 && count < out.len() && usize::from(self.free) > count {
+        let mut count = 0;
+        for (index, word) in self.bits.iter_mut().enumerate() {
+            let base = base + index * 64 * object_bytes;
+            count += take_word(word, base, object_bytes, &mut out[count..]);
+        }
+        if self.extension != 0 {
             // SAFETY: as the caller promises.
             for (index, word) in unsafe { words(self.extension) }.iter_mut().enumerate() {
-                let base = base + (index + 1) * 64 * object_bytes;
+                let base = base + (INLINE + index * 64) * object_bytes;
                 count += take_word(word, base, object_bytes, &mut out[count..]);
             }
         }
@@ -174,19 +191,27 @@ impl Span {
         count
     }
 
+    /// The word of the bitmap with the object's bit.
+    ///
+    /// # Safety
+    /// As for [`Span::put_run`].
+    #[inline]
+    unsafe fn word(&mut self, index: usize) -> &mut u64 {
+        if index < INLINE {
+            return &mut self.bits[index / 64];
+        }
+        // SAFETY: as the caller promises; spans of more objects have an extension.
+        let words = unsafe { words(self.extension) };
+        &mut words[(index - INLINE) / 64]
+    }
+
     /// Whether an object is marked free.
     ///
     /// # Safety
-    /// As for [`Span::put`].
-    pub unsafe fn is_free(&self, index: usize) -> bool {
-        let word = if index < 64 {
-            self.bits
-        } else {
-            // SAFETY: as the caller promises; spans of more than 64 objects have an extension.
-            let words = unsafe { words(self.extension) };
-            words[index / 64 - 1]
-        };
-        word >> (index % 64) & 1 == 1
+    /// As for [`Span::put_run`].
+    pub unsafe fn is_free(&mut self, index: usize) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { *self.word(index) >> (index % 64) & 1 == 1 }
     }
 
     /// Marks the first of `objects` free, as many as follow each other in this span; how many.
@@ -194,47 +219,29 @@ impl Span {
     ///
     /// # Safety
     /// The caller holds the lock of the span's class, which is `info`, and the first object is one
-    /// of the span's.
-    pub unsafe fn put_run(&mut self, info: &Class, objects: &[usize]) -> Result<usize, usize> {
+    /// of the span's, at `index`.
+    #[inline]
+    pub unsafe fn put_run(
+        &mut self,
+        info: &Class,
+        index: usize,
+        objects: &[usize],
+    ) -> Result<usize, usize> {
         let base = self.page << crate::units::PAGE_SHIFT;
-        let index_of = |object: usize| info.object_at(object.wrapping_sub(base));
-        let mut at = 0;
-        let mut next = index_of(objects[0]);
+        let (mut at, mut next) = (0, Some(index));
         while let Some(index) = next {
-            // All objects of one word of the bitmap at once.
-            let (number, first) = (index / 64, at);
-            let mut mask = 0u64;
-            let mut twice = None;
-            while let Some(index) = next
-                && index / 64 == number
-            {
-                let bit = 1 << (index % 64);
-                if mask & bit != 0 {
-                    twice = Some(at);
-                }
-                mask |= bit;
-                at += 1;
-                next = objects.get(at).and_then(|&object| index_of(object));
-            }
-            let word = if number == 0 {
-                &mut self.bits
-            } else {
-                // SAFETY: as the caller promises; spans of more than 64 objects have an extension.
-                let words = unsafe { words(self.extension) };
-                &mut words[number - 1]
-            };
-            let again = *word & mask;
-            if let Some(at) = twice {
+            // SAFETY: as the caller promises.
+            let word = unsafe { self.word(index) };
+            let bit = 1 << (index % 64);
+            if *word & bit != 0 {
                 return Err(at);
             }
-            if again != 0 {
-                let is_again = |object: &usize| {
-                    index_of(*object).is_some_and(|index| again >> (index % 64) & 1 == 1)
-                };
-                let offset = objects[first..at].iter().position(is_again).unwrap_or(0);
-                return Err(first + offset);
-            }
-            *word |= mask;
+            *word |= bit;
+            at += 1;
+            next = match objects.get(at) {
+                Some(&object) => info.object_at(object.wrapping_sub(base)),
+                None => None,
+            };
         }
         self.free += at as u16;
         Ok(at)
@@ -283,19 +290,23 @@ mod tests {
             let mut objects: Vec<usize> = seen.into_iter().collect();
             objects.reverse();
             objects.push(1 << 40);
+            let index_of = |object| info.object_at(object - (16 << crate::units::PAGE_SHIFT));
             for part in objects.chunks(5) {
                 let own = part.iter().filter(|&&object| object != 1 << 40).count();
                 if own == 0 {
                     continue;
                 }
+                let index = index_of(part[0]).unwrap();
                 // SAFETY: as above.
-                assert_eq!(unsafe { span.put_run(info, part) }, Ok(own));
+                assert_eq!(unsafe { span.put_run(info, index, part) }, Ok(own));
+                let last = &part[own - 1..];
+                let index = index_of(last[0]).unwrap();
                 // SAFETY: as above.
-                let again = unsafe { span.put_run(info, &part[own - 1..]) };
+                let again = unsafe { span.put_run(info, index, last) };
                 assert_eq!(again, Err(0), "a second free is noticed");
             }
             assert_eq!(span.free, info.objects);
-            destroy(id);
+            destroy(&[id]);
         }
     }
 
@@ -309,8 +320,8 @@ mod tests {
         // SAFETY: as above.
         unsafe { span.take(&mut out, info.bytes as usize) };
         // SAFETY: as above.
-        let result = unsafe { span.put_run(info, &[out[0], out[1], out[0]]) };
+        let result = unsafe { span.put_run(info, 0, &[out[0], out[1], out[0]]) };
         assert_eq!(result, Err(2));
-        destroy(id);
+        destroy(&[id]);
     }
 }

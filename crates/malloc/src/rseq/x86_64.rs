@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Restartable sequences on x86-64.
-//!
-//! Each sequence announces itself in the area's `rseq_cs` and runs from label 66 to label 67; an
-//! interrupted one continues at 88, which is marked by the signature that glibc registered, and
-//! starts over at 65.
 
-use super::{Push, Slabs};
+use super::{Push, Slabs, TOPS};
 use core::arch::asm;
 
-/// Pops an object of the class from the slab of this CPU; 0 if there is none.
-///
-/// # Safety
-/// `offset` is the thread-pointer offset of a registered rseq area; slabs are valid or null.
-#[inline(always)]
-pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
-    let object: usize;
-    // SAFETY: as the caller promises; the sequence ends in one store to the slab's header.
-    unsafe {
+/// One restartable sequence. It announces itself in the area's `rseq_cs`, finds the slab of the CPU
+/// that it runs on and runs `sequence`, from label 66 to label 67; an interrupted one continues at
+/// 88, which is marked by the signature that glibc registered, and starts over at 65. `before` sets
+/// the result for a sequence that does nothing, `after` follows the store that commits it, `aside`
+/// holds rare branches, which are not restarted.
+macro_rules! restartable {
+    (
+        before: [$($before:literal),*],
+        sequence: [$($sequence:literal),*],
+        after: [$($after:literal),*],
+        aside: [$($aside:literal),*],
+        $($operands:tt)*
+    ) => {
         asm!(
             ".pushsection __rseq_cs, \"aw\", @progbits",
             ".balign 32",
@@ -25,33 +25,72 @@ pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
             ".quad 66f, 67f - 66f, 88f",
             ".popsection",
             "65:",
-            "xor {object:e}, {object:e}",
+            $($before,)*
             "lea {slab}, [rip + 77b]",
             "mov qword ptr fs:[{offset} + 8], {slab}",
             "66:",
             "movzx {current:e}, word ptr fs:[{offset} + 4]",
             "mov {slab}, qword ptr [{slabs} + {current} * 8]",
-            "test {slab}, {slab}",
-            "je 67f",
-            "movzx {current:e}, word ptr [{slab} + {class} * 8]",
-            "cmp {current:x}, word ptr [{slab} + {class} * 8 + 2]",
-            "je 67f",
-            "mov {object}, qword ptr [{slab} + {current} * 8 - 8]",
-            "dec {current:e}",
-            "mov word ptr [{slab} + {class} * 8], {current:x}",
+            $($sequence,)*
             "67:",
+            $($after,)*
             ".pushsection __rseq_failure, \"ax\", @progbits",
+            $($aside,)*
             ".byte 0x0f, 0xb9, 0x3d",
             ".long 0x53053053",
             "88:",
             "jmp 65b",
             ".popsection",
+            slab = out(reg) _,
+            current = out(reg) _,
+            $($operands)*
+        )
+    };
+}
+
+/// Pops an object of the class from the slab of this CPU; 0 if there is none.
+///
+/// The object comes from the word of the class among [`TOPS`] and is compared with the slot, where
+/// it also lies: what follows the call need not wait until the height of the stack has come back
+/// from the store of the call before, and the slot after that.
+///
+/// # Safety
+/// `offset` is the thread-pointer offset of a registered rseq area; slabs are valid or null.
+#[inline(always)]
+pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
+    let object: usize;
+    // SAFETY: as the caller promises; the sequence ends in one store to the slab's header. What it
+    // writes among the tops, also aside, where another thread may work on the slab, is a guess.
+    unsafe {
+        restartable!(
+            before: ["xor {object:e}, {object:e}"],
+            sequence: [
+                "test {slab}, {slab}",
+                "je 67f",
+                "movzx {current:e}, word ptr [{slab} + {class} * 8]",
+                "cmp {current:x}, word ptr [{slab} + {class} * 8 + 2]",
+                "je 67f",
+                "mov {object}, qword ptr [{slab} + {class} * 8 + {tops}]",
+                "cmp {object}, qword ptr [{slab} + {current} * 8 - 8]",
+                "jne 87f",
+                "mov {below}, qword ptr [{slab} + {current} * 8 - 16]",
+                "mov qword ptr [{slab} + {class} * 8 + {tops}], {below}",
+                "dec {current:e}",
+                "mov word ptr [{slab} + {class} * 8], {current:x}"
+            ],
+            after: [],
+            aside: [
+                "87:",
+                "mov {object}, qword ptr [{slab} + {current} * 8 - 8]",
+                "mov qword ptr [{slab} + {class} * 8 + {tops}], {object}",
+                "jmp 65b"
+            ],
+            tops = const TOPS * 8,
             offset = in(reg) offset,
             slabs = in(reg) slabs.as_ptr(),
             class = in(reg) class,
             object = out(reg) object,
-            slab = out(reg) _,
-            current = out(reg) _,
+            below = out(reg) _,
             options(nostack),
         );
     }
@@ -68,49 +107,29 @@ pub unsafe fn push(offset: isize, slabs: &Slabs, class: usize, object: usize) ->
     // SAFETY: as the caller promises; the sequence ends in one store to the slab's header. The
     // slot that is written before is above the top of the stack, where nobody reads.
     unsafe {
-        asm!(
-            ".pushsection __rseq_cs, \"aw\", @progbits",
-            ".balign 32",
-            "77:",
-            ".long 0, 0",
-            ".quad 66f, 67f - 66f, 88f",
-            ".popsection",
-            "65:",
-            "mov {result:e}, 1",
-            "lea {slab}, [rip + 77b]",
-            "mov qword ptr fs:[{offset} + 8], {slab}",
-            "66:",
-            "movzx {current:e}, word ptr fs:[{offset} + 4]",
-            "mov {slab}, qword ptr [{slabs} + {current} * 8]",
-            "test {slab}, {slab}",
-            "je 68f",
-            "movzx {current:e}, word ptr [{slab} + {class} * 8]",
-            "cmp {current:x}, word ptr [{slab} + {class} * 8 + 4]",
-            "je 68f",
-            "cmp qword ptr [{slab} + {current} * 8 - 8], {object}",
-            "je 87f",
-            "mov qword ptr [{slab} + {current} * 8], {object}",
-            "inc {current:e}",
-            "mov word ptr [{slab} + {class} * 8], {current:x}",
-            "67:",
-            "xor {result:e}, {result:e}",
-            "68:",
-            ".pushsection __rseq_failure, \"ax\", @progbits",
-            "87:",
-            "mov {result:e}, 2",
-            "jmp 68b",
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long 0x53053053",
-            "88:",
-            "jmp 65b",
-            ".popsection",
+        restartable!(
+            before: ["mov {result:e}, 1"],
+            sequence: [
+                "test {slab}, {slab}",
+                "je 68f",
+                "movzx {current:e}, word ptr [{slab} + {class} * 8]",
+                "cmp {current:x}, word ptr [{slab} + {class} * 8 + 4]",
+                "je 68f",
+                "cmp qword ptr [{slab} + {current} * 8 - 8], {object}",
+                "je 87f",
+                "mov qword ptr [{slab} + {current} * 8], {object}",
+                "mov qword ptr [{slab} + {class} * 8 + {tops}], {object}",
+                "inc {current:e}",
+                "mov word ptr [{slab} + {class} * 8], {current:x}"
+            ],
+            after: ["xor {result:e}, {result:e}", "68:"],
+            aside: ["87:", "mov {result:e}, 2", "jmp 68b"],
+            tops = const TOPS * 8,
             offset = in(reg) offset,
             slabs = in(reg) slabs.as_ptr(),
             class = in(reg) class,
             object = in(reg) object,
             result = out(reg) result,
-            slab = out(reg) _,
-            current = out(reg) _,
             options(nostack),
         );
     }
@@ -136,56 +155,42 @@ pub unsafe fn pop_many(
     // SAFETY: as the caller promises; the sequence ends in one store to the slab's header, and
     // what it wrote to `out` before an abort is written again.
     unsafe {
-        asm!(
-            ".pushsection __rseq_cs, \"aw\", @progbits",
-            ".balign 32",
-            "77:",
-            ".long 0, 0",
-            ".quad 66f, 67f - 66f, 88f",
-            ".popsection",
-            "65:",
-            "xor {count:e}, {count:e}",
-            "lea {slab}, [rip + 77b]",
-            "mov qword ptr fs:[{offset} + 8], {slab}",
-            "66:",
-            "movzx {current:e}, word ptr fs:[{offset} + 4]",
-            "mov {slab}, qword ptr [{slabs} + {current} * 8]",
-            "test {slab}, {slab}",
-            "je 67f",
-            "movzx {current:e}, word ptr [{slab} + {class} * 8]",
-            "movzx {count:e}, word ptr [{slab} + {class} * 8 + 2]",
-            "neg {count}",
-            "add {count}, {current}",
-            "cmp {count}, {max}",
-            "cmova {count}, {max}",
-            "test {count}, {count}",
-            "je 67f",
-            "lea {slots}, [{slab} + {current} * 8 - 8]",
-            "sub {current}, {count}",
-            "xor {index:e}, {index:e}",
-            "64:",
-            "mov {object}, qword ptr [{slots}]",
-            "mov qword ptr [{out} + {index} * 8], {object}",
-            "sub {slots}, 8",
-            "inc {index}",
-            "cmp {index}, {count}",
-            "jne 64b",
-            "mov word ptr [{slab} + {class} * 8], {current:x}",
-            "67:",
-            ".pushsection __rseq_failure, \"ax\", @progbits",
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long 0x53053053",
-            "88:",
-            "jmp 65b",
-            ".popsection",
+        restartable!(
+            before: ["xor {count:e}, {count:e}"],
+            sequence: [
+                "test {slab}, {slab}",
+                "je 67f",
+                "movzx {current:e}, word ptr [{slab} + {class} * 8]",
+                "movzx {count:e}, word ptr [{slab} + {class} * 8 + 2]",
+                "neg {count}",
+                "add {count}, {current}",
+                "cmp {count}, {max}",
+                "cmova {count}, {max}",
+                "test {count}, {count}",
+                "je 67f",
+                "lea {slots}, [{slab} + {current} * 8 - 8]",
+                "sub {current}, {count}",
+                "xor {index:e}, {index:e}",
+                "64:",
+                "mov {object}, qword ptr [{slots}]",
+                "mov qword ptr [{out} + {index} * 8], {object}",
+                "sub {slots}, 8",
+                "inc {index}",
+                "cmp {index}, {count}",
+                "jne 64b",
+                "mov {object}, qword ptr [{slots}]",
+                "mov qword ptr [{slab} + {class} * 8 + {tops}], {object}",
+                "mov word ptr [{slab} + {class} * 8], {current:x}"
+            ],
+            after: [],
+            aside: [],
+            tops = const TOPS * 8,
             offset = in(reg) offset,
             slabs = in(reg) slabs.as_ptr(),
             class = in(reg) class,
             out = in(reg) out,
             max = in(reg) max,
             count = out(reg) count,
-            slab = out(reg) _,
-            current = out(reg) _,
             slots = out(reg) _,
             index = out(reg) _,
             object = out(reg) _,
@@ -206,59 +211,45 @@ pub unsafe fn push_many(offset: isize, slabs: &Slabs, class: usize, objects: &[u
     // SAFETY: as the caller promises; the sequence ends in one store to the slab's header. The
     // slots that are written before are above the top of the stack, where nobody reads.
     unsafe {
-        asm!(
-            ".pushsection __rseq_cs, \"aw\", @progbits",
-            ".balign 32",
-            "77:",
-            ".long 0, 0",
-            ".quad 66f, 67f - 66f, 88f",
-            ".popsection",
-            "65:",
-            "xor {count:e}, {count:e}",
-            "lea {slab}, [rip + 77b]",
-            "mov qword ptr fs:[{offset} + 8], {slab}",
-            "66:",
-            "movzx {current:e}, word ptr fs:[{offset} + 4]",
-            "mov {slab}, qword ptr [{slabs} + {current} * 8]",
-            "test {slab}, {slab}",
-            "je 67f",
-            "movzx {current:e}, word ptr [{slab} + {class} * 8]",
-            "movzx {count:e}, word ptr [{slab} + {class} * 8 + 4]",
-            "sub {count}, {current}",
-            "cmp {count}, {max}",
-            "cmova {count}, {max}",
-            "test {count}, {count}",
-            "je 67f",
-            "lea {slots}, [{slab} + {current} * 8]",
-            "add {current}, {count}",
-            "xor {index:e}, {index:e}",
-            "64:",
-            "mov {object}, qword ptr [{end} + {index} * 8 - 8]",
-            "mov qword ptr [{slots}], {object}",
-            "add {slots}, 8",
-            "dec {index}",
-            "mov {object}, {index}",
-            "add {object}, {count}",
-            "jne 64b",
-            "mov word ptr [{slab} + {class} * 8], {current:x}",
-            "67:",
-            ".pushsection __rseq_failure, \"ax\", @progbits",
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long 0x53053053",
-            "88:",
-            "jmp 65b",
-            ".popsection",
+        restartable!(
+            before: ["xor {count:e}, {count:e}"],
+            sequence: [
+                "test {slab}, {slab}",
+                "je 67f",
+                "movzx {current:e}, word ptr [{slab} + {class} * 8]",
+                "movzx {count:e}, word ptr [{slab} + {class} * 8 + 4]",
+                "sub {count}, {current}",
+                "cmp {count}, {max}",
+                "cmova {count}, {max}",
+                "test {count}, {count}",
+                "je 67f",
+                "lea {slots}, [{slab} + {current} * 8]",
+                "add {current}, {count}",
+                "xor {index:e}, {index:e}",
+                "64:",
+                "mov {object}, qword ptr [{end} + {index} * 8 - 8]",
+                "mov qword ptr [{slots}], {object}",
+                "add {slots}, 8",
+                "dec {index}",
+                "lea {left}, [{index} + {count}]",
+                "test {left}, {left}",
+                "jne 64b",
+                "mov qword ptr [{slab} + {class} * 8 + {tops}], {object}",
+                "mov word ptr [{slab} + {class} * 8], {current:x}"
+            ],
+            after: [],
+            aside: [],
+            tops = const TOPS * 8,
             offset = in(reg) offset,
             slabs = in(reg) slabs.as_ptr(),
             class = in(reg) class,
             end = in(reg) end,
             max = in(reg) objects.len(),
             count = out(reg) count,
-            slab = out(reg) _,
-            current = out(reg) _,
             slots = out(reg) _,
             index = out(reg) _,
             object = out(reg) _,
+            left = out(reg) _,
             options(nostack),
         );
     }
@@ -280,34 +271,17 @@ pub unsafe fn replace_header(
     let failed: u32;
     // SAFETY: as the caller promises; the sequence ends in one store to the slab's header.
     unsafe {
-        asm!(
-            ".pushsection __rseq_cs, \"aw\", @progbits",
-            ".balign 32",
-            "77:",
-            ".long 0, 0",
-            ".quad 66f, 67f - 66f, 88f",
-            ".popsection",
-            "65:",
-            "mov {failed:e}, 1",
-            "lea {slab}, [rip + 77b]",
-            "mov qword ptr fs:[{offset} + 8], {slab}",
-            "66:",
-            "movzx {slab:e}, word ptr fs:[{offset} + 4]",
-            "mov {slab}, qword ptr [{slabs} + {slab} * 8]",
-            "cmp {slab}, {expected}",
-            "jne 68f",
-            "cmp qword ptr [{slab} + {class} * 8], {old}",
-            "jne 68f",
-            "mov qword ptr [{slab} + {class} * 8], {new}",
-            "67:",
-            "xor {failed:e}, {failed:e}",
-            "68:",
-            ".pushsection __rseq_failure, \"ax\", @progbits",
-            ".byte 0x0f, 0xb9, 0x3d",
-            ".long 0x53053053",
-            "88:",
-            "jmp 65b",
-            ".popsection",
+        restartable!(
+            before: ["mov {failed:e}, 1"],
+            sequence: [
+                "cmp {slab}, {expected}",
+                "jne 68f",
+                "cmp qword ptr [{slab} + {class} * 8], {old}",
+                "jne 68f",
+                "mov qword ptr [{slab} + {class} * 8], {new}"
+            ],
+            after: ["xor {failed:e}, {failed:e}", "68:"],
+            aside: [],
             offset = in(reg) offset,
             slabs = in(reg) slabs.as_ptr(),
             expected = in(reg) expected,
@@ -315,7 +289,6 @@ pub unsafe fn replace_header(
             old = in(reg) old,
             new = in(reg) new,
             failed = out(reg) failed,
-            slab = out(reg) _,
             options(nostack),
         );
     }

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The slow path: batches between the slab of the calling thread and the central free lists, and
+//! the limits of the classes in a slab.
+//!
+//! A class that is full may hold more only if it ran empty before: what is freed on this CPU but
+//! allocated on another would fill the slab for nobody.
+
+use super::{CpuSlab, MAX_BYTES, OFFSET, SHARD, SHARDS, SLAB_LIST, SLABS};
+use crate::central;
+use crate::rseq::{self, Header, Push};
+use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The slab that the calling thread works on at present: its CPU's, or a shared one whose lock the
+/// caller holds.
+#[derive(Clone, Copy)]
+struct Local {
+    slab: &'static CpuSlab,
+    /// Thread-pointer offset of the rseq area; 0 for a shared slab.
+    offset: isize,
+}
+
+/// Calls `work` with the slab of the calling thread, created if need be; with `None` if there is no
+/// memory for it.
+#[inline(always)]
+fn with_local<T>(work: impl FnOnce(Option<Local>) -> T) -> T {
+    let offset = OFFSET.load(Ordering::Acquire);
+    if offset != 0 {
+        // SAFETY: the offset is that of the registered area.
+        let cpu = unsafe { rseq::cpu(offset) };
+        if cpu >= 0 {
+            return work(slab_of_cpu(cpu as usize).map(|slab| Local { slab, offset }));
+        }
+    }
+    let shard = shard_of_thread();
+    let mut guard = SHARD[shard].lock();
+    if guard.0.is_null() {
+        guard.0 =
+            CpuSlab::create(shard).map_or(core::ptr::null_mut(), |slab| slab.pointer().cast());
+    }
+    // SAFETY: slabs are never freed.
+    let slab = unsafe { guard.0.as_ref() };
+    work(slab.map(|slab| Local { slab, offset: 0 }))
+}
+
+#[inline(always)]
+fn slab_of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
+    let slab = SLABS.get(cpu)?.load(Ordering::Acquire);
+    // SAFETY: slabs are never freed.
+    match unsafe { slab.cast::<CpuSlab>().as_ref() } {
+        None => create_slab_of_cpu(cpu),
+        slab => slab,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn create_slab_of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
+    let _admin = super::ADMIN.lock();
+    let entry = &SLABS[cpu];
+    let mut slab = entry.load(Ordering::Acquire);
+    if slab.is_null() {
+        let created = CpuSlab::create(cpu)?;
+        created
+            .next
+            .store(SLAB_LIST.load(Ordering::Relaxed), Ordering::Relaxed);
+        slab = created.pointer();
+        SLAB_LIST.store(slab.cast(), Ordering::Release);
+        entry.store(slab, Ordering::Release);
+    }
+    // SAFETY: slabs are never freed.
+    Some(unsafe { &*slab.cast::<CpuSlab>() })
+}
+
+fn shard_of_thread() -> usize {
+    // The threads of a model are coroutines of one thread.
+    #[cfg(feature = "models")]
+    let thread = crate::models::thread() << 6;
+    // SAFETY: no preconditions.
+    #[cfg(not(feature = "models"))]
+    let thread = unsafe { libc::pthread_self() } as usize;
+    (thread >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SHARDS.ilog2())
+}
+
+/// Counts without an atomic read-modify-write: a count that is lost because the thread was
+/// preempted in between matters less than the time.
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+impl Local {
+    fn pop(self, class: usize) -> usize {
+        match self.offset {
+            0 => self.slab.pop_owned(class),
+            // SAFETY: the offset is that of the registered area, slabs are never freed.
+            offset => unsafe { rseq::pop(offset, &SLABS, class) },
+        }
+    }
+
+    fn push(self, class: usize, object: usize) -> Push {
+        match self.offset {
+            0 => self.slab.push_owned(class, object),
+            // SAFETY: as for `pop`.
+            offset => unsafe { rseq::push(offset, &SLABS, class, object) },
+        }
+    }
+
+    /// Pops objects, top first, until `out` is full or none is left; how many.
+    fn pop_many(self, class: usize, out: &mut [usize]) -> usize {
+        match self.offset {
+            0 => self.slab.pop_many_owned(class, out),
+            offset => {
+                let (first, max) = (out.as_mut_ptr(), out.len());
+                // SAFETY: as for `pop`; the pointer and the length are those of `out`.
+                unsafe { rseq::pop_many(offset, &SLABS, class, first, max) }
+            }
+        }
+    }
+
+    /// Pushes the last of the objects, which are in no slab, last first; how many.
+    fn push_many(self, class: usize, objects: &[usize]) -> usize {
+        match self.offset {
+            0 => {
+                let fits = |object: &&usize| self.slab.push_owned(class, **object) == Push::Done;
+                objects.iter().rev().take_while(fits).count()
+            }
+            // SAFETY: as for `pop`.
+            offset => unsafe { rseq::push_many(offset, &SLABS, class, objects) },
+        }
+    }
+
+    fn replace_header(self, class: usize, old: Header, new: Header) -> bool {
+        let (old, new) = (old.pack(), new.pack());
+        match self.offset {
+            0 => {
+                self.slab.words[class].store(new, Ordering::Release);
+                true
+            }
+            // SAFETY: as for `pop`.
+            offset => unsafe {
+                rseq::replace_header(offset, &SLABS, self.slab.pointer(), class, old, new)
+            },
+        }
+    }
+
+    /// After a request that found the class empty: notes that it could have held more, and lets it
+    /// hold at least what one visit to the central free list brings.
+    fn note_underflow(self, class: usize) {
+        let old = self.slab.header(class);
+        let credit = old.credit.saturating_add(1);
+        if old.end - old.begin >= TABLE[class].batch {
+            self.replace_header(class, old, Header { credit, ..old });
+        } else {
+            self.grow(class, Header { credit, ..old }, old);
+        }
+    }
+
+    /// After a free that found the class full: raises its limit if it ran empty before, or holds
+    /// less than a batch.
+    fn note_overflow(self, class: usize) {
+        let old = self.slab.header(class);
+        if old.credit > 0 {
+            let credit = old.credit - 1;
+            self.grow(class, Header { credit, ..old }, old);
+        } else if old.end - old.begin < TABLE[class].batch {
+            self.grow(class, old, old);
+        }
+    }
+
+    /// Raises the limit of a class by up to a batch, within the slab's memory, and replaces its
+    /// header `old` by `new` with that limit.
+    fn grow(self, class: usize, new: Header, old: Header) {
+        let info = &TABLE[class];
+        let more = (info.slots - (old.end - old.begin)).min(info.batch);
+        let bytes = usize::from(more) * info.bytes as usize;
+        if more == 0 {
+            return;
+        }
+        let max = MAX_BYTES.load(Ordering::Relaxed);
+        let limit = &self.slab.limit_bytes;
+        let held = limit.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let fits = held <= max || self.steal(class, held - max);
+        let end = old.end + more;
+        if !fits || !self.replace_header(class, old, Header { end, ..new }) {
+            limit.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Lowers the limits of other classes until `bytes` are free; false if that took too long.
+    fn steal(self, for_class: usize, bytes: usize) -> bool {
+        let slab = self.slab;
+        let mut class = slab.steal_at.load(Ordering::Relaxed) as usize;
+        let mut found = 0;
+        for _ in 1..CLASSES {
+            class = if class + 1 < CLASSES { class + 1 } else { 1 };
+            let old = slab.header(class);
+            if old.end == old.begin || class == for_class {
+                continue;
+            }
+            if old.end == old.current {
+                self.evict(class, (old.end - old.begin).div_ceil(2).into());
+            }
+            let old = slab.header(class);
+            let new = Header {
+                end: old.current,
+                ..old
+            };
+            if new != old && self.replace_header(class, old, new) {
+                let freed = usize::from(old.end - new.end) * TABLE[class].bytes as usize;
+                slab.limit_bytes.fetch_sub(freed, Ordering::Relaxed);
+                found += freed;
+                if found >= bytes {
+                    break;
+                }
+            }
+        }
+        slab.steal_at.store(class as u32, Ordering::Relaxed);
+        found >= bytes
+    }
+
+    /// Moves up to `count` objects of a class to the central free list.
+    fn evict(self, class: usize, count: usize) {
+        let mut objects = [0; MAX_BATCH];
+        let taken = self.pop_many(class, &mut objects[..count.min(MAX_BATCH)]);
+        central::put(class, &objects[..taken]);
+    }
+
+    fn pop_slow(self, class: usize) -> usize {
+        let object = self.pop(class);
+        if object != 0 {
+            return object;
+        }
+        count(&self.slab.underflows);
+        let header = self.slab.header(class);
+        // A slow start: as much as the class was allowed to hold so far, so that a small process
+        // does not fetch what it never needs.
+        let held = usize::from(header.end - header.begin).max(1);
+        let wanted = held.min(TABLE[class].batch.into()) + 1;
+        let mut objects = [0; MAX_BATCH + 1];
+        let count = central::take(class, &mut objects[..wanted]);
+        if count == 0 {
+            return 0;
+        }
+        self.note_underflow(class);
+        // The lowest address is used first.
+        let kept = self.push_many(class, &objects[1..count]);
+        if kept + 1 < count {
+            central::put(class, &objects[1..count - kept]);
+        }
+        objects[0]
+    }
+
+    fn push_slow(self, class: usize, object: usize) {
+        match self.push(class, object) {
+            Push::Done => return,
+            Push::Suspect if self.is_top(class, object) => {
+                let bytes = TABLE[class].bytes;
+                crate::report::corrupt(format_args!("double free of {object:#x} ({bytes} bytes)"));
+            }
+            Push::Suspect => {
+                central::put(class, &[object]);
+                return;
+            }
+            Push::Full => {}
+        }
+        count(&self.slab.overflows);
+        self.note_overflow(class);
+        if self.push(class, object) == Push::Done {
+            return;
+        }
+        let batch = usize::from(TABLE[class].batch);
+        let mut objects = [0; MAX_BATCH];
+        objects[0] = object;
+        let count = 1 + self.pop_many(class, &mut objects[1..batch]);
+        central::put(class, &objects[..count]);
+    }
+
+    /// Whether the object is the one that was freed last on this CPU. (The word below the lowest
+    /// slot belongs to another class and may hold anything.)
+    fn is_top(self, class: usize, object: usize) -> bool {
+        let header = self.slab.header(class);
+        let below = &self.slab.words[usize::from(header.current) - 1];
+        header.current > header.begin && below.load(Ordering::Relaxed) == object as u64
+    }
+}
+
+/// An object of the class: from the slab or, with a batch for the slab, from the central free list;
+/// 0 if the system refuses memory.
+#[cold]
+#[inline(never)]
+pub fn pop_slow(class: usize) -> usize {
+    with_local(|local| match local {
+        Some(local) => local.pop_slow(class),
+        None => {
+            let mut one = [0];
+            central::take(class, &mut one);
+            one[0]
+        }
+    })
+}
+
+/// Takes an object back: on the slab or, with a batch of the slab, to the central free list.
+#[cold]
+#[inline(never)]
+pub fn push_slow(class: usize, object: usize) {
+    with_local(|local| match local {
+        Some(local) => local.push_slow(class, object),
+        None => central::put(class, &[object]),
+    });
+}
