@@ -5,6 +5,9 @@
 Each round runs every load once under every allocator, in an order that rotates, so that a change of
 the machine's state hits all alike. The tables show medians with the lowest and highest run.
 
+The suite `all` runs speed, threads, drift and redis one after the other, each for as many rounds as
+asked or as its share of --minutes allows, but one at least.
+
 Peers come from the package registries: apt-get install libjemalloc2 libmimalloc2.0
 libtcmalloc-minimal4 redis-server memcached, and google/tcmalloc by
 cargo build --release in bench/malloc/peers. A peer that is not installed is left out and said so.
@@ -35,6 +38,11 @@ LOADS = {
 # The work of a thread is fixed, so the processor time of a thread should not change.
 THREADS = {f"{load} x{count}": ["loads", load, str(count)]
            for load in ("server", "batches", "mixed") for count in (1, 2, 4)}
+# Suite -> its share of the time of `all`.
+ALL = {"speed": 0.3, "threads": 0.12, "drift": 0.2, "redis": 0.38}
+# The tables of `all`, for RESULTS.md; everything else is in the JSON.
+SHOWN = {"speed": ["cpu_s", "pair_ns", "stack_pair_ns", "peak_mib"],
+         "threads": ["cpu_s_a_thread"]}
 PYTHON = "import json\nd=[{'k%d'%i: list(range(20))} for i in range(60000)]\n" \
          "for _ in range(3): d=json.loads(json.dumps(d))"
 THP = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -228,60 +236,96 @@ def table(title, key, results):
         print("| geometric mean, ample = 1 | " + " | ".join(cells) + " |")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("suite", choices=["speed", "threads", "drift", "redis", "forks"])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--allocators", help="comma-separated; default all that are installed")
-    parser.add_argument("--cases", help="comma-separated; default all of the suite")
-    parser.add_argument("--thp", default="madvise", choices=["madvise", "always"])
-    parser.add_argument("--options", default="", help="AMPLE_MALLOC for the runs")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    wanted = arguments.allocators.split(",") if arguments.allocators else None
-    chosen = allocators(wanted)
-    programs = pathlib.Path(tempfile.mkdtemp(prefix="ample-bench-"))
-    build(programs)
-    if arguments.suite == "speed":
-        cases = ["pairs", "true", *LOADS, "python", "gcc"]
-    elif arguments.suite == "threads":
-        cases = list(THREADS)
-    else:
-        cases = [arguments.suite]
-    if arguments.cases:
-        unknown = set(arguments.cases.split(",")) - set(cases)
-        if unknown:
-            parser.error(f"no case {unknown.pop()}; there are {', '.join(cases)}")
-        cases = arguments.cases.split(",")
+def cases_of(suite):
+    if suite == "speed":
+        return ["pairs", "true", *LOADS, "python", "gcc"]
+    return list(THREADS) if suite == "threads" else [suite]
+
+
+def one_run(suite, case, programs, allocator, arguments):
+    """The figures of one run of one case under one allocator, or None if it failed."""
+    env = environment(allocator, arguments.options)
+    if not arguments.cold:
+        subprocess.run([str(programs / "warm")], check=False)
+    if suite == "drift":
+        return drift_case(programs, env, arguments.thp)
+    if suite == "redis":
+        return redis_case(env)
+    if suite == "forks":
+        return output_of([str(programs / "forks"), "300"], env)
+    return speed_case(case, programs, allocator, arguments.options)
+
+
+def run_suite(suite, cases, programs, chosen, arguments, seconds):
+    """Results by case and allocator, and the rounds that the time was enough for."""
     runs = {case: {name: [] for name in chosen} for case in cases}
+    start, rounds = time.monotonic(), 0
     for round_ in range(arguments.rounds):
         for case in cases:
             order = list(chosen)
             order = order[round_ % len(order):] + order[:round_ % len(order)]
             for name in order:
-                env = environment(chosen[name], arguments.options)
-                if case == "drift":
-                    figures = drift_case(programs, env, arguments.thp)
-                elif case == "redis":
-                    figures = redis_case(env)
-                elif case == "forks":
-                    figures = output_of([str(programs / "forks"), "300"], env)
-                else:
-                    figures = speed_case(case, programs, chosen[name], arguments.options)
+                figures = one_run(suite, case, programs, chosen[name], arguments)
                 if figures:
                     runs[case][name].append(figures)
                 print(f"round {round_ + 1} {case} {name}: {figures}", file=sys.stderr)
-    results = {case: {name: medians(all_) for name, all_ in by.items() if all_}
-               for case, by in runs.items()}
-    if arguments.json:
-        print(json.dumps({"schema": "ample.malloc-bench/1", "suite": arguments.suite,
-                          "rounds": arguments.rounds, "thp": arguments.thp,
-                          "median_min_max": results}))
-        return
+        rounds = round_ + 1
+        taken = time.monotonic() - start
+        if seconds and taken + taken / rounds > seconds:
+            break
+    return {case: {name: medians(all_) for name, all_ in by.items() if all_}
+            for case, by in runs.items()}, rounds
+
+
+def show(suite, results, rounds, shown):
     keys = dict.fromkeys(key for by in results.values() for figures in by.values()
                          for key in figures)
     for key in keys:
-        table(f"{arguments.suite}, {key}", key, results)
+        if shown is None or key in shown:
+            table(f"{suite}, {key}, {rounds} rounds", key, results)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("suite", choices=[*ALL, "forks", "all"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=15, help="the time that `all` may take")
+    parser.add_argument("--allocators", help="comma-separated; default all that are installed")
+    parser.add_argument("--cases", help="comma-separated; default all of the suite")
+    parser.add_argument("--thp", default="madvise", choices=["madvise", "always"])
+    parser.add_argument("--options", default="", help="AMPLE_MALLOC for the runs")
+    parser.add_argument("--cold", action="store_true",
+                        help="do not touch hugepages before each run (see programs/warm.c)")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there, too")
+    arguments = parser.parse_args()
+    if arguments.cases:
+        unknown = set(arguments.cases.split(",")) - set(cases_of(arguments.suite))
+        if unknown:
+            parser.error(f"no case {unknown.pop()}; there are "
+                         + ", ".join(cases_of(arguments.suite)))
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    wanted = arguments.allocators.split(",") if arguments.allocators else None
+    chosen = allocators(wanted)
+    programs = pathlib.Path(tempfile.mkdtemp(prefix="ample-bench-"))
+    build(programs)
+    everything = arguments.suite == "all"
+    written = {}
+    print(f"Load at the start: {os.getloadavg()[0]:.1f}")
+    for suite in ALL if everything else [arguments.suite]:
+        cases = arguments.cases.split(",") if arguments.cases else cases_of(suite)
+        seconds = arguments.minutes * 60 * ALL[suite] if everything else None
+        results, rounds = run_suite(suite, cases, programs, chosen, arguments, seconds)
+        show(suite, results, rounds, SHOWN.get(suite) if everything else None)
+        written[suite] = {"rounds": rounds, "median_min_max": results}
+    print(f"\nLoad at the end: {os.getloadavg()[0]:.1f}")
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(
+            {"schema": "ample.malloc-bench/2", "thp": arguments.thp, "cold": arguments.cold,
+             "suites": written}))
 
 
 if __name__ == "__main__":

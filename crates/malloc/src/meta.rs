@@ -22,6 +22,8 @@ struct Arena {
     end: usize,
 }
 
+/// The first chunk of a hugepage's size, mapped when the heap might yet stay small; 0 for none.
+static EARLY_CHUNK: AtomicUsize = AtomicUsize::new(0);
 static ARENA: Lock<Arena> = Lock::new(Arena { next: 0, end: 0 });
 static MAPPED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -82,15 +84,27 @@ pub fn allocate(bytes: usize, align: usize) -> Option<NonNull<u8>> {
 /// Maps one chunk.
 #[cfg(not(miri))]
 fn map_chunk(bytes: usize, mapped: usize) -> Option<usize> {
-    let huge = mapped >= HUGE_FROM_BYTES && bytes >= CHUNK_BYTES;
-    let align = if huge { CHUNK_BYTES } else { 4096 };
-    let base = crate::sys::map_aligned(0, bytes, align)?;
-    if huge {
-        crate::sys::advise(base, bytes, libc::MADV_HUGEPAGE);
+    let align = if bytes >= CHUNK_BYTES {
+        CHUNK_BYTES
     } else {
-        crate::sys::advise(base, bytes, libc::MADV_NOHUGEPAGE);
+        4096
+    };
+    let base = crate::sys::map_aligned(0, bytes, align)?;
+    if mapped >= HUGE_FROM_BYTES && bytes >= CHUNK_BYTES {
+        crate::sys::advise(base, bytes, libc::MADV_HUGEPAGE);
+        return Some(base);
+    }
+    crate::sys::advise(base, bytes, libc::MADV_NOHUGEPAGE);
+    if bytes == CHUNK_BYTES {
+        EARLY_CHUNK.store(base, Ordering::Relaxed);
     }
     Some(base)
+}
+
+/// The address of the hugepage that begins metadata with native pages; 0 if there is none, and from
+/// the second call on.
+pub fn take_early_chunk() -> usize {
+    EARLY_CHUNK.swap(0, Ordering::Relaxed)
 }
 
 #[cfg(miri)]

@@ -148,6 +148,7 @@ pub fn round(limit: usize) {
         pageheap::release(steady, &policy);
     }
     if budget.hugepages > 0 {
+        crate::vm::real::collapse_beginning();
         pageheap::collapse(&budget);
     }
 }

@@ -13,8 +13,8 @@ use crate::vm::Vm;
 /// A hugepage is broken only for at least this many free pages: an eighth of it.
 const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;
 /// So many pages may lie on broken hugepages whatever the floor says: in a heap of a few hugepages
-/// a share means nothing. 2 MiB.
-const MIN_BROKEN_PAGES: usize = PAGES_PER_HUGE;
+/// a share means nothing, and native pages of 4 MiB together fit into a second-level TLB.
+const MIN_BROKEN_PAGES: usize = 2 * PAGES_PER_HUGE;
 /// A broken hugepage is rebuilt when this much of it is in use again: seven eighths.
 const COLLAPSE_PAGES: usize = PAGES_PER_HUGE / 8 * 7;
 /// A refused collapse is not tried again for this long.
@@ -25,7 +25,7 @@ const COLLAPSE_RETRY_S: u32 = 60;
 pub struct ReleasePolicy {
     /// Free backed memory that is kept beyond the recent peak of use: a share of that peak.
     pub keep_share_percent: u32,
-    /// And at least this many pages.
+    /// And at least this many pages, or as many as that peak if it is lower.
     pub keep_pages: usize,
     /// Hugepages are broken only when more than this share of the peak is free, and then until
     /// `keep_share_percent` is left: what a steady program leaves unused is not worth a hugepage.
@@ -132,7 +132,8 @@ impl<V: Vm> PageHeap<V> {
     pub fn excess_pages(&mut self, policy: &ReleasePolicy) -> usize {
         let now_ns = self.vm.now_ns();
         let peak = self.used_peak.highest(now_ns);
-        let keep = |percent: u32| peak + (peak * percent as usize / 100).max(policy.keep_pages);
+        let least = policy.keep_pages.min(peak.max(PAGES_PER_HUGE));
+        let keep = |percent: u32| peak + (peak * percent as usize / 100).max(least);
         let backed = self.sizes().backed_pages();
         if backed <= keep(policy.start_share_percent) {
             return 0;

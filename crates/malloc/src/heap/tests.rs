@@ -358,6 +358,27 @@ fn release_breaks_only_what_the_floor_allows() {
 }
 
 #[test]
+fn a_small_heap_left_by_a_burst_keeps_no_more_free_than_in_use() {
+    let mut heap = heap();
+    let pages: Vec<usize> = (0..64 * MIB_PAGES)
+        .map(|_| heap.allocate(1, Density::SPARSE).unwrap())
+        .collect();
+    // Four mebibytes stay, an eighth of a mebibyte on every hugepage.
+    for (_, &page) in pages.iter().enumerate().filter(|(at, _)| at % 16 != 0) {
+        heap.free(page, 1);
+    }
+    heap.vm().advance_ns(2 * WINDOW_NS);
+    let policy = ReleasePolicy::DEFAULT;
+    let excess = heap.excess_pages(&policy);
+    heap.release(excess, &policy);
+    let sizes = heap.sizes();
+    assert_eq!(sizes.used_pages, 4 * MIB_PAGES);
+    // Rounded up to the hugepage that was not worth breaking any more.
+    let backed = sizes.backed_pages();
+    assert!(backed <= 8 * MIB_PAGES + PAGES_PER_HUGE, "{backed} pages");
+}
+
+#[test]
 fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
     let mut heap = heap();
     let spans: Vec<usize> = (0..4)

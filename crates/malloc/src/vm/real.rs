@@ -85,6 +85,30 @@ fn is_hugetlb(address: usize) -> bool {
         .any(|(start, bytes)| address.wrapping_sub(start) < bytes)
 }
 
+/// Hugepages that were begun with native pages, before the heap outgrew its first chunk.
+static NATIVE: [AtomicUsize; FIRST_CHUNK_BYTES / HUGE_BYTES] =
+    [const { AtomicUsize::new(0) }; FIRST_CHUNK_BYTES / HUGE_BYTES];
+/// From this much address space on, they are worth a collapse: the heap's third chunk.
+const COLLAPSE_FROM_BYTES: usize = 64 << 20;
+
+/// Makes hugepages of what a large heap began with. To be called without locks.
+pub fn collapse_beginning() {
+    if NATIVE[0].load(Ordering::Relaxed) == 0
+        || RESERVED_BYTES.load(Ordering::Relaxed) < COLLAPSE_FROM_BYTES
+    {
+        return;
+    }
+    let heap = NATIVE
+        .iter()
+        .map(|hugepage| hugepage.swap(0, Ordering::Relaxed));
+    for address in heap.chain([crate::meta::take_early_chunk()]) {
+        if address != 0 {
+            sys::advise(address, HUGE_BYTES, libc::MADV_HUGEPAGE);
+            sys::advise(address, HUGE_BYTES, MADV_COLLAPSE);
+        }
+    }
+}
+
 impl RealVm {
     /// Nothing reserved yet.
     pub const fn new() -> Self {
@@ -183,6 +207,8 @@ impl Vm for RealVm {
                     self.first_chunk = address;
                 } else if self.first_chunk != 0 && self.mode == HugeMode::ByNeed {
                     sys::advise(self.first_chunk, FIRST_CHUNK_BYTES, libc::MADV_HUGEPAGE);
+                    NATIVE[0].store(self.first_chunk, Ordering::Relaxed);
+                    NATIVE[1].store(self.first_chunk + HUGE_BYTES, Ordering::Relaxed);
                     self.first_chunk = 0;
                 }
                 self.lowest = address;
