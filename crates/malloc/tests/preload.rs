@@ -179,6 +179,48 @@ fn small_address_spaces_give_enomem_and_no_crash() {
     }
 }
 
+/// RLIMIT_DATA counts every private writable mapping when it is made, as strict overcommit does for
+/// the whole machine: what is reserved must shrink to what may be had.
+#[test]
+fn a_limit_on_what_may_be_committed_leaves_the_program_running() {
+    let binary = program("threads.c");
+    for limit_kib in [150_000, 600_000] {
+        let script = format!("ulimit -d {limit_kib}; exec {} 2", binary.display());
+        for options in ["", "rseq=0", "background=0"] {
+            expect_ok(Path::new("/bin/sh"), &["-c", &script], options);
+        }
+    }
+}
+
+/// A container may lack `/proc` and `/sys`: in a name space of its own they are empty here.
+#[test]
+fn without_proc_and_sys_everything_works() {
+    let hide = "mount -t tmpfs none /proc && mount -t tmpfs none /sys && test ! -e /proc/self";
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-r", "-m", "sh", "-c", script]);
+        command
+    };
+    let allowed = unshare(hide).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        eprintln!("not run: unshare may make no mount name space here");
+        return;
+    }
+    let (threads, entries) = (program("threads.c"), program("entry_points.c"));
+    for (binary, arguments) in [(&threads, "2"), (&entries, "")] {
+        for options in ["", "rseq=0", "hugetlb=2m", "stats=json", "profile=64k"] {
+            let script = format!("{hide} && exec {} {arguments}", binary.display());
+            let mut command = unshare(&script);
+            command
+                .env("LD_PRELOAD", library())
+                .env("AMPLE_MALLOC", options);
+            let output = command.output().expect("unshare was there before");
+            let shown = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "AMPLE_MALLOC={options}: {shown}");
+        }
+    }
+}
+
 #[test]
 fn accesses_to_guarded_objects_are_explained() {
     let binary = program("misuse.c");
