@@ -144,8 +144,7 @@ pub fn map_mix(engine: &mut Engine, regions: &[Region], mix: &PageMix) -> Result
     let rest = 1.0 - mix.share_1g;
     let threshold = if rest > 0.0 { mix.share_2m / rest } else { 0.0 };
     while va < end {
-        let large = (mix64(va >> 21) >> 11) as f64 / (1u64 << 53) as f64;
-        let size = if large < threshold {
+        let size = if unit_hash(va) < threshold {
             PageSize::M2
         } else {
             PageSize::K4
@@ -156,26 +155,66 @@ pub fn map_mix(engine: &mut Engine, regions: &[Region], mix: &PageMix) -> Result
     Ok(())
 }
 
+/// The pages of a host, as shares of guest memory; what is left of 1 is in 4 KB pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostPages {
+    /// Share in 2 MB pages, spread evenly.
+    pub share_2m: f64,
+    /// All in 1 GB pages.
+    pub huge_1g: bool,
+}
+
+impl HostPages {
+    /// The size of the page that holds the 2 MB block at a guest address.
+    fn size_at(&self, guest_pa: u64) -> PageSize {
+        match self.huge_1g {
+            true => PageSize::G1,
+            false if unit_hash(guest_pa) < self.share_2m => PageSize::M2,
+            false => PageSize::K4,
+        }
+    }
+}
+
+/// A hash of the 2 MB block of an address, from 0 up to 1.
+fn unit_hash(address: u64) -> f64 {
+    (mix64(address >> 21) >> 11) as f64 / (1u64 << 53) as f64
+}
+
 /// Makes the engine's memory that of a virtual machine: all of `machine.memory_bytes` backed by
-/// host pages of one size.
+/// pages of the host.
 ///
 /// # Errors
-/// If guest memory is not a whole number of host pages.
-pub fn back_with_host(engine: &mut Engine, machine: &MachineConfig, size: PageSize) -> Result<()> {
+/// If the share is none, or guest memory is not a whole number of GB.
+pub fn back_with_host(
+    engine: &mut Engine,
+    machine: &MachineConfig,
+    pages: &HostPages,
+) -> Result<()> {
     let bytes = machine.memory_bytes;
     ensure!(
-        bytes.is_multiple_of(size.bytes()),
-        "{bytes} bytes of guest memory are no whole number of host pages of {} bytes",
-        size.bytes()
+        (0.0..=1.0).contains(&pages.share_2m),
+        "share_2m of the host is {}, but must be from 0 to 1",
+        pages.share_2m
+    );
+    ensure!(
+        bytes.is_multiple_of(PageSize::G1.bytes()),
+        "{bytes} bytes of guest memory are no whole number of GB"
     );
     // Page tables of 4 KB pages take a 512th.
     let mut frames = IdealFrames::new(bytes + bytes / 256 + (1 << 30));
     let mut space = Space::new(0, machine.mmu.levels, &mut frames)?;
-    for guest_pa in (0..bytes).step_by(size.bytes() as usize) {
-        let pfn = frames
-            .alloc(size.order())
-            .ok_or_else(|| frames.exhausted(size.order()))?;
-        space.map(guest_pa, size, pfn, USER_RW, &mut frames)?;
+    let mut block = 0;
+    while block < bytes {
+        let size = pages.size_at(block);
+        let end = block + size.bytes().max(PageSize::M2.bytes());
+        for guest_pa in (block..end).step_by(size.bytes() as usize) {
+            let pfn = frames
+                .alloc(size.order())
+                .ok_or_else(|| frames.exhausted(size.order()))?;
+            space.map(guest_pa, size, pfn, USER_RW, &mut frames)?;
+        }
+        block = end;
     }
     space.pending.clear();
     engine.host = Some(Host::new(space, &machine.mmu).map_err(|e| anyhow!(e))?);

@@ -101,7 +101,8 @@ fn one_pinned_page_a_block_hardly_hurts_perforated_pages() {
     let holes = Fragmentation::of_filled(&frames, 1.0, 256, 5).unwrap();
     assert_eq!((holes.blocks.len(), holes.holed_share()), (256, 1.0));
     let machine = MachineConfig::preset(&params.machine).unwrap();
-    let point = perforated::point(&machine, &params, "gups", &holes, false).unwrap();
+    let mut gups = perforated::recorded(&params, "gups").unwrap();
+    let point = perforated::point(&machine, &SHORT, &mut gups, &holes, false).unwrap();
     assert_eq!(point.holes_per_region, 1.0);
     assert!(point.of_ideal > 0.95, "{point:?}");
     assert!(point.over_conventional > 1.1, "{point:?}");

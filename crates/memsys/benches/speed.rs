@@ -5,7 +5,7 @@
 //! `cargo bench -p ample-memsys`
 
 use ample_memsys::experiments::{Server, Service, Way};
-use ample_memsys::timed::{CoreParams, Machine, MemoryParams, OsParams, Placement};
+use ample_memsys::timed::{MemoryParams, OsParams};
 use std::time::Instant;
 
 const ROUNDS: u64 = 5;
@@ -20,18 +20,10 @@ fn processor_ns() -> Option<f64> {
 /// Million instructions a second: by wall time, by processor time.
 fn round(service: Service, rate_per_s: f64, seed: u64) -> (f64, Option<f64>) {
     let memory = MemoryParams::table1();
-    let program = Server::new(service, memory.cores, seed);
-    let placement = Placement::single(Server::pages(service, memory.cores), 64);
-    let core = CoreParams {
-        width: 4,
-        window: 200,
-    };
-    let os = OsParams::default();
-    let machine = Machine::new(&memory, core, os, program, placement, seed);
+    let machine = Server::machine(service, &memory, OsParams::default(), 1, seed);
     let mut machine = machine.expect("table 1 is valid");
     machine.run_until(100_000);
-    let work = |m: &Machine<Server>| m.cores.iter().map(|c| c.work()).sum::<u64>();
-    let before = work(&machine);
+    let before = machine.work();
     let (wall, processor) = (Instant::now(), processor_ns());
     let interval = (memory.clock_ghz * 1e9 / rate_per_s) as u64;
     let mut now = 100_000;
@@ -40,7 +32,7 @@ fn round(service: Service, rate_per_s: f64, seed: u64) -> (f64, Option<f64>) {
         now += interval;
         machine.run_until(now);
     }
-    let millions = (work(&machine) - before) as f64 / 1e6;
+    let millions = (machine.work() - before) as f64 / 1e6;
     assert_eq!(machine.memory.wrong_values(), 0, "seed {seed}");
     let ran = processor.zip(processor_ns()).map(|(a, b)| (b - a) / 1e9);
     (

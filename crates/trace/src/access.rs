@@ -95,7 +95,8 @@ impl<F: FnMut(&[Access]) -> bool> Consumer for F {
     }
 }
 
-const BLOCK: usize = 1024;
+/// Accesses handed over at once.
+pub const BLOCK: usize = 1024;
 
 /// Gathers a program's accesses into blocks and stops the program after a budget of accesses.
 pub struct Recorder<'a> {

@@ -14,7 +14,7 @@ pub mod region;
 pub mod replay;
 pub mod rng;
 
-pub use access::{Access, Consumer, Kind, Recorder};
+pub use access::{Access, BLOCK, Consumer, Kind, Recorder};
 pub use format::{TraceError, TraceHeader, TraceReader, TraceWriter};
 pub use programs::{Program, Scale};
 pub use region::{Backing, Layout, Region};

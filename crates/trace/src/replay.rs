@@ -61,6 +61,24 @@ impl Replay {
         }
     }
 
+    /// The first accesses of a program, to be run again and again without building its data anew.
+    pub fn record(program: &mut dyn Program, accesses: u64) -> Self {
+        let mut kept = Vec::new();
+        let mut keep = |block: &[Access]| {
+            kept.extend_from_slice(block);
+            true
+        };
+        let mut recorder = Recorder::new(&mut keep, accesses);
+        program.run(&mut recorder);
+        recorder.flush();
+        Replay::new(program.name().to_owned(), program.regions().to_vec(), kept)
+    }
+
+    /// Starts from the first access again.
+    pub fn rewind(&mut self) {
+        self.at = 0;
+    }
+
     /// Accesses of one round.
     pub fn len(&self) -> usize {
         self.accesses.len()

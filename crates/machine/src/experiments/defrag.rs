@@ -4,7 +4,9 @@
 //!
 //! Twice, on servers of the server model: what a perfect packing of Contiguitas' region would
 //! give back, with how many migrations and in what time; and what the simulated policy
-//! `contiguitas-hw`, which migrates 1,000 pages a second at most, has given back.
+//! `contiguitas-hw`, which migrates 1,000 pages a second at most, has given back. The region's
+//! free share swings with the load, so that it is given for the last moment, which is the one
+//! packed, and over the second half of the run, which is how the paper's §5.2 measures it.
 
 use ample_mm::experiment::Spread;
 use ample_mm::{Config, PolicyKind, RunResult, Workload};
@@ -37,6 +39,13 @@ pub struct Row {
     pub region_ratio: Spread,
     /// Contiguitas: free pages of that region ÷ its pages.
     pub free_inside_ratio: Spread,
+    /// Contiguitas: free pages in blocks with an unmovable page ÷ pages of those blocks, mean of
+    /// the samples of the second half.
+    pub free_over_time_ratio: Spread,
+    /// The least such sample of each seed.
+    pub free_least_ratio: Spread,
+    /// The greatest such sample of each seed.
+    pub free_most_ratio: Spread,
     /// Perfect packing: whole 2 MB blocks given back ÷ blocks of the region.
     pub recovered_ratio: Spread,
     /// Perfect packing: pages to migrate.
@@ -69,6 +78,8 @@ pub struct Report {
 }
 
 const BLOCK_PAGES: u64 = 512;
+/// Samples of each run.
+const SAMPLES: f64 = 24.0;
 
 /// Blocks that a packing frees of blocks with these used pages, and the pages it moves: the
 /// emptiest blocks are emptied into the free pages of the others. No packing frees more, and none
@@ -108,9 +119,42 @@ fn simulate(
         &config,
         workload,
         duration,
-        duration,
+        duration / SAMPLES,
         &|_| {},
     )?)
+}
+
+/// Free share of blocks with an unmovable page in the samples of the second half.
+fn over_time(run: &RunResult) -> Spread {
+    let second = &run.samples[run.samples.len() / 2..];
+    Spread::of(second.iter().map(|s| s.internal_fragmentation_ratio))
+}
+
+/// The columns of one seed, in the order in which `row` takes them.
+fn values(parameters: &Parameters, plain: &RunResult, hw: &RunResult) -> Result<[f64; 12]> {
+    let pages = parameters.memory_bytes as f64 / 4096.0;
+    let over_time = over_time(plain);
+    let migrated = hw.counters.hw_migrated_pages as f64;
+    let (plain, hw) = (region(plain)?, region(hw)?);
+    let (freed, moved) = pack(plain.clone());
+    let blocks = plain.len() as f64;
+    let free = |used: &[u64]| {
+        1.0 - used.iter().sum::<u64>() as f64 / (used.len() as u64 * BLOCK_PAGES) as f64
+    };
+    Ok([
+        blocks * BLOCK_PAGES as f64 / pages,
+        free(&plain),
+        freed as f64 / blocks,
+        moved as f64,
+        moved as f64 / freed.max(1) as f64,
+        hw.len() as f64 * BLOCK_PAGES as f64 / pages,
+        1.0 - hw.len() as f64 / blocks,
+        migrated / parameters.duration_s,
+        free(&hw),
+        over_time.mean,
+        over_time.min,
+        over_time.max,
+    ])
 }
 
 fn row(parameters: &Parameters, name: &str) -> Result<Row> {
@@ -126,31 +170,11 @@ fn row(parameters: &Parameters, name: &str) -> Result<Row> {
         .par_iter()
         .map(|&(seed, kind)| simulate(parameters, &workload, kind, seed))
         .collect::<Result<_>>()?;
-    let pages = parameters.memory_bytes as f64 / 4096.0;
-    let mut columns: [Vec<f64>; 9] = Default::default();
+    let mut columns: [Vec<f64>; 12] = Default::default();
     for pair in runs.chunks(2) {
-        let (plain, hw) = (region(&pair[0])?, region(&pair[1])?);
-        let (freed, moved) = pack(plain.clone());
-        let blocks = plain.len() as f64;
-        let free = |used: &[u64]| {
-            1.0 - used.iter().sum::<u64>() as f64 / (used.len() as u64 * BLOCK_PAGES) as f64
-        };
-        let migrated = pair[1].counters.hw_migrated_pages as f64;
-        let values = [
-            blocks * BLOCK_PAGES as f64 / pages,
-            free(&plain),
-            freed as f64 / blocks,
-            moved as f64,
-            moved as f64 / freed.max(1) as f64,
-            hw.len() as f64 * BLOCK_PAGES as f64 / pages,
-            1.0 - hw.len() as f64 / blocks,
-            migrated / parameters.duration_s,
-            free(&hw),
-        ];
-        columns
-            .iter_mut()
-            .zip(values)
-            .for_each(|(column, v)| column.push(v));
+        let values = values(parameters, &pair[0], &pair[1])?;
+        let with_columns = columns.iter_mut().zip(values);
+        with_columns.for_each(|(column, value)| column.push(value));
     }
     let [
         region,
@@ -162,11 +186,17 @@ fn row(parameters: &Parameters, name: &str) -> Result<Row> {
         hw_recovered,
         hw_rate,
         hw_free,
+        over_time,
+        least,
+        most,
     ] = columns.map(Spread::of);
     Ok(Row {
         workload: name.into(),
         region_ratio: region,
         free_inside_ratio: free,
+        free_over_time_ratio: over_time,
+        free_least_ratio: least,
+        free_most_ratio: most,
         recovered_ratio: recovered,
         migrations: moved,
         migrations_per_block: each,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Contiguitas, figure 10: end-to-end speed of the server workloads on the page sizes that each
-//! policy delivers, on servers that the same workload has fragmented ("partial") and on servers
-//! that a fragmenter has filled before ("full"). Page sizes come from the server model, their
-//! worth from the shipped speed table.
+//! Contiguitas, figure 10: the huge pages that the server workloads get under each policy, and
+//! the end-to-end speed they buy, on servers that the same workload has fragmented ("partial")
+//! and on servers that a fragmenter has filled before ("full"). Page sizes come from the server
+//! model, their worth from the shipped speed table.
 
 use super::speedup::{self, SpeedTable, page_mix, program_of};
 use crate::setup::{PageMix, stop_requested};
@@ -53,6 +53,12 @@ pub struct Server {
     pub policy: String,
     /// `partial` or `full`.
     pub fragmentation: &'static str,
+    /// 2 MB HugeTLB pages obtained ÷ asked for; null if none were asked for.
+    pub hugetlb_2m_success_ratio: Option<f64>,
+    /// 1 GB HugeTLB pages obtained ÷ asked for; null if none were asked for.
+    pub hugetlb_1g_success_ratio: Option<f64>,
+    /// Anonymous memory in transparent huge pages ÷ all anonymous memory.
+    pub thp_coverage_ratio: Option<f64>,
     /// Share of the workload's memory in 2 MB pages.
     pub share_2m: f64,
     /// Share in 1 GB pages.
@@ -195,8 +201,7 @@ impl Figure {
             if stop_requested() {
                 return Ok(());
             }
-            let mixes: Vec<PageMix> = results.iter().map(page_mix).collect();
-            let (server, speeds) = server(table, &mixes)?;
+            let (server, speeds) = server(table, &results)?;
             self.servers.push(Server {
                 workload: workload.name.clone(),
                 policy: name.clone(),
@@ -229,8 +234,20 @@ impl Figure {
     }
 }
 
-/// What the mixes of one server's seeds are worth, and the speed of each.
-fn server(table: &SpeedTable, mixes: &[PageMix]) -> Result<(Server, Vec<f64>)> {
+/// Mean of what is known.
+fn known(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Vec<f64> = values.flatten().collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn obtained(got: u32, wanted: u32) -> Option<f64> {
+    (wanted > 0).then(|| f64::from(got) / f64::from(wanted))
+}
+
+/// The pages of one server, over its seeds, what they are worth, and the speed of each seed.
+fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Server, Vec<f64>)> {
+    let mixes: Vec<PageMix> = runs.iter().map(page_mix).collect();
+    let huge = || runs.iter().map(|run| &run.huge);
     let price = |mix: &PageMix| table.speedup(mix);
     let speeds = mixes.iter().map(price).collect::<Result<Vec<f64>>>()?;
     let bare = mixes.iter().map(|mix| price(&mix.without_1g()));
@@ -243,6 +260,13 @@ fn server(table: &SpeedTable, mixes: &[PageMix]) -> Result<(Server, Vec<f64>)> {
         workload: String::new(),
         policy: String::new(),
         fragmentation: "",
+        hugetlb_2m_success_ratio: known(
+            huge().map(|h| obtained(h.hugetlb_2m_got, h.hugetlb_2m_wanted)),
+        ),
+        hugetlb_1g_success_ratio: known(
+            huge().map(|h| obtained(h.hugetlb_1g_got, h.hugetlb_1g_wanted)),
+        ),
+        thp_coverage_ratio: known(huge().map(|h| h.thp_coverage_ratio)),
         share_2m: mean(&|at| mixes[at].share_2m),
         share_1g: mean(&|at| mixes[at].share_1g),
         speed,

@@ -11,6 +11,7 @@ use crate::setup::{
 use ample_host::{ScanOptions, scan_live, snapshot};
 use ample_mm::{Config, PolicyKind, Workload, pages_after};
 use ample_pfn::{Definition, PageClass, Verdict};
+use ample_trace::{Program, Replay};
 use ample_translate::{ClassFrames, FrameSource, FrameUse};
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
@@ -236,21 +237,26 @@ fn state(source: &str, seed: u64, frames: &[FrameUse]) -> State {
 /// Runs one program on the frames of one source.
 fn row(
     params: &Params,
-    sweep: &perforated::Params,
-    name: &str,
+    program: &mut Replay,
     frames: &[FrameUse],
     state: &State,
     virtualised: bool,
 ) -> Result<Row> {
     let machine = MachineConfig::preset(&params.machine)?;
-    let blocks = perforated::blocks_of(sweep, name)?;
-    let holes = Fragmentation::of_filled(frames, params.filled_share, blocks, sweep.seed)?;
-    let ipc = |policy| -> Result<f64> {
-        let run = perforated::one(&machine, sweep, name, &holes, policy, virtualised)?;
+    let length = &params.length;
+    let blocks = perforated::blocks_of(program);
+    let holes = Fragmentation::of_filled(frames, params.filled_share, blocks, state.seed)?;
+    let mut ipc = |policy| -> Result<f64> {
+        let run = perforated::one(&machine, length, program, &holes, policy, virtualised)?;
         Ok(run.report.ipc)
     };
-    let ideal = ipc(Policy::Ideal)?;
-    let mut program = perforated::program_of(sweep, name)?;
+    let [ideal, small, conventional, gtsm, perforated] = [
+        ipc(Policy::Ideal)?,
+        ipc(Policy::Small)?,
+        ipc(Policy::Conventional)?,
+        ipc(Policy::Gtsm)?,
+        ipc(Policy::Perforated)?,
+    ];
     let range = anonymous_range(program.regions());
     let bytes = range.end - range.start;
     let segment_bytes = bytes.min(state.longest_movable_run_bytes);
@@ -260,19 +266,20 @@ fn row(
         let mut engine = engine(&machine, "segment")?;
         map_mix(&mut engine, program.regions(), &PageMix::SMALL)?;
         map_segment_of(&mut engine, range.start, segment_bytes)?;
-        let run = measure(&machine, engine, program.as_mut(), &params.length)?;
+        program.rewind();
+        let run = measure(&machine, engine, program, length)?;
         Some(run.report.ipc / ideal)
     };
     Ok(Row {
         source: state.source.clone(),
         seed: state.seed,
-        program: name.to_owned(),
+        program: program.name().to_owned(),
         virtualised,
         holed_share: holes.holed_share(),
-        small_of_ideal: ipc(Policy::Small)? / ideal,
-        conventional_of_ideal: ipc(Policy::Conventional)? / ideal,
-        gtsm_of_ideal: ipc(Policy::Gtsm)? / ideal,
-        perforated_of_ideal: ipc(Policy::Perforated)? / ideal,
+        small_of_ideal: small / ideal,
+        conventional_of_ideal: conventional / ideal,
+        gtsm_of_ideal: gtsm / ideal,
+        perforated_of_ideal: perforated / ideal,
         segment_share: segment_bytes as f64 / bytes as f64,
         segment_of_ideal,
     })
@@ -316,11 +323,12 @@ pub fn run(params: &Params) -> Result<Fragmented> {
             let state = state(&source.name, seed, &frames);
             let sweep = params.sweep(seed);
             for name in &params.programs {
+                let mut program = perforated::recorded(&sweep, name)?;
                 for &virtualised in &params.virtualised {
                     if stop_requested() {
                         continue;
                     }
-                    let row = row(params, &sweep, name, &frames, &state, virtualised)?;
+                    let row = row(params, &mut program, &frames, &state, virtualised)?;
                     if !stop_requested() {
                         rows.push(row);
                     }

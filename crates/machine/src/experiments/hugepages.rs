@@ -7,13 +7,13 @@
 //! reads page-table lines through the coherent caches. All cores share the page tables. An entry
 //! counts as present from the start of its walk, walks of one core may overlap.
 
-use ample_memsys::experiments::{Server, Service, Way, mean_and_ci};
+use ample_memsys::experiments::{Requests, Server, Service, Way, mean_and_ci};
 use ample_memsys::protocol::LineAddr;
 use ample_memsys::timed::{
-    CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_BYTES, Placement, Program, Rng,
+    CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_BYTES, Placement, Program,
 };
 use ample_translate::{Engine, HitLevel, IdealFrames, Intent, PageSize, Port, presets, schemes};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 pub struct Parameters {
     /// Memory that the server looks things up in, GB.
     pub table_gb: Vec<f64>,
+    /// What its requests are like: each of these with each table.
+    pub servers: Vec<Assumption>,
     /// Migrations of network buffers a second beside it; 0 for none.
     pub rates_per_s: Vec<f64>,
     /// Who moves them.
@@ -35,9 +37,63 @@ pub struct Parameters {
     pub seeds: Vec<u64>,
 }
 
-/// One table size and rate.
+impl Parameters {
+    fn check(&self) -> Result<()> {
+        ensure!(!self.seeds.is_empty(), "seeds: at least one is needed");
+        let times = [self.warm_up_us, self.measured_us];
+        ensure!(
+            times.iter().all(|t| (1.0..=1e6).contains(t)),
+            "warm_up_us and measured_us must be from 1 to 1,000,000"
+        );
+        for table_gb in &self.table_gb {
+            ensure!(
+                (0.001..=32.0).contains(table_gb),
+                "table_gb = {table_gb}: must be from 0.001 to 32"
+            );
+        }
+        for &rate_per_s in &self.rates_per_s {
+            ensure!(
+                (0.0..=1e6).contains(&rate_per_s),
+                "rates_per_s: {rate_per_s} is not from 0 to 1,000,000"
+            );
+            ensure!(
+                rate_per_s == 0.0 || rate_per_s * self.measured_us >= 1e6,
+                "rates_per_s: at {rate_per_s} not one page moves in {} µs; measure longer",
+                self.measured_us
+            );
+        }
+        for server in &self.servers {
+            let (name, requests) = (&server.name, &server.requests);
+            ensure!(
+                (0.0..=2.0).contains(&requests.key_skew),
+                "server '{name}': key_skew = {}: must be from 0 to 2",
+                requests.key_skew
+            );
+            ensure!(
+                (0.0..=0.95).contains(&requests.kernel_share),
+                "server '{name}': kernel_share = {}: must be from 0 to 0.95",
+                requests.kernel_share
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What the requests of a server are like, by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assumption {
+    /// Name in the result.
+    pub name: String,
+    /// Where it differs from the plain server.
+    #[serde(flatten)]
+    pub requests: Requests,
+}
+
+/// One server, table size and rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// Server.
+    pub server: String,
     /// Memory looked up in.
     pub table_gb: f64,
     /// Migrations a second.
@@ -56,6 +112,8 @@ pub struct Row {
     pub walks_per_1000_2m: f64,
     /// Page-table lines read for a walk, 4 KB pages.
     pub reads_per_walk_4k: f64,
+    /// Cycles of walks ÷ cycles of the cores, 4 KB pages; walks that overlap all count.
+    pub walk_cycles_ratio_4k: f64,
     /// The paper's gain.
     pub paper_gain: f64,
 }
@@ -74,7 +132,7 @@ pub struct Report {
 /// First page-table line: behind all data (64 GB).
 const TABLES_FIRST_LINE: u64 = 1 << 31;
 /// Look-ups before the timed run: twice the lines of the last level.
-const WARM_UP_LOOKUPS: u64 = 1 << 19;
+const WARM_UP_LOOKUPS: u32 = 1 << 19;
 /// A large page.
 const BLOCK_BYTES: u64 = 2 << 20;
 /// Where the server's pages begin in its address space.
@@ -105,16 +163,19 @@ struct Paged {
 }
 
 impl Paged {
-    fn new(server: Server, cores: u8, pages: u32, size: PageSize) -> Result<Self> {
+    fn new(server: Server, cores: u8, size: PageSize) -> Result<Self> {
         let config = presets::contiguitas_table1();
-        let bytes = (u64::from(pages) * PAGE_BYTES).next_multiple_of(BLOCK_BYTES);
+        let bytes = |pages: u32| (u64::from(pages) * PAGE_BYTES).next_multiple_of(BLOCK_BYTES);
+        let (user, all) = (bytes(server.user_pages()), bytes(server.data_pages()));
         let engine = || -> Result<Engine> {
             // Equal frame sources: the page tables of all cores lie at the same addresses.
             let frames = Box::new(IdealFrames::new(1 << 40));
             let mut engine = Engine::new(&config, schemes::paging(), frames, 1)?;
-            // Buffers and the cores' own data keep 4 KB pages; the table is what gains.
+            // Buffers and the cores' own data keep 4 KB pages; the table is what gains. The
+            // kernel maps its data with large pages either way.
             engine.premap(BASE, BLOCK_BYTES, PageSize::K4)?;
-            engine.premap(BASE + BLOCK_BYTES, bytes - BLOCK_BYTES, size)?;
+            engine.premap(BASE + BLOCK_BYTES, user - BLOCK_BYTES, size)?;
+            engine.premap(BASE + user, all - user, PageSize::M2)?;
             Ok(engine)
         };
         Ok(Self {
@@ -125,24 +186,23 @@ impl Paged {
     }
 
     /// Look-ups without time until TLBs and the last level are as after a long run: what their
-    /// translations and data touch, in order.
-    fn warm_up(&mut self, seed: u64) -> Vec<LineAddr> {
-        let mut rng = Rng::new(seed);
-        let pages = u64::from(self.server.data_pages());
+    /// translations and data touch, in order. `other` makes requests as the server does.
+    fn warm_up(&mut self, mut other: Server) -> Vec<LineAddr> {
         let mut lines = Vec::new();
+        let cores = self.engines.len() as u32;
         for n in 0..WARM_UP_LOOKUPS {
+            let core = (n % cores) as u8;
+            let (page, index) = other.look_up(core, n / cores);
             let op = Op {
                 gap: 0,
-                page: rng.below(pages) as u32,
-                index: rng.below(PAGE_BYTES / 64) as u32,
+                page,
+                index,
                 write: false,
                 dependent: false,
             };
-            let core = (n % self.engines.len() as u64) as u8;
             self.translation(core, &op, &mut lines);
-            lines.push(LineAddr(
-                u64::from(op.page) * PAGE_BYTES / 64 + u64::from(op.index),
-            ));
+            let first = u64::from(page) * PAGE_BYTES / 64;
+            lines.push(LineAddr(first + u64::from(index)));
         }
         lines
     }
@@ -194,12 +254,13 @@ struct Outcome {
     ipc: f64,
     walks_per_1000: f64,
     reads_per_walk: f64,
+    walk_cycles_ratio: f64,
 }
 
 fn simulate(
     parameters: &Parameters,
-    table_gb: f64,
-    rate_per_s: f64,
+    requests: Requests,
+    (table_gb, rate_per_s): (f64, f64),
     seed: u64,
     size: PageSize,
 ) -> Result<Outcome> {
@@ -210,25 +271,21 @@ fn simulate(
     let service = Service::Memcached;
     let table_pages = (table_gb * f64::from(1 << 30)) as u64 / PAGE_BYTES;
     let table_pages = u32::try_from(table_pages)?;
-    let server = Server::with_table(service, memory.cores, table_pages, seed);
-    let pages = server.data_pages();
-    let core = CoreParams {
-        width: 4,
-        window: 200,
-    };
-    let mut paged = Paged::new(server, memory.cores, pages, size)?;
-    let warm = paged.warm_up(seed);
-    let placement = Placement::single(pages, 64);
+    let server = |seed| Server::with_table(service, memory.cores, table_pages, requests, seed);
+    let core = CoreParams::table1();
+    let mut paged = Paged::new(server(seed), memory.cores, size)?;
+    let warm = paged.warm_up(server(!seed));
+    let placement = Placement::single(paged.server.data_pages(), 64);
     let mut machine = Machine::new(&memory, core, OsParams::default(), paged, placement, seed)?;
     warm.into_iter().for_each(|line| machine.memory.warm(line));
     let per_us = memory.clock_ghz * 1e3;
     let start = (parameters.warm_up_us * per_us) as u64;
     machine.run_until(start);
-    let work = |m: &Machine<Paged>| m.cores.iter().map(|c| c.work()).sum::<u64>();
     let before = (
-        work(&machine),
+        machine.work(),
         machine.program().walks(),
         machine.walk_reads,
+        machine.walk_cycles,
     );
     let end = start + (parameters.measured_us * per_us) as u64;
     let interval = per_us * 1e6 / rate_per_s.max(1e-9);
@@ -240,22 +297,26 @@ fn simulate(
         (page, next) = (page + 1, next + interval);
     }
     machine.run_until(end);
-    let wrong = machine.memory.wrong_values();
-    ensure!(
-        wrong == 0,
-        "{wrong} loads returned a wrong value, seed {seed}"
-    );
-    let instructions = (work(&machine) - before.0) as f64;
+    machine
+        .check_values()
+        .with_context(|| format!("seed {seed}"))?;
+    let instructions = (machine.work() - before.0) as f64;
     let walks = (machine.program().walks() - before.1) as f64;
     let core_cycles = (end - start) as f64 * f64::from(memory.cores);
     Ok(Outcome {
         ipc: instructions / core_cycles,
         walks_per_1000: 1000.0 * walks / instructions,
         reads_per_walk: (machine.walk_reads - before.2) as f64 / walks.max(1.0),
+        walk_cycles_ratio: (machine.walk_cycles - before.3) as f64 / core_cycles,
     })
 }
 
-fn row(parameters: &Parameters, table_gb: f64, rate_per_s: f64) -> Result<Row> {
+fn row(
+    parameters: &Parameters,
+    server: &Assumption,
+    table_gb: f64,
+    rate_per_s: f64,
+) -> Result<Row> {
     let jobs: Vec<(u64, PageSize)> = parameters
         .seeds
         .iter()
@@ -263,7 +324,10 @@ fn row(parameters: &Parameters, table_gb: f64, rate_per_s: f64) -> Result<Row> {
         .collect();
     let outcomes: Vec<Outcome> = jobs
         .par_iter()
-        .map(|&(seed, size)| simulate(parameters, table_gb, rate_per_s, seed, size))
+        .map(|&(seed, size)| {
+            let point = (table_gb, rate_per_s);
+            simulate(parameters, server.requests, point, seed, size)
+        })
         .collect::<Result<_>>()?;
     let gains: Vec<f64> = outcomes
         .chunks(2)
@@ -275,6 +339,7 @@ fn row(parameters: &Parameters, table_gb: f64, rate_per_s: f64) -> Result<Row> {
         outcomes.chunks(2).map(|pair| f(&pair[place])).sum::<f64>() / n
     };
     Ok(Row {
+        server: server.name.clone(),
         table_gb,
         rate_per_s,
         gain,
@@ -284,6 +349,7 @@ fn row(parameters: &Parameters, table_gb: f64, rate_per_s: f64) -> Result<Row> {
         walks_per_1000_4k: mean(0, |o| o.walks_per_1000),
         walks_per_1000_2m: mean(1, |o| o.walks_per_1000),
         reads_per_walk_4k: mean(0, |o| o.reads_per_walk),
+        walk_cycles_ratio_4k: mean(0, |o| o.walk_cycles_ratio),
         paper_gain: 0.07,
     })
 }
@@ -294,29 +360,13 @@ fn row(parameters: &Parameters, table_gb: f64, rate_per_s: f64) -> Result<Row> {
 /// If a parameter is wrong or a load returned a wrong value.
 pub fn run(parameters: &Parameters) -> Result<Report> {
     let p = parameters;
-    ensure!(!p.seeds.is_empty(), "seeds: at least one is needed");
-    let times = [p.warm_up_us, p.measured_us];
-    ensure!(
-        times.iter().all(|t| (1.0..=1e6).contains(t)),
-        "warm_up_us and measured_us must be from 1 to 1,000,000"
-    );
+    p.check()?;
     let mut rows = Vec::new();
-    for &table_gb in &p.table_gb {
-        ensure!(
-            (0.001..=32.0).contains(&table_gb),
-            "table_gb = {table_gb}: must be from 0.001 to 32"
-        );
-        for &rate_per_s in &p.rates_per_s {
-            ensure!(
-                (0.0..=1e6).contains(&rate_per_s),
-                "rates_per_s: {rate_per_s} is not from 0 to 1,000,000"
-            );
-            ensure!(
-                rate_per_s == 0.0 || rate_per_s * p.measured_us >= 1e6,
-                "rates_per_s: at {rate_per_s} not one page moves in {} µs; measure longer",
-                p.measured_us
-            );
-            rows.push(row(p, table_gb, rate_per_s)?);
+    for server in &p.servers {
+        for &table_gb in &p.table_gb {
+            for &rate_per_s in &p.rates_per_s {
+                rows.push(row(p, server, table_gb, rate_per_s)?);
+            }
         }
     }
     Ok(Report {
@@ -333,6 +383,10 @@ mod tests {
     fn small(table_gb: f64) -> Parameters {
         Parameters {
             table_gb: vec![table_gb],
+            servers: vec![Assumption {
+                name: "plain".into(),
+                requests: Requests::default(),
+            }],
             rates_per_s: vec![0.0],
             way: Way::Cacheable,
             warm_up_us: 10.0,
@@ -351,6 +405,33 @@ mod tests {
         );
         assert!(row.gain > 0.0, "{row:?}");
         assert!((1.0..=4.0).contains(&row.reads_per_walk_4k), "{row:?}");
+    }
+
+    #[test]
+    fn hot_keys_and_a_kernel_with_large_pages_leave_less_to_gain() {
+        let gain = |requests: Requests| {
+            let mut parameters = small(0.25);
+            parameters.servers[0].requests = requests;
+            let report = run(&parameters).expect("runs");
+            report.rows[0].gain
+        };
+        let plain = Requests::default();
+        let gains = [
+            gain(plain),
+            gain(Requests {
+                key_skew: 1.0,
+                ..plain
+            }),
+            gain(Requests {
+                kernel_share: 0.7,
+                ..plain
+            }),
+        ];
+        assert!(gains[1] < gains[0] && gains[2] < gains[0], "{gains:?}");
+        let mut wrong = small(0.25);
+        wrong.servers[0].requests.kernel_share = 1.0;
+        let error = run(&wrong).unwrap_err().to_string();
+        assert!(error.contains("kernel_share"), "{error}");
     }
 
     #[test]

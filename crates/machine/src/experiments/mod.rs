@@ -56,105 +56,53 @@ fn memsys<P: DeserializeOwned, R: Serialize>(
     Ok(serde_json::to_value(run(&parameters)?)?)
 }
 
+/// The experiments of a list; the parameters of each lie in `experiments/ID.toml`.
+macro_rules! experiments {
+    ($($id:literal: $adapt:ident($run:path), $what:literal;)*) => {
+        &[$(Experiment {
+            id: $id,
+            what: $what,
+            parameters: include_str!(concat!("../../../../experiments/", $id, ".toml")),
+            run: |text| $adapt(text, $run),
+        }),*]
+    };
+}
+
 /// All experiments.
-pub const ALL: &[Experiment] = &[
-    Experiment {
-        id: "speedup",
-        what: "what a mix of page sizes is worth, for ample whatif (Contiguitas figure 10)",
-        parameters: include_str!("../../../../experiments/speedup.toml"),
-        run: |text| adapt(text, speedup::run),
-    },
-    Experiment {
-        id: "fig10-speed",
-        what: "Contiguitas figure 10: the page sizes of each policy in end-to-end speed",
-        parameters: include_str!("../../../../experiments/fig10-speed.toml"),
-        run: |text| adapt(text, fig10::run),
-    },
-    Experiment {
-        id: "directseg",
-        what: "Direct Segments, tables 3 to 5 and figure 4",
-        parameters: include_str!("../../../../experiments/directseg.toml"),
-        run: |text| adapt(text, directseg::run),
-    },
-    Experiment {
-        id: "footprint",
-        what: "Direct Segments, figure 5: GUPS over its footprint",
-        parameters: include_str!("../../../../experiments/footprint.toml"),
-        run: |text| adapt(text, footprint::run),
-    },
-    Experiment {
-        id: "perforated",
-        what: "Perforated Pages: hole ratio, distribution and use, native and virtualised",
-        parameters: include_str!("../../../../experiments/perforated.toml"),
-        run: |text| adapt(text, perforated::run),
-    },
-    Experiment {
-        id: "chase",
-        what: "this machine: latency of random loads, measured and simulated",
-        parameters: include_str!("../../../../experiments/chase.toml"),
-        run: |text| adapt(text, chase::run),
-    },
-    Experiment {
-        id: "fragmentation",
-        what: "perforated pages and segments on real fragmentation: a scan, the server model",
-        parameters: include_str!("../../../../experiments/fragmentation.toml"),
-        run: |text| adapt(text, fragmentation::run),
-    },
-    Experiment {
-        id: "walks",
-        what: "Contiguitas figure 3: walk cycles for data and instructions",
-        parameters: include_str!("../../../../experiments/walks.toml"),
-        run: |text| adapt(text, walks::run),
-    },
-    Experiment {
-        id: "hw-unavailable",
-        what: "Contiguitas-HW, figure 13: cycles a page is unavailable; time of one migration",
-        parameters: include_str!("../../../../experiments/hw-unavailable.toml"),
-        run: |text| memsys(text, hw::unavailable::run),
-    },
-    Experiment {
-        id: "hw-traffic",
-        what: "Contiguitas-HW: servers at full load while their network buffers move",
-        parameters: include_str!("../../../../experiments/hw-traffic.toml"),
-        run: |text| memsys(text, hw::traffic::run),
-    },
-    Experiment {
-        id: "hw-losses",
-        what: "Contiguitas-HW: what 100 and 1,000 migrations a second cost, from paired windows",
-        parameters: include_str!("../../../../experiments/hw-losses.toml"),
-        run: |text| memsys(text, hw::losses::run),
-    },
-    Experiment {
-        id: "hw-migration",
-        what: "Contiguitas-HW: where the time of one migration goes, by where the page is cached",
-        parameters: include_str!("../../../../experiments/hw-migration.toml"),
-        run: |text| memsys(text, hw::one_page::run),
-    },
-    Experiment {
-        id: "hw-hugepages",
-        what: "Contiguitas-HW: memcached with 2 MB pages gained, TLBs and walks on eight cores",
-        parameters: include_str!("../../../../experiments/hw-hugepages.toml"),
-        run: |text| adapt(text, hugepages::run),
-    },
-    Experiment {
-        id: "hw-defrag",
-        what: "Contiguitas-HW: what defragmenting the unmovable region gives back",
-        parameters: include_str!("../../../../experiments/hw-defrag.toml"),
-        run: |text| adapt(text, defrag::run),
-    },
-    Experiment {
-        id: "hw-steps",
-        what: "Contiguitas-HW: one migration under traffic, step by step",
-        parameters: include_str!("../../../../experiments/hw-steps.toml"),
-        run: |text| memsys(text, hw::steps::run),
-    },
-    Experiment {
-        id: "hw-sweep",
-        what: "Contiguitas-HW: table sizes, slices, hash functions, parallel slices",
-        parameters: include_str!("../../../../experiments/hw-sweep.toml"),
-        run: |text| memsys(text, hw::sweep::run),
-    },
-];
+pub const ALL: &[Experiment] = experiments! {
+    "speedup": adapt(speedup::run),
+        "what a mix of page sizes is worth, for ample whatif (Contiguitas figure 10)";
+    "fig10-speed": adapt(fig10::run),
+        "Contiguitas figure 10: the page sizes of each policy in end-to-end speed";
+    "directseg": adapt(directseg::run),
+        "Direct Segments, tables 3 to 5 and figure 4";
+    "footprint": adapt(footprint::run),
+        "Direct Segments, figure 5: GUPS over its footprint";
+    "perforated": adapt(perforated::run),
+        "Perforated Pages: hole ratio, distribution and use, native and virtualised";
+    "chase": adapt(chase::run),
+        "this machine: latency of random loads, measured and simulated";
+    "fragmentation": adapt(fragmentation::run),
+        "perforated pages and segments on real fragmentation: a scan, the server model";
+    "walks": adapt(walks::run),
+        "Contiguitas figure 3: walk cycles for data and instructions";
+    "hw-unavailable": memsys(hw::unavailable::run),
+        "Contiguitas-HW, figure 13: cycles a page is unavailable; time of one migration";
+    "hw-traffic": memsys(hw::traffic::run),
+        "Contiguitas-HW: servers at full load while their network buffers move";
+    "hw-losses": memsys(hw::losses::run),
+        "Contiguitas-HW: what 100 and 1,000 migrations a second cost, from paired windows";
+    "hw-migration": memsys(hw::one_page::run),
+        "Contiguitas-HW: where the time of one migration goes, by where the page is cached";
+    "hw-hugepages": adapt(hugepages::run),
+        "Contiguitas-HW: memcached with 2 MB pages gained, TLBs and walks on eight cores";
+    "hw-defrag": adapt(defrag::run),
+        "Contiguitas-HW: what defragmenting the unmovable region gives back";
+    "hw-steps": memsys(hw::steps::run),
+        "Contiguitas-HW: one migration under traffic, step by step";
+    "hw-sweep": memsys(hw::sweep::run),
+        "Contiguitas-HW: table sizes, slices, hash functions, parallel slices";
+};
 
 /// The experiment of a name.
 ///

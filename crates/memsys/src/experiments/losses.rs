@@ -15,7 +15,7 @@
 
 use super::stats::{lag_1_correlation, mean, mean_and_ci, parallel};
 use super::{BUFFER_PAGES, Server, Service, Way};
-use crate::timed::{BadParams, CoreParams, Machine, MemoryParams, OsParams, Placement, Rng};
+use crate::timed::{BadParams, Machine, MemoryParams, OsParams, Rng};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -162,10 +162,6 @@ const PLACEBO_CYCLES: u64 = 50;
 
 type Server8 = Machine<Server>;
 
-fn work(machine: &Server8) -> u64 {
-    machine.cores.iter().map(|core| core.work()).sum()
-}
-
 fn blocked(machine: &Server8) -> u64 {
     machine.cores.iter().map(|core| core.blocked_cycles).sum()
 }
@@ -173,9 +169,9 @@ fn blocked(machine: &Server8) -> u64 {
 /// Runs a machine to two moments and returns its work at both.
 fn observe(machine: &mut Server8, late: u64, end: u64) -> (u64, u64) {
     machine.run_until(late);
-    let at_late = work(machine);
+    let at_late = machine.work();
     machine.run_until(end);
-    (at_late, work(machine))
+    (at_late, machine.work())
 }
 
 fn bad_run(what: String) -> BadParams {
@@ -205,10 +201,7 @@ fn future(
         None => machine.cores[0].spend(PLACEBO_CYCLES),
     }
     let (at_late, at_end) = observe(&mut machine, late, end);
-    if machine.memory.wrong_values() > 0 {
-        let wrong = machine.memory.wrong_values();
-        return Err(bad_run(format!("{wrong} loads returned a wrong value")));
-    }
+    machine.check_values()?;
     if way.is_some() && machine.finished.len() != 1 {
         let way = format!("{way:?}");
         return Err(bad_run(format!(
@@ -240,14 +233,7 @@ fn one_seed(
 ) -> Result<(Vec<Vec<Event>>, u64), BadParams> {
     let memory = params.memory;
     let per_us = memory.clock_ghz * 1e3;
-    let program = Server::new(service, memory.cores, seed);
-    let pages = Server::pages(service, memory.cores);
-    let core = CoreParams {
-        width: 4,
-        window: 200,
-    };
-    let placement = Placement::single(pages, 64);
-    let mut machine = Machine::new(&memory, core, params.os, program, placement, seed)?;
+    let mut machine = Server::machine(service, &memory, params.os, 1, seed)?;
     let mut rng = Rng::new(seed ^ 0x6d69_6772_6174_6573);
     let mut now = (params.warm_up_us * per_us) as u64;
     let mut instructions = 0;
@@ -260,7 +246,7 @@ fn one_seed(
         let late = now + (params.window_us * per_us * 2.0 / 3.0) as u64;
         let page = rng.below(u64::from(BUFFER_PAGES)) as u32;
         let past = machine.clone();
-        let before = work(&machine);
+        let before = machine.work();
         let (still_late, still_end) = observe(&mut machine, late, end);
         let mut events = Vec::new();
         for way in params.ways.iter().copied().map(Some).chain([None]) {
@@ -272,7 +258,7 @@ fn one_seed(
         all.push(events);
         now = end;
     }
-    Ok((all, instructions + work(&machine)))
+    Ok((all, instructions + machine.work()))
 }
 
 fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>>]) -> Row {

@@ -13,4 +13,4 @@ mod workload;
 
 pub use stats::{Range, mean_and_ci};
 pub use way::Way;
-pub use workload::{BUFFER_PAGES, Server, Service};
+pub use workload::{BUFFER_PAGES, Requests, Server, Service};

@@ -140,10 +140,7 @@ fn caption(view: &PageView) -> String {
 fn film(params: &Params, design: Design) -> Result<Film, BadParams> {
     let mut memory = MemoryParams::table1();
     memory.engine.design = design;
-    let core = CoreParams {
-        width: 4,
-        window: 200,
-    };
+    let core = CoreParams::table1();
     let program = Visitors {
         rng: Rng::new(params.seed),
         share_of_page: params.share_of_page,
@@ -175,13 +172,8 @@ fn film(params: &Params, design: Design) -> Result<Film, BadParams> {
             });
         }
     }
-    match machine.memory.wrong_values() {
-        0 => Ok(Film { design, frames }),
-        wrong => Err(BadParams {
-            field: "memory",
-            reason: format!("{wrong} loads returned a wrong value: an error of the simulator"),
-        }),
-    }
+    machine.check_values()?;
+    Ok(Film { design, frames })
 }
 
 /// Runs it.

@@ -2,7 +2,7 @@
 //! Sweeps over the migration hardware: table sizes, slices, hash functions, sizes of mappings,
 //! engines, back-off, and where the table is looked up. A memcached-like server runs on all cores.
 
-use super::stats::parallel;
+use super::stats::{mean, mean_and_ci, parallel};
 use super::traffic::{self, Outcome};
 use super::{Service, Way};
 use crate::protocol::SliceHash;
@@ -23,8 +23,8 @@ pub struct Params {
     pub rate_per_s: f64,
     /// Simulated time of each run.
     pub simulated_ms: f64,
-    /// Seed of the random numbers.
-    pub seed: u64,
+    /// Each variant is run with each seed, and compared with no migrations under the same seed.
+    pub seeds: Vec<u64>,
 }
 
 impl Default for Params {
@@ -35,12 +35,12 @@ impl Default for Params {
             group_pages: vec![2, 4, 16],
             rate_per_s: 1e6,
             simulated_ms: 0.5,
-            seed: 1,
+            seeds: vec![1, 2, 3],
         }
     }
 }
 
-/// One variant of the hardware.
+/// One variant of the hardware; means over the seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Variant {
     /// What differs from table 1.
@@ -59,6 +59,8 @@ pub struct Variant {
     pub refused_each: f64,
     /// Throughput against the same machine without migrations.
     pub loss: f64,
+    /// Half width of its 95 % confidence interval (Student's t).
+    pub loss_ci95: f64,
     /// Time of the machine lost for each page moved.
     pub lost_ns_per_page: Option<f64>,
     /// Work without migrations against table 1 without migrations.
@@ -148,56 +150,180 @@ const ENGINES: [Change; 6] = [
     ("table look-up in series, 2 cycles", |e| e.table_cycles = 2),
 ];
 
-/// The three runs of a trial: still, and each design.
-fn try_out(params: &Params, trial: &Trial) -> Result<[Outcome; 3], BadParams> {
-    let traffic = traffic::Params {
-        services: vec![Service::Memcached],
-        rates_per_s: vec![params.rate_per_s],
-        simulated_ms: params.simulated_ms,
-        seeds: vec![params.seed],
-        memory: trial.memory,
-        os: trial.os,
-        group_pages: trial.group_pages,
-        ..traffic::Params::default()
+/// Trials that differ in nothing that matters while nothing moves: they share a past.
+struct Class {
+    traffic: traffic::Params,
+    /// Places in the list of trials.
+    members: Vec<usize>,
+}
+
+/// The engine of a trial, as far as it matters without migrations.
+fn idle(trial: &Trial) -> MemoryParams {
+    let base = MemoryParams::table1().engine;
+    MemoryParams {
+        engine: EngineParams {
+            table_cycles: trial.memory.engine.table_cycles,
+            ..base
+        },
+        ..trial.memory
+    }
+}
+
+fn classes(params: &Params, trials: &[Trial]) -> Vec<Class> {
+    let mut classes: Vec<Class> = Vec::new();
+    for (place, trial) in trials.iter().enumerate() {
+        let memory = idle(trial);
+        let same = classes.iter_mut().find(|class| {
+            let t = &class.traffic;
+            (t.memory, t.os, t.group_pages) == (memory, trial.os, trial.group_pages)
+        });
+        if let Some(class) = same {
+            class.members.push(place);
+            continue;
+        }
+        let traffic = traffic::Params {
+            simulated_ms: params.simulated_ms,
+            memory,
+            os: trial.os,
+            group_pages: trial.group_pages,
+            ..traffic::Params::default()
+        };
+        let members = vec![place];
+        classes.push(Class { traffic, members });
+    }
+    classes
+}
+
+/// For each member of a class its three runs: still, and each design.
+fn try_out(
+    params: &Params,
+    class: &Class,
+    trials: &[Trial],
+    seed: u64,
+) -> Result<Vec<[Outcome; 3]>, BadParams> {
+    let past = traffic::warmed(&class.traffic, Service::Memcached, seed)?;
+    let still = traffic::go_on(&class.traffic, past.clone(), None)?;
+    let member = |&place: &usize| {
+        let traffic = traffic::Params {
+            memory: trials[place].memory,
+            ..class.traffic.clone()
+        };
+        let go = |way| traffic::go_on(&traffic, past.clone(), Some((way, params.rate_per_s)));
+        Ok([still, go(Way::NonCacheable)?, go(Way::Cacheable)?])
     };
-    let go = |way| {
-        let service = Service::Memcached;
-        traffic::simulate(&traffic, service, way, params.rate_per_s, params.seed)
+    class.members.iter().map(member).collect()
+}
+
+/// One variant and design from its runs, one a seed; `base` is table 1 without migrations.
+fn variant(trial: &Trial, way: Way, place: usize, runs: &[[Outcome; 3]], base: f64) -> Variant {
+    let group = f64::from(trial.group_pages);
+    let over = |value: &dyn Fn(&Outcome) -> f64| {
+        runs.iter().map(|run| value(&run[place])).sum::<f64>() / runs.len() as f64
     };
-    let [plain, cacheable] = [Way::NonCacheable, Way::Cacheable].map(Some);
-    Ok([go(None)?, go(plain)?, go(cacheable)?])
+    let known =
+        |value: fn(&Outcome) -> Option<f64>| mean(runs.iter().filter_map(|run| value(&run[place])));
+    let losses = |run: &[Outcome; 3]| 1.0 - run[place].work as f64 / run[0].work as f64;
+    let (loss, loss_ci95) = mean_and_ci(&runs.iter().map(losses).collect::<Vec<f64>>());
+    let reached_per_s = over(&|run| run.migrations as f64 / run.seconds);
+    let pages_per_s = reached_per_s * group;
+    let still = runs.iter().map(|run| run[0].work as f64).sum::<f64>() / runs.len() as f64;
+    Variant {
+        what: trial.what.clone(),
+        way,
+        reached_per_s,
+        pages_per_s,
+        copy_ns: known(|run| run.copy_ns),
+        migration_ns: known(|run| run.migration_ns),
+        refused_each: over(&|run| run.refused as f64 / run.migrations.max(1) as f64),
+        loss,
+        loss_ci95,
+        lost_ns_per_page: (pages_per_s > 0.0).then(|| loss * 1e9 / pages_per_s),
+        still_work_ratio: still / base,
+    }
 }
 
 /// Runs it.
 ///
 /// # Errors
-/// When a variant cannot be built, or a load returned a wrong value.
+/// When a list is empty, a variant cannot be built, or a load returned a wrong value.
 pub fn run(params: &Params) -> Result<Report, BadParams> {
+    if params.seeds.is_empty() {
+        return Err(BadParams {
+            field: "seeds",
+            reason: "must not be empty".into(),
+        });
+    }
     let trials = trials(params);
-    let outcomes = parallel(&trials, |trial| try_out(params, trial))?;
-    let base = outcomes.first().map_or(1, |first| first[0].work) as f64;
-    let mut variants = Vec::new();
-    for (trial, [still, plain, cacheable]) in trials.iter().zip(outcomes) {
-        for (way, moved) in [(Way::NonCacheable, plain), (Way::Cacheable, cacheable)] {
-            let loss = 1.0 - moved.work as f64 / still.work as f64;
-            let pages = moved.migrations as f64 * f64::from(trial.group_pages);
-            variants.push(Variant {
-                what: trial.what.clone(),
-                way,
-                reached_per_s: moved.migrations as f64 / moved.seconds,
-                pages_per_s: pages / moved.seconds,
-                copy_ns: moved.copy_ns,
-                migration_ns: moved.migration_ns,
-                refused_each: moved.refused as f64 / moved.migrations.max(1) as f64,
-                loss,
-                lost_ns_per_page: (pages > 0.0).then(|| loss * moved.seconds * 1e9 / pages),
-                still_work_ratio: still.work as f64 / base,
-            });
+    let classes = classes(params, &trials);
+    let with_seeds = |class| params.seeds.iter().map(move |&seed| (class, seed));
+    let jobs: Vec<(&Class, u64)> = classes.iter().flat_map(with_seeds).collect();
+    let outcomes = parallel(&jobs, |&(class, seed)| {
+        try_out(params, class, &trials, seed)
+    })?;
+    let mut runs: Vec<Vec<[Outcome; 3]>> = vec![Vec::new(); trials.len()];
+    for ((class, _), outcomes) in jobs.iter().zip(outcomes) {
+        for (&place, outcome) in class.members.iter().zip(outcomes) {
+            runs[place].push(outcome);
         }
     }
+    let base = runs.first().map_or(&[][..], Vec::as_slice);
+    let base = base.iter().map(|run| run[0].work as f64).sum::<f64>() / base.len() as f64;
+    let variants = trials.iter().zip(&runs).flat_map(|(trial, runs)| {
+        let designs = [(Way::NonCacheable, 1), (Way::Cacheable, 2)];
+        designs.map(|(way, place)| variant(trial, way, place, runs, base))
+    });
     Ok(Report {
         schema: "ample.hw-sweep/1",
         params: params.clone(),
-        variants,
+        variants: variants.collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Params {
+        Params {
+            table_entries: vec![2],
+            slices: vec![4],
+            group_pages: vec![2],
+            simulated_ms: 0.02,
+            seeds: vec![1],
+            ..Params::default()
+        }
+    }
+
+    #[test]
+    fn a_shared_past_changes_nothing() {
+        let params = small();
+        let trials = trials(&params);
+        let classes = classes(&params, &trials);
+        assert!(classes.len() < trials.len());
+        let members: usize = classes.iter().map(|class| class.members.len()).sum();
+        assert_eq!(members, trials.len());
+        let class = &classes[0];
+        let shared = try_out(&params, class, &trials, 1).expect("runs");
+        let place = class.members.iter().position(|&place| place == 1);
+        let trial = &trials[1];
+        assert_eq!(trial.what, "2 table entries");
+        let alone = traffic::Params {
+            memory: trial.memory,
+            os: trial.os,
+            simulated_ms: params.simulated_ms,
+            ..traffic::Params::default()
+        };
+        let past = traffic::warmed(&alone, Service::Memcached, 1).expect("warms up");
+        let moving = Some((Way::Cacheable, params.rate_per_s));
+        let alone = traffic::go_on(&alone, past, moving).expect("runs");
+        assert_eq!(place.map(|place| shared[place][2]), Some(alone));
+    }
+
+    #[test]
+    fn seeds_are_needed() {
+        let mut params = small();
+        params.seeds.clear();
+        let error = run(&params).expect_err("refused").to_string();
+        assert!(error.contains("seeds"), "{error}");
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::stats::{mean, mean_and_ci, parallel};
 use super::{BUFFER_PAGES, Server, Service, Way};
-use crate::timed::{BadParams, CoreParams, Machine, MemoryParams, OsParams, Placement};
+use crate::timed::{BadParams, Machine, MemoryParams, OsParams};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -95,70 +95,79 @@ pub(super) struct Outcome {
     pub refused: u64,
 }
 
-pub(super) fn simulate(
+/// Simulated before anything moves, and not counted.
+const WARM_UP_MS: f64 = 0.2;
+
+/// A server that has run for a while without migrations: one past for all movers and rates.
+pub(super) fn warmed(
     params: &Params,
     service: Service,
-    way: Option<Way>,
-    rate_per_s: f64,
     seed: u64,
-) -> Result<Outcome, BadParams> {
-    let mut memory = params.memory;
-    memory.engine.design = way.unwrap_or(Way::NonCacheable).design();
-    let program = Server::new(service, memory.cores, seed);
-    let pages = Server::pages(service, memory.cores);
-    let core = CoreParams {
-        width: 4,
-        window: 200,
-    };
+) -> Result<Machine<Server>, BadParams> {
     let group_pages = params.group_pages.max(1);
-    let placement = Placement {
-        pages: pages.next_multiple_of(group_pages),
-        spare: 64,
-        group_pages,
-    };
-    let mut machine = Machine::new(&memory, core, params.os, program, placement, seed)?;
-    let per_ms = memory.clock_ghz * 1e6;
-    let start = (0.2 * per_ms) as u64;
-    machine.run_until(start);
-    let before: u64 = machine.cores.iter().map(|c| c.work()).sum();
+    let mut machine = Server::machine(service, &params.memory, params.os, group_pages, seed)?;
+    machine.run_until((WARM_UP_MS * params.memory.clock_ghz * 1e6) as u64);
+    Ok(machine)
+}
+
+/// How a server goes on when buffers move at a rate, by one mover, or not at all.
+pub(super) fn go_on(
+    params: &Params,
+    mut machine: Machine<Server>,
+    moving: Option<(Way, f64)>,
+) -> Result<Outcome, BadParams> {
+    let way = moving.map_or(Way::NonCacheable, |(way, _)| way);
+    machine
+        .memory
+        .set_engine(way.engine(params.memory.engine))?;
+    let per_ms = params.memory.clock_ghz * 1e6;
+    let start = (WARM_UP_MS * per_ms) as u64;
     let end = start + (params.simulated_ms * per_ms) as u64;
-    let mover = way.unwrap_or(Way::NonCacheable).mover();
-    let interval = per_ms * 1000.0 / rate_per_s.max(f64::MIN_POSITIVE);
-    // The first comes half an interval in, or at a quarter of the run when that is too short.
-    let mut next = start as f64 + (interval / 2.0).min((end - start) as f64 / 4.0);
-    let mut page = 0;
-    while way.is_some() && next < end as f64 {
-        machine.run_until(next as u64);
-        // A backlog longer than the table means that the rate cannot be kept up.
-        if machine.requests.len() < 64 {
-            machine.requests.push((page % BUFFER_PAGES, mover));
-            page += group_pages;
-        }
-        next += interval;
+    let (work, dma) = (
+        machine.work(),
+        (machine.dma_latency_cycles, machine.dma_accesses),
+    );
+    if let Some((way, rate_per_s)) = moving {
+        ask(&mut machine, params, way, rate_per_s, (start, end));
     }
     machine.run_until(end);
-    if machine.memory.wrong_values() > 0 {
-        return Err(BadParams {
-            field: "memory",
-            reason: format!(
-                "{} loads returned a wrong value with seed {seed}: an error of the simulator",
-                machine.memory.wrong_values()
-            ),
-        });
-    }
+    machine.check_values()?;
     let copies = machine.finished.iter().filter_map(|t| t.copying());
     let whole = machine.finished.iter().filter_map(|t| t.done_cycles);
-    let ns = |cycles: u64| cycles as f64 / memory.clock_ghz;
-    let after: u64 = machine.cores.iter().map(|c| c.work()).sum();
+    let ns = |cycles: u64| cycles as f64 / params.memory.clock_ghz;
+    let dma_accesses = (machine.dma_accesses - dma.1).max(1) as f64;
     Ok(Outcome {
-        work: after - before,
+        work: machine.work() - work,
         migrations: machine.finished.len(),
-        dma_latency: machine.dma_latency_cycles as f64 / machine.dma_accesses.max(1) as f64,
+        dma_latency: (machine.dma_latency_cycles - dma.0) as f64 / dma_accesses,
         seconds: params.simulated_ms / 1000.0,
         refused: machine.refused,
         copy_ns: mean(copies.map(ns)),
         migration_ns: mean(whole.map(ns)),
     })
+}
+
+/// Asks for migrations at even intervals.
+fn ask(
+    machine: &mut Machine<Server>,
+    params: &Params,
+    way: Way,
+    rate_per_s: f64,
+    (start, end): (u64, u64),
+) {
+    let interval = params.memory.clock_ghz * 1e9 / rate_per_s.max(f64::MIN_POSITIVE);
+    // The first comes half an interval in, or at a quarter of the run when that is too short.
+    let mut next = start as f64 + (interval / 2.0).min((end - start) as f64 / 4.0);
+    let mut page = 0;
+    while next < end as f64 {
+        machine.run_until(next as u64);
+        // A backlog longer than the table means that the rate cannot be kept up.
+        if machine.requests.len() < 64 {
+            machine.requests.push((page % BUFFER_PAGES, way.mover()));
+            page += params.group_pages.max(1);
+        }
+        next += interval;
+    }
 }
 
 /// Greater than zero and a number.
@@ -188,20 +197,29 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
             reason: "must be positive".into(),
         });
     }
-    let jobs = jobs(params);
-    let outcomes = parallel(&jobs, |&(service, way, rate, seed)| {
-        simulate(params, service, way, rate, seed)
+    let services = params.services.iter();
+    let jobs: Vec<(Service, u64)> = services
+        .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
+        .collect();
+    let moving = moving(params);
+    // For each server and seed: without migrations, then each mover and rate.
+    let outcomes = parallel(&jobs, |&(service, seed)| {
+        let past = warmed(params, service, seed)?;
+        let with = |&moving| go_on(params, past.clone(), moving);
+        moving.iter().map(with).collect::<Result<Vec<_>, _>>()
     })?;
-    let instructions = outcomes.iter().map(|outcome| outcome.work).sum();
+    let instructions = outcomes.iter().flatten().map(|outcome| outcome.work).sum();
     let mut points = Vec::new();
-    let mut runs = jobs
-        .chunks(params.seeds.len())
-        .zip(outcomes.chunks(params.seeds.len()));
-    let mut still: &[Outcome] = &[];
-    while let Some((&[(service, way, rate_per_s, _), ..], outcomes)) = runs.next() {
-        match way {
-            None => still = outcomes,
-            Some(way) => points.push(point(service, way, rate_per_s, still, outcomes)),
+    for (&service, seeds) in params
+        .services
+        .iter()
+        .zip(outcomes.chunks(params.seeds.len()))
+    {
+        let of = |place: usize| seeds.iter().map(|runs| runs[place]).collect::<Vec<_>>();
+        let still = of(0);
+        for (place, moving) in moving.iter().enumerate() {
+            let moved = |&(way, rate)| point(service, way, rate, &still, &of(place));
+            points.extend(moving.as_ref().map(moved));
         }
     }
     Ok(Report {
@@ -213,19 +231,14 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
     })
 }
 
-/// All runs: for each server first those without migrations; the seeds of a point are adjacent.
-fn jobs(params: &Params) -> Vec<(Service, Option<Way>, f64, u64)> {
-    let mut jobs = Vec::new();
-    for &service in &params.services {
-        let moving = params.ways.iter().flat_map(|&way| {
-            let rates = params.rates_per_s.iter();
-            rates.map(move |&rate| (Some(way), rate))
-        });
-        for (way, rate) in [(None, 1.0)].into_iter().chain(moving) {
-            jobs.extend(params.seeds.iter().map(|&seed| (service, way, rate, seed)));
-        }
-    }
-    jobs
+/// The futures of one past: first nothing moves, then each mover at each rate.
+fn moving(params: &Params) -> Vec<Option<(Way, f64)>> {
+    let with = |&way| {
+        let rates = params.rates_per_s.iter();
+        rates.map(move |&rate| Some((way, rate)))
+    };
+    let moving = params.ways.iter().flat_map(with);
+    [None].into_iter().chain(moving).collect()
 }
 
 fn point(

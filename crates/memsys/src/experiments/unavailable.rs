@@ -127,10 +127,7 @@ fn migrate(params: &Params, case: Case) -> Result<Vec<Timeline>, BadParams> {
     memory.mshrs = case.mshrs.unwrap_or(memory.mshrs);
     let program = Server::new(case.service, case.cores, params.seed);
     let pages = Server::pages(case.service, case.cores);
-    let core = CoreParams {
-        width: 4,
-        window: 200,
-    };
+    let core = CoreParams::table1();
     let placement = Placement::single(pages, 1024);
     let mut machine = Machine::new(&memory, core, params.os, program, placement, params.seed)?;
     // Destinations lie anywhere, as free frames of a server do.
@@ -151,13 +148,8 @@ fn migrate(params: &Params, case: Case) -> Result<Vec<Timeline>, BadParams> {
             machine.run_until(now);
         }
     }
-    match machine.memory.wrong_values() {
-        0 => Ok(machine.finished),
-        wrong => Err(BadParams {
-            field: "memory",
-            reason: format!("{wrong} loads returned a wrong value: an error of the simulator"),
-        }),
-    }
+    machine.check_values()?;
+    Ok(machine.finished)
 }
 
 fn mean(all: &[Timeline], f: impl Fn(&Timeline) -> Option<u64>) -> f64 {

@@ -2,7 +2,9 @@
 //! Synthetic servers: every core serves requests back to back, packets come and go through
 //! network buffers that a NIC reads and writes.
 
-use crate::timed::{Op, PAGE_LINES, Program, Rng};
+use crate::timed::{
+    BadParams, CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_LINES, Placement, Program, Rng,
+};
 use serde::{Deserialize, Serialize};
 
 /// A server's traffic.
@@ -78,47 +80,138 @@ impl Service {
     }
 }
 
+/// What a request looks up and what the kernel does for it, where that differs from a service's
+/// own shape.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Requests {
+    /// Exponent of the popularity of keys (Zipf); 0: all alike, as the shape has it.
+    pub key_skew: f64,
+    /// A look-up touches a bucket and an item that lies within one page, instead of a page for
+    /// each of its loads.
+    pub item_in_one_page: bool,
+    /// Share of a request's accesses that the kernel makes to its own data.
+    pub kernel_share: f64,
+}
+
+impl Requests {
+    fn keyed(&self) -> bool {
+        self.key_skew > 0.0 || self.item_in_one_page
+    }
+
+    /// Rank of a key among `keys`, by the continuous form of Zipf's law, whose distribution
+    /// function is inverted in closed form.
+    fn rank(&self, keys: u64, unit: f64) -> u64 {
+        let n = keys as f64;
+        let power = 1.0 - self.key_skew;
+        let rank = match power.abs() < 1e-9 {
+            true => n.powf(unit),
+            false => ((n.powf(power) - 1.0) * unit + 1.0).powf(1.0 / power),
+        };
+        (rank as u64 - 1).min(keys - 1)
+    }
+}
+
+/// Kernel data of a core: sockets, packet headers, queues.
+const KERNEL_PAGES: u32 = 256;
+/// Pages of 4 KB in one of 2 MB, with which the kernel maps its data.
+const LARGE_PAGE: u32 = 512;
+
 /// Network buffer pages, shared by all cores and the NIC: a pool as a driver keeps one.
 pub const BUFFER_PAGES: u32 = 64;
+
+/// Destinations that are free at first.
+const SPARE_GROUPS: u32 = 64;
 
 /// The program of all cores.
 #[derive(Clone)]
 pub struct Server {
     shape: Shape,
+    requests: Requests,
+    /// Accesses of the kernel in each request.
+    kernel_accesses: u32,
     cores: u32,
     rngs: Vec<Rng>,
     nic: Rng,
     /// Accesses left of the current request of each core, and its packet's place.
     left: Vec<(u32, u64)>,
+    /// The key each core looks up.
+    keys: Vec<u64>,
     dma_at: u64,
 }
 
 impl Server {
     /// A server on `cores` cores.
     pub fn new(service: Service, cores: u8, seed: u64) -> Self {
-        Self::with_table(service, cores, service.shape().table_pages, seed)
+        let table_pages = service.shape().table_pages;
+        Self::with_table(service, cores, table_pages, Requests::default(), seed)
     }
 
     /// A server that looks things up in this many pages of shared data.
-    pub fn with_table(service: Service, cores: u8, table_pages: u32, seed: u64) -> Self {
+    pub fn with_table(
+        service: Service,
+        cores: u8,
+        table_pages: u32,
+        requests: Requests,
+        seed: u64,
+    ) -> Self {
         let mut seeds = Rng::new(seed);
         let rngs = (0..cores).map(|_| Rng::new(seeds.next_u64())).collect();
+        let shape = Shape {
+            table_pages,
+            ..service.shape()
+        };
+        let own = shape.hot_accesses + shape.lookups * shape.chain + shape.packet_lines();
+        let of_own = requests.kernel_share / (1.0 - requests.kernel_share);
         Self {
-            shape: Shape {
-                table_pages,
-                ..service.shape()
-            },
+            shape,
+            requests,
+            kernel_accesses: (f64::from(own) * of_own).round() as u32,
             cores: u32::from(cores),
             rngs,
             nic: Rng::new(seeds.next_u64()),
             left: vec![(0, 0); usize::from(cores)],
+            keys: vec![0; usize::from(cores)],
             dma_at: 0,
         }
     }
 
-    /// Pages of data of this server.
+    /// Such a server on the cores of table 1, whose buffers move `group_pages` at once.
+    ///
+    /// # Errors
+    /// When the memory cannot be built.
+    pub fn machine(
+        service: Service,
+        memory: &MemoryParams,
+        os: OsParams,
+        group_pages: u32,
+        seed: u64,
+    ) -> Result<Machine<Self>, BadParams> {
+        let placement = Placement {
+            pages: Self::pages(service, memory.cores).next_multiple_of(group_pages),
+            spare: SPARE_GROUPS,
+            group_pages,
+        };
+        let program = Self::new(service, memory.cores, seed);
+        Machine::new(memory, CoreParams::table1(), os, program, placement, seed)
+    }
+
+    /// Pages of data of this server, the kernel's among them.
     pub fn data_pages(&self) -> u32 {
+        match self.kernel_accesses {
+            0 => self.user_pages(),
+            _ => self.kernel_first_page() + self.cores * KERNEL_PAGES,
+        }
+    }
+
+    /// Pages of the server's own data.
+    pub fn user_pages(&self) -> u32 {
         BUFFER_PAGES + self.cores * self.shape.hot_pages + self.shape.table_pages
+    }
+
+    /// Where the kernel's data begin: at a 2 MB page of their own.
+    fn kernel_first_page(&self) -> u32 {
+        self.user_pages().next_multiple_of(LARGE_PAGE)
     }
 
     /// Pages of data of such a server. The first [`BUFFER_PAGES`] are network buffers.
@@ -134,8 +227,49 @@ impl Server {
         ((line / PAGE_LINES) as u32, (line % PAGE_LINES) as u32)
     }
 
+    /// Load `step` of the look-ups of a request on a core: page and line.
+    pub fn look_up(&mut self, core: u8, step: u32) -> (u32, u32) {
+        let pages = u64::from(self.shape.table_pages);
+        let (page, index) = if self.requests.keyed() {
+            self.look_key_up(usize::from(core), step, pages)
+        } else {
+            let rng = &mut self.rngs[usize::from(core)];
+            (rng.below(pages), rng.below(PAGE_LINES))
+        };
+        let first = BUFFER_PAGES + self.cores * self.shape.hot_pages;
+        (first + page as u32, index as u32)
+    }
+
+    /// The same within the table: a key's bucket, then its item.
+    fn look_key_up(&mut self, core: usize, step: u32, pages: u64) -> (u64, u64) {
+        let place = u64::from(step % self.shape.chain);
+        let rng = &mut self.rngs[core];
+        if place == 0 {
+            self.keys[core] = match self.requests.key_skew > 0.0 {
+                true => self.requests.rank(pages * KEYS_PER_PAGE, rng.unit()),
+                false => rng.below(pages * KEYS_PER_PAGE),
+            };
+        }
+        let together = self.requests.item_in_one_page;
+        let part = if together { place.min(1) } else { place };
+        let mut lies = Rng::new(self.keys[core] * u64::from(self.shape.chain) + part);
+        let (page, index) = (lies.below(pages), lies.below(PAGE_LINES));
+        (page, (index + place - part) % PAGE_LINES)
+    }
+
+    /// One of the first pages of a range, mostly, as stacks and connection state are used.
+    fn skewed(&mut self, core: usize, pages: u32) -> u32 {
+        let skew = self.rngs[core].unit();
+        (f64::from(pages) * skew * skew * skew) as u32
+    }
+}
+
+/// Items of 512 bytes fill a page.
+const KEYS_PER_PAGE: u64 = 8;
+
+impl Shape {
     fn packet_lines(&self) -> u32 {
-        self.shape.received_lines + self.shape.sent_lines
+        self.received_lines + self.sent_lines
     }
 }
 
@@ -144,7 +278,7 @@ impl Program for Server {
         let c = usize::from(core);
         let s = self.shape;
         let chain = s.lookups * s.chain;
-        let total = s.hot_accesses + chain + self.packet_lines();
+        let total = s.hot_accesses + chain + s.packet_lines() + self.kernel_accesses;
         let rng = &mut self.rngs[c];
         if self.left[c].0 == 0 {
             let lines = u64::from(BUFFER_PAGES) * PAGE_LINES;
@@ -166,21 +300,27 @@ impl Program for Server {
             let (page, index) = Self::buffer(place + u64::from(step));
             return op(page, index, false, false);
         }
-        if step < packet_first + chain {
-            let page = rng.below(u64::from(s.table_pages)) as u32;
-            let index = rng.below(PAGE_LINES) as u32;
+        let kernel_first = packet_first + chain;
+        if step < kernel_first {
+            let (page, index) = self.look_up(core, step - packet_first);
             let dependent = !(step - packet_first).is_multiple_of(s.chain);
-            let page = BUFFER_PAGES + self.cores * s.hot_pages + page;
-            return op(page, index, rng.below(10) == 0, dependent);
+            return op(page, index, self.rngs[c].below(10) == 0, dependent);
         }
         if step >= total - s.sent_lines {
             let (page, index) = Self::buffer(place + u64::from(total - step) + 64);
             return op(page, index, true, false);
         }
-        // Hot data: mostly the first pages, as stacks and connection state are.
-        let skew = rng.unit();
-        let hot = (f64::from(s.hot_pages) * skew * skew * skew) as u32;
-        let page = BUFFER_PAGES + u32::from(core) * s.hot_pages + hot;
+        let page = match step < kernel_first + self.kernel_accesses {
+            true => {
+                let first = self.kernel_first_page() + u32::from(core) * KERNEL_PAGES;
+                first + self.skewed(c, KERNEL_PAGES)
+            }
+            false => {
+                let first = BUFFER_PAGES + u32::from(core) * s.hot_pages;
+                first + self.skewed(c, s.hot_pages)
+            }
+        };
+        let rng = &mut self.rngs[c];
         let index = rng.below(PAGE_LINES) as u32;
         op(page, index, rng.below(4) == 0, false)
     }
@@ -191,7 +331,7 @@ impl Program for Server {
         }
         let wait = 1 + self.nic.below(2 * self.shape.dma_cycles);
         // Received packets are written, sent ones read, in proportion.
-        let share = self.nic.below(u64::from(self.packet_lines()));
+        let share = self.nic.below(u64::from(self.shape.packet_lines()));
         self.dma_at += 1;
         if self.dma_at.is_multiple_of(16) {
             self.dma_at = self.nic.below(u64::from(BUFFER_PAGES) * PAGE_LINES);

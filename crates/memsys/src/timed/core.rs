@@ -29,6 +29,16 @@ pub struct CoreParams {
     pub window: u64,
 }
 
+impl CoreParams {
+    /// Table 1 of Contiguitas: four-wide, 200 entries.
+    pub fn table1() -> Self {
+        Self {
+            width: 4,
+            window: 200,
+        }
+    }
+}
+
 /// Why a core waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {

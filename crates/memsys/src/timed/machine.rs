@@ -139,6 +139,8 @@ pub struct Machine<P> {
     pub refused: u64,
     /// Page-table lines read by walks.
     pub walk_reads: u64,
+    /// Cycles of walks; those of walks that overlap all count.
+    pub walk_cycles: u64,
     dma_starts: HashMap<u64, u64>,
     /// Accesses of the NIC, and the sum of their latencies.
     pub dma_accesses: u64,
@@ -185,6 +187,7 @@ impl<P: Program> Machine<P> {
             token: 0,
             walks: HashMap::new(),
             walk_reads: 0,
+            walk_cycles: 0,
             pending_dma: None,
             free_frames: (0..placement.spare).map(|i| pages + i * group).collect(),
             requests: Vec::new(),
@@ -216,6 +219,25 @@ impl<P: Program> Machine<P> {
     /// The program, for what it counts.
     pub fn program(&self) -> &P {
         &self.program
+    }
+
+    /// Instructions of the program so far, all cores: the work done.
+    pub fn work(&self) -> u64 {
+        self.cores.iter().map(Core::work).sum()
+    }
+
+    /// Refuses to go on from a load that returned a wrong value.
+    ///
+    /// # Errors
+    /// When there was one.
+    pub fn check_values(&self) -> Result<(), BadParams> {
+        match self.memory.wrong_values() {
+            0 => Ok(()),
+            wrong => Err(BadParams {
+                field: "memory",
+                reason: format!("{wrong} loads returned a wrong value: an error of the simulator"),
+            }),
+        }
     }
 
     /// Migrations under way.

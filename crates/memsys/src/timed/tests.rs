@@ -185,10 +185,7 @@ fn hammer(
         kernel_entries_per_s: 100_000.0,
         ..OsParams::default()
     };
-    let core = CoreParams {
-        width: 4,
-        window: 200,
-    };
+    let core = CoreParams::table1();
     let mut machine =
         Machine::new(&params, core, os, program, placement, 7).expect("valid machine");
     for step in 0..migrations {
@@ -239,10 +236,7 @@ fn two_futures_of_one_past_are_equal_until_something_differs() {
     let params = MemoryParams::table1();
     let program = Server::new(Service::Memcached, 8, 3);
     let placement = Placement::single(Server::pages(Service::Memcached, 8), 8);
-    let core = CoreParams {
-        width: 4,
-        window: 200,
-    };
+    let core = CoreParams::table1();
     let os = OsParams::default();
     let mut one = Machine::new(&params, core, os, program, placement, 3).expect("valid");
     one.run_until(50_000);
@@ -308,10 +302,7 @@ fn equal_seeds_give_equal_runs() {
         let params = MemoryParams::table1();
         let program = Server::new(Service::Memcached, 8, seed);
         let pages = Server::pages(Service::Memcached, 8);
-        let core = CoreParams {
-            width: 4,
-            window: 200,
-        };
+        let core = CoreParams::table1();
         let mut machine = Machine::new(
             &params,
             core,

@@ -19,6 +19,8 @@ pub(super) struct Walk {
     token: u64,
     /// Page-table lines still to read, the next one last.
     reads: Vec<LineAddr>,
+    /// Cycle of its start, until its end has been counted.
+    start: Option<u64>,
 }
 
 impl<P: Program> Machine<P> {
@@ -34,6 +36,7 @@ impl<P: Program> Machine<P> {
             op,
             token,
             reads,
+            start: Some(now),
         };
         self.go_on(walk, now);
     }
@@ -71,6 +74,8 @@ impl<P: Program> Machine<P> {
                 Access::Full => return self.later(walk, now),
             }
         }
+        let start = walk.start.take();
+        self.walk_cycles += start.map_or(0, |start| now - start);
         if self.is_unmapped(walk.op.page, walk.core) {
             return self.later(walk, now);
         }

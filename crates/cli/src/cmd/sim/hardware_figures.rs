@@ -146,7 +146,7 @@ fn migration(title: &str, result: &Value) -> Option<String> {
     bars.svg()
 }
 
-/// Gain of 2 MB pages by the size of what is looked up in.
+/// Gain of 2 MB pages by what requests are like and the size of what is looked up in.
 fn hugepages(title: &str, result: &Value) -> Option<String> {
     let mut bars = Bars::new(title, Unit::Percent);
     for row in result["rows"].as_array()? {
@@ -158,8 +158,12 @@ fn hugepages(title: &str, result: &Value) -> Option<String> {
                 .map(|(mean, half)| (mean - half, mean + half)),
             paper: row["paper_gain"].as_f64(),
         };
-        let series = format!("{} migrations/s", label(&row["rate_per_s"])?);
-        bars.put(&format!("{} GB", row["table_gb"]), &series, bar);
+        let series = format!(
+            "{} GB, {} migrations/s",
+            row["table_gb"],
+            label(&row["rate_per_s"])?
+        );
+        bars.put(row["server"].as_str()?, &series, bar);
     }
     bars.svg()
 }

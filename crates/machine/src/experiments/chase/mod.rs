@@ -18,8 +18,8 @@ pub use preset::preset_of;
 pub use turns::Turn;
 
 use crate::config::MachineConfig;
+use crate::setup::HostPages;
 use ample_host::{PageBacking, Processor, Root, clock_ghz};
-use ample_translate::PageSize;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -42,8 +42,8 @@ pub struct Params {
     pub model_accesses: u64,
     /// Largest footprint of the points that the calibration uses, bytes.
     pub fit_below_bytes: u64,
-    /// Page sizes that the host may use: the one that fits the 2 MB curve best is taken.
-    pub host_pages: Vec<PageSize>,
+    /// Pages that the host may use: those that fit the 2 MB curve best are taken.
+    pub host_pages: Vec<HostPages>,
     /// Seed.
     pub seed: u64,
     /// Result of an earlier run (JSON): its measured side is taken, only the model runs.
@@ -80,8 +80,12 @@ pub struct Chase {
     pub load_after: Option<f64>,
     /// What was calibrated.
     pub fit: Option<Fit>,
-    /// Page size of the host in the model, by its error on the 2 MB curve.
-    pub host_pages: Option<PageSize>,
+    /// Share of 2 MB pages of the host in the model, by the error on the 2 MB curve.
+    pub host_share_2m: Option<f64>,
+    /// The host of the model has 1 GB pages, by the same.
+    pub host_huge_1g: Option<bool>,
+    /// Mean error of the 2 MB curve with each of the hosts that were tried, percent.
+    pub host_errors_percent: Vec<f64>,
     /// Seed.
     pub seed: u64,
     /// Ended early.
@@ -131,7 +135,9 @@ pub fn run(params: &Params) -> Result<Chase> {
         load_before: earlier.load_before,
         load_after: earlier.load_after,
         fit: None,
-        host_pages: None,
+        host_share_2m: None,
+        host_huge_1g: None,
+        host_errors_percent: Vec::new(),
         seed: params.seed,
         partial: false,
         curves: earlier.curves,
@@ -176,19 +182,20 @@ fn simulate(params: &Params, mut machine: MachineConfig, chase: &mut Chase) -> R
              set transparent_hugepage to madvise"
         );
     };
-    let candidates: Vec<Option<PageSize>> = match chase.processor.virtualised {
+    let candidates: Vec<Option<HostPages>> = match chase.processor.virtualised {
         true => params.host_pages.iter().copied().map(Some).collect(),
         false => vec![None],
     };
     ensure!(
         !candidates.is_empty(),
-        "host_pages lists no page size for the host; give at least one"
+        "host_pages lists no pages of the host; give at least one"
     );
     let named = chase.processor.cache_bytes(3);
-    let mut best: Option<(f64, Option<PageSize>, Fit, Curve)> = None;
+    let mut best: Option<(f64, Option<HostPages>, Fit, Curve)> = None;
     for &host in &candidates {
         let (fit, curve) = calibrate(params, &machine, named, host, &chase.curves[large])?;
         let error = curve.mean_error_percent.unwrap_or(f64::INFINITY);
+        chase.host_errors_percent.push(error);
         if best.as_ref().is_none_or(|(least, ..)| error < *least) {
             best = Some((error, host, fit, curve));
         }
@@ -196,7 +203,8 @@ fn simulate(params: &Params, mut machine: MachineConfig, chase: &mut Chase) -> R
     let Some((_, host, fit, curve)) = best else {
         return Ok(());
     };
-    chase.host_pages = host;
+    chase.host_share_2m = host.map(|host| host.share_2m);
+    chase.host_huge_1g = host.map(|host| host.huge_1g);
     chase.curves[large] = curve;
     fit.apply(&mut machine);
     for (at, curve) in chase.curves.iter_mut().enumerate() {
@@ -212,14 +220,14 @@ fn simulate(params: &Params, mut machine: MachineConfig, chase: &mut Chase) -> R
 /// Rounds of taking the model's own translation costs out of the curve before fitting it again.
 const CALIBRATION_ROUNDS: u32 = 3;
 
-/// Calibrates a machine on the 2 MB curve for one page size of the host; returns the curve with
+/// Calibrates a machine on the 2 MB curve for the pages of one host; returns the curve with
 /// the model's side filled in. What 2 MB pages still cost is the model's to say, so it is taken
 /// off the measured times before they are fitted.
 fn calibrate(
     params: &Params,
     machine: &MachineConfig,
     named: Option<u64>,
-    host: Option<PageSize>,
+    host: Option<HostPages>,
     measured: &Curve,
 ) -> Result<(Fit, Curve)> {
     let mut bare = measured.points.clone();
@@ -328,7 +336,9 @@ mod tests {
             load_before: None,
             load_after: None,
             fit: None,
-            host_pages: None,
+            host_share_2m: None,
+            host_huge_1g: None,
+            host_errors_percent: Vec::new(),
             seed: 1,
             partial: false,
             curves: vec![curve(PageBacking::Small), curve(PageBacking::Thp)],

@@ -5,7 +5,7 @@ use super::Params;
 use super::fit::Fit;
 use super::measure::Curve;
 use crate::config::MachineConfig;
-use crate::setup::{Length, PageMix, back_with_host, engine, map_mix, measure};
+use crate::setup::{HostPages, Length, PageMix, back_with_host, engine, map_mix, measure};
 use ample_host::PageBacking;
 use ample_trace::programs::Chase;
 use ample_translate::PageSize;
@@ -14,7 +14,7 @@ use anyhow::Result;
 /// Instructions of the measured loop beside its load.
 const LOOP_INSTRUCTIONS: u16 = 7;
 
-/// Guest and host pages of a backing.
+/// Guest pages of a backing.
 fn page_size(backing: PageBacking) -> PageSize {
     match backing {
         PageBacking::Small => PageSize::K4,
@@ -23,12 +23,12 @@ fn page_size(backing: PageBacking) -> PageSize {
     }
 }
 
-/// Simulates every point of a curve; `host`: page size of the host, None on bare metal.
+/// Simulates every point of a curve; `host`: pages of the host, None on bare metal.
 pub(super) fn fill(
     params: &Params,
     machine: &MachineConfig,
     fit: &Fit,
-    host: Option<PageSize>,
+    host: Option<HostPages>,
     curve: &mut Curve,
 ) -> Result<()> {
     for point in &mut curve.points {
@@ -40,8 +40,8 @@ pub(super) fn fill(
         let mut engine = engine(machine, "paging")?;
         let mix = PageMix::only(page_size(curve.backing));
         map_mix(&mut engine, ample_trace::Program::regions(&program), &mix)?;
-        if let Some(size) = host {
-            back_with_host(&mut engine, machine, size)?;
+        if let Some(pages) = &host {
+            back_with_host(&mut engine, machine, pages)?;
         }
         let lines = point.footprint_bytes / 64;
         let cached = machine.memory.llc.bytes / 64;

@@ -14,7 +14,7 @@ use crate::setup::{
 };
 use ample_trace::programs::Gups;
 use ample_trace::rng::mix64;
-use ample_trace::{Access, Program, Region};
+use ample_trace::{Access, BLOCK, Program, Region, Replay};
 use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, scheme};
 use anyhow::{Result, anyhow, ensure};
 use holes::map_range;
@@ -140,24 +140,32 @@ fn build(
     Ok(engine)
 }
 
-/// A program of `params`: GUPS in the size asked for, any other at the scale.
-pub(super) fn program_of(params: &Params, name: &str) -> Result<Box<dyn Program>> {
-    match name {
-        "gups" => Ok(Box::new(Gups::new(params.gups_bytes, params.seed))),
-        _ => program(name, &params.scale, params.seed),
-    }
+/// A program of `params`, recorded once for all its runs: GUPS in the size asked for, any other
+/// at the scale.
+///
+/// # Errors
+/// If there is no such program or scale.
+pub fn recorded(params: &Params, name: &str) -> Result<Replay> {
+    let mut program: Box<dyn Program> = match name {
+        "gups" => Box::new(Gups::new(params.gups_bytes, params.seed)),
+        _ => program(name, &params.scale, params.seed)?,
+    };
+    let length = params.length;
+    // Each of the two parts of a run may drop the rest of a block.
+    let accesses = length.warm_up_accesses + length.accesses + 2 * BLOCK as u64;
+    Ok(Replay::record(program.as_mut(), accesses))
 }
 
 /// Runs one program under one policy.
 pub(super) fn one(
     machine: &MachineConfig,
-    params: &Params,
-    name: &str,
+    length: &Length,
+    program: &mut Replay,
     fragmentation: &Fragmentation,
     policy: Policy,
     virtualised: bool,
 ) -> Result<Measured> {
-    let mut program = program_of(params, name)?;
+    program.rewind();
     let engine = build(
         machine,
         program.regions(),
@@ -175,13 +183,13 @@ pub(super) fn one(
     } else {
         Some(&avoid)
     };
-    measure_redirected(machine, engine, program.as_mut(), &params.length, redirect)
+    measure_redirected(machine, engine, program, length, redirect)
 }
 
 /// Blocks that a program's anonymous memory takes.
-pub(super) fn blocks_of(params: &Params, name: &str) -> Result<usize> {
-    let range = anonymous_range(program_of(params, name)?.regions());
-    Ok((range.end - range.start).div_ceil(M2) as usize)
+pub(super) fn blocks_of(program: &Replay) -> usize {
+    let range = anonymous_range(program.regions());
+    (range.end - range.start).div_ceil(M2) as usize
 }
 
 /// The point of one state of fragmentation.
@@ -190,12 +198,13 @@ pub(super) fn blocks_of(params: &Params, name: &str) -> Result<usize> {
 /// If a run fails.
 pub fn point(
     machine: &MachineConfig,
-    params: &Params,
-    name: &str,
+    length: &Length,
+    program: &mut Replay,
     fragmentation: &Fragmentation,
     virtualised: bool,
 ) -> Result<Point> {
-    let run = |policy| one(machine, params, name, fragmentation, policy, virtualised);
+    let name = program.name().to_owned();
+    let mut run = |policy| one(machine, length, program, fragmentation, policy, virtualised);
     let perforated = run(Policy::Perforated)?;
     let [small, conventional, gtsm, ideal] = [
         Policy::Small,
@@ -215,7 +224,7 @@ pub fn point(
         .collect();
     let per_kilo = |count: u64| 1000.0 * count as f64 / perforated.stats.accesses as f64;
     Ok(Point {
-        program: name.to_owned(),
+        program: name,
         fragmented_share: fragmented.len() as f64 / fragmentation.blocks.len() as f64,
         holes_per_region: fragmented.iter().sum::<f64>() / fragmented.len().max(1) as f64,
         clustered: false,
@@ -249,7 +258,8 @@ pub fn run(params: &Params) -> Result<Sweep> {
     );
     let mut points = Vec::new();
     for name in &params.programs {
-        let blocks = blocks_of(params, name)?;
+        let mut program = recorded(params, name)?;
+        let blocks = blocks_of(&program);
         for &virtualised in &params.virtualised {
             for (clustered, used) in [(true, true), (false, true), (true, false), (false, false)] {
                 for &share in &params.fragmented_shares {
@@ -268,7 +278,8 @@ pub fn run(params: &Params) -> Result<Sweep> {
                         if stop_requested() {
                             continue;
                         }
-                        let point = point(&machine, params, name, &state, virtualised)?;
+                        let point =
+                            point(&machine, &params.length, &mut program, &state, virtualised)?;
                         if !stop_requested() {
                             points.push(Point { clustered, ..point });
                         }
