@@ -308,3 +308,45 @@ pub fn push_slow(class: usize, object: usize) {
         None => central::put(class, &[object]),
     });
 }
+
+#[cfg(all(test, not(any(miri, feature = "models"))))]
+mod tests {
+    use super::*;
+
+    fn local() -> Local {
+        let slab = CpuSlab::create(0).expect("memory");
+        Local { slab, offset: 0 }
+    }
+
+    fn capacity(local: Local, class: usize) -> usize {
+        let header = local.slab.header(class);
+        (header.end - header.begin).into()
+    }
+
+    /// A slab once grew to its limit by what another CPU had allocated, and no request ever came.
+    #[test]
+    fn a_slab_fills_only_for_those_who_come_back() {
+        let class = 40;
+        let batch = usize::from(TABLE[class].batch);
+        let (maker, user) = (local(), local());
+        let made: Vec<usize> = (0..6 * batch).map(|_| maker.pop_slow(class)).collect();
+        made.iter()
+            .for_each(|&object| user.push_slow(class, object));
+        assert!(capacity(maker, class) <= batch + 1);
+        assert!(capacity(user, class) <= batch + 1);
+        // One that allocates as much as it frees holds it all from the second time on.
+        let mut own: Vec<usize> = (0..6 * batch).map(|_| user.pop_slow(class)).collect();
+        for _ in 0..2 {
+            own.drain(..)
+                .for_each(|object| user.push_slow(class, object));
+            own.extend((0..6 * batch).map(|_| user.pop_slow(class)));
+        }
+        assert!(
+            capacity(user, class) >= 4 * batch,
+            "{}",
+            capacity(user, class)
+        );
+        own.drain(..)
+            .for_each(|object| user.push_slow(class, object));
+    }
+}
