@@ -92,7 +92,7 @@ each() {
 			make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
 			mapfile -t objects < <(cd "$kernel/src" && ls mm/*.c |
 				sed '/_test\.c/d; s/c$/o/')
-			objects+=("${all[@]}")
+			mapfile -t -O "${#objects[@]}" objects < <(printf "%s\n" "${all[@]}" | sort -u)
 		fi
 		nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" "${objects[@]}" ||
 			die "$(basename "$patch"): a file it touches does not compile"

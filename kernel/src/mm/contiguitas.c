@@ -116,7 +116,7 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 	struct contiguitas_node *n = contiguitas_nodes[zone_to_nid(zone)];
 	unsigned long border = READ_ONCE(contiguitas_border[zone_to_nid(zone)]), from = border;
 	bool desperate = (alloc_flags & (ALLOC_MIN_RESERVE | ALLOC_OOM | ALLOC_NO_WATERMARKS)) &&
-			 n->claim_dry != jiffies;
+			 time_before(n->claim_dry, jiffies);
 	unsigned long pfn, reach = desperate ? CTG_BAND : CTG_CHUNK, gained = 0;
 
 	lockdep_assert_held(&zone->lock);

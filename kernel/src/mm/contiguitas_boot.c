@@ -151,6 +151,7 @@ static const char * __init init_node(int nid)
 	n->end_pfn = end;
 	n->initial_pages = initial;
 	n->stray_pfn = ULONG_MAX;
+	n->claim_dry = jiffies - 1;
 	n->min_pages = min(size_in_pages(&boot_size[1], pages,
 					 ctg_round_up(max(initial / 2, used), CTG_CHUNK)), initial);
 	n->max_pages = clamp(size_in_pages(&boot_size[2], pages, pages), initial,
