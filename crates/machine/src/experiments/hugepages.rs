@@ -186,7 +186,8 @@ impl Paged {
     }
 
     /// Look-ups without time until TLBs and the last level are as after a long run: what their
-    /// translations and data touch, in order. `other` makes requests as the server does.
+    /// translations and data touch, in order, and all of the kernel's data. `other` makes requests
+    /// as the server does.
     fn warm_up(&mut self, mut other: Server) -> Vec<LineAddr> {
         let mut lines = Vec::new();
         let cores = self.engines.len() as u32;
@@ -204,6 +205,10 @@ impl Paged {
             let first = u64::from(page) * PAGE_BYTES / 64;
             lines.push(LineAddr(first + u64::from(index)));
         }
+        let kernel = self.server.kernel_pages();
+        let page_lines = PAGE_BYTES / 64;
+        let kernel = u64::from(kernel.start) * page_lines..u64::from(kernel.end) * page_lines;
+        lines.extend(kernel.map(LineAddr));
         lines
     }
 
@@ -408,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_keys_and_a_kernel_with_large_pages_leave_less_to_gain() {
+    fn items_in_one_page_and_a_kernel_with_large_pages_leave_less_to_gain() {
         let gain = |requests: Requests| {
             let mut parameters = small(0.25);
             parameters.servers[0].requests = requests;
@@ -419,7 +424,7 @@ mod tests {
         let gains = [
             gain(plain),
             gain(Requests {
-                key_skew: 1.0,
+                item_in_one_page: true,
                 ..plain
             }),
             gain(Requests {

@@ -209,6 +209,11 @@ impl Server {
         BUFFER_PAGES + self.cores * self.shape.hot_pages + self.shape.table_pages
     }
 
+    /// Pages of the kernel's data; empty when the kernel does nothing.
+    pub fn kernel_pages(&self) -> std::ops::Range<u32> {
+        self.kernel_first_page().min(self.data_pages())..self.data_pages()
+    }
+
     /// Where the kernel's data begin: at a 2 MB page of their own.
     fn kernel_first_page(&self) -> u32 {
         self.user_pages().next_multiple_of(LARGE_PAGE)
