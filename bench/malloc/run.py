@@ -246,7 +246,8 @@ def one_run(suite, case, programs, allocator, arguments):
     """The figures of one run of one case under one allocator, or None if it failed."""
     env = environment(allocator, arguments.options)
     if not arguments.cold:
-        subprocess.run([str(programs / "warm")], check=False)
+        subprocess.run([str(programs / "warm"), "512" if suite in ("drift", "redis") else "128"],
+                       check=False)
     if suite == "drift":
         return drift_case(programs, env, arguments.thp)
     if suite == "redis":

@@ -11,9 +11,15 @@ use crate::meta;
 use crate::units::{ADDRESS_BITS, PAGE_SHIFT};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
-const LEAF_SHIFT: u32 = 17;
+// Miri looks at every entry of a table at each reference to it: it gets small ones.
+const LEAF_SHIFT: u32 = if cfg!(miri) { 8 } else { 17 };
 const LEAF: usize = 1 << LEAF_SHIFT;
-const ROOT: usize = 1 << (ADDRESS_BITS - PAGE_SHIFT - LEAF_SHIFT);
+const ROOT_SHIFT: u32 = if cfg!(miri) {
+    10
+} else {
+    ADDRESS_BITS - PAGE_SHIFT - LEAF_SHIFT
+};
+const ROOT: usize = 1 << ROOT_SHIFT;
 
 /// The class of a page that belongs to no live span.
 pub const NO_SPAN: u8 = 0;
@@ -25,7 +31,7 @@ pub const SAMPLED: u8 = 254;
 /// The class of the page of a guarded object, live or freed.
 pub const GUARDED: u8 = 253;
 
-/// One gibibyte of pages.
+/// The pages of one gibibyte.
 pub struct Leaf {
     classes: [AtomicU8; LEAF],
     spans: [AtomicU32; LEAF],

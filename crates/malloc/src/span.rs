@@ -57,9 +57,12 @@ impl Linked for Extension {
     }
 }
 
+/// Chunks of the tables; few for miri, which looks at every entry at each reference to them.
+const SPAN_CHUNKS: usize = if cfg!(miri) { 1 << 4 } else { 1 << 18 };
+
 struct Pools {
-    spans: Pool<Span, { 1 << 18 }>,
-    extensions: Pool<Extension, { 1 << 17 }>,
+    spans: Pool<Span, SPAN_CHUNKS>,
+    extensions: Pool<Extension, { SPAN_CHUNKS / 2 }>,
 }
 
 static POOLS: Lock<Pools> = Lock::new(Pools {

@@ -86,7 +86,7 @@ pub fn start_background(create: Create) {
         libc::pthread_attr_init(&raw mut attributes);
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
         libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES);
-        let mut thread = 0;
+        let mut thread: libc::pthread_t = core::mem::zeroed();
         let result = create(
             &raw mut thread,
             &raw const attributes,

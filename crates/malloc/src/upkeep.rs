@@ -28,6 +28,8 @@ struct Plan {
     /// Pages per round released without regard to the policy: the steady rate of the paper.
     steady_pages: usize,
     rounds: u32,
+    /// Whether the last round released something.
+    releasing: bool,
 }
 
 static PLAN: Lock<Plan> = Lock::new(Plan {
@@ -40,6 +42,7 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
     enabled: true,
     steady_pages: 0,
     rounds: 0,
+    releasing: false,
 });
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -135,14 +138,17 @@ pub fn round(limit: usize) {
     };
     plan.rounds = plan.rounds.wrapping_add(1);
     let (policy, budget, steady) = (plan.policy, plan.collapse, plan.steady_pages);
-    let (enabled, caches) = (plan.enabled, plan.rounds.is_multiple_of(CACHE_ROUNDS));
+    let enabled = plan.enabled;
+    // After a drop, what idle caches hold keeps spans and with them hugepages from being released.
+    let caches = plan.releasing || plan.rounds.is_multiple_of(CACHE_ROUNDS);
     drop(plan);
     if caches {
         cache::drain(false);
         (1..CLASSES).for_each(|class| central::drain_transfer(class, false));
     }
     if enabled {
-        pageheap::release_excess(&policy, limit);
+        let releasing = pageheap::release_excess(&policy, limit) > 0;
+        PLAN.lock().releasing = releasing;
     }
     if steady > 0 {
         pageheap::release(steady, &policy);
