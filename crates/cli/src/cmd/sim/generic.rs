@@ -21,8 +21,16 @@ fn cell(value: &Value) -> Option<String> {
             let cells: Option<Vec<String>> = items.iter().map(cell).collect();
             cells.map(|cells| cells.join(" "))
         }
+        Value::Object(fields) => spread(fields),
         _ => None,
     }
+}
+
+/// A mean over seeds with its smallest and largest value.
+fn spread(fields: &Map<String, Value>) -> Option<String> {
+    let number = |name: &str| Some(significant(fields.get(name)?.as_f64()?));
+    let mean = number("mean")?;
+    Some(format!("{mean} ({}–{})", number("min")?, number("max")?))
 }
 
 fn significant(value: f64) -> String {
@@ -45,8 +53,8 @@ fn table(rows: &[Value]) -> Option<Table> {
         .map(|(name, _)| name)
         .collect();
     let align = |name: &str| match first[name] {
-        Value::Number(_) | Value::Array(_) | Value::Null => Align::Right,
-        _ => Align::Left,
+        Value::String(_) | Value::Bool(_) => Align::Left,
+        _ => Align::Right,
     };
     let heads: Vec<(&str, Align)> = columns
         .iter()
@@ -93,7 +101,7 @@ fn object_text(object: &Map<String, Value>, text: &mut String) {
                     }
                 }
             }
-            Value::Object(inner) => {
+            Value::Object(inner) if cell(value).is_none() => {
                 text.push_str(&format!("\n{name}\n"));
                 object_text(inner, text);
             }
@@ -114,6 +122,15 @@ mod tests {
         });
         let expected = "machine: m\npartial: no\n\nrows\n    percent  program\n\
                         83.10 53.25  gups\n          –  cg\n";
+        assert_eq!(render(&result), expected);
+    }
+
+    #[test]
+    fn spreads_are_cells() {
+        let result = serde_json::json!({"rows": [{
+            "gain": {"mean": 1.5, "min": 1.0, "max": 2.0, "sd": 0.5, "n": 3},
+        }]});
+        let expected = "\nrows\n               gain\n1.500 (1.000–2.000)\n";
         assert_eq!(render(&result), expected);
     }
 }
