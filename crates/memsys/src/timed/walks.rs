@@ -74,8 +74,9 @@ impl<P: Program> Machine<P> {
                 Access::Full => return self.later(walk, now),
             }
         }
+        // A core may run ahead of a line that another of its misses brings: no time then.
         let start = walk.start.take();
-        self.walk_cycles += start.map_or(0, |start| now - start);
+        self.walk_cycles += start.map_or(0, |start| now.saturating_sub(start));
         if self.is_unmapped(walk.op.page, walk.core) {
             return self.later(walk, now);
         }
