@@ -124,10 +124,10 @@ static unsigned long backoff_until(unsigned int failures)
 							 ctg_tunables.backoff_cap_ms));
 }
 
-/* Returns true if the next round need not be paced: the region was in need and could grow. */
+/* Returns true if the next round need not be paced: in need, and blocks at the border empty. */
 static bool resizer_round(struct contiguitas_node *n)
 {
-	bool urgent = xchg(&n->urgent, false), must;
+	bool urgent = xchg(&n->urgent, false), must, starved;
 	unsigned long now, target;
 	struct ctg_state s;
 	int ret = -EAGAIN;
@@ -138,7 +138,9 @@ static bool resizer_round(struct contiguitas_node *n)
 	/* Somebody waits, so free pages there may be are of no use to him. */
 	if (urgent)
 		target = max(target, min(now + CTG_CHUNK, n->end_pfn - n->base_pfn));
-	must = urgent || s.unmov_free_pages < s.unmov_low_wmark_pages;
+	/* The gap is worth migrating for, but only the last of it blocks taken as they are. */
+	starved = s.unmov_free_pages < s.unmov_low_wmark_pages;
+	must = urgent || s.unmov_free_pages < s.unmov_low_wmark_pages / CTG_LOW_MARK_DIV;
 	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
 				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
 
@@ -155,12 +157,12 @@ static bool resizer_round(struct contiguitas_node *n)
 		n->shrink_after = backoff_until(n->shrink_failures);
 		ret = -EAGAIN;
 	}
-	if (!must && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages)
+	if (!starved && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages)
 		send_strays_home(n);
 	/* Who asked meanwhile has had nothing yet: the next round is for him. */
 	if (!READ_ONCE(n->urgent))
 		ctg_served(n);
-	return must && !ret;
+	return starved && !ret && READ_ONCE(n->stray_pfn) == ULONG_MAX;
 }
 
 static int resizer(void *arg)
