@@ -14,7 +14,8 @@ use ample_pfn::PageClass;
 const PCP_BATCH: u32 = 63;
 /// Pages a per-CPU list of order 0 holds before it is drained.
 const PCP_HIGH: u32 = 6 * PCP_BATCH;
-/// Pages one round of direct reclaim tries to free (`SWAP_CLUSTER_MAX`).
+/// Pages one round of direct reclaim tries to free (`SWAP_CLUSTER_MAX`); more where compaction needs
+/// more room than that (`compact_gap`).
 const RECLAIM_BATCH: u32 = 32;
 /// Rounds of reclaim before a request fails (`MAX_RECLAIM_RETRIES`); where compaction may help, as
 /// many at each of its three priorities (`MAX_COMPACT_RETRIES`); and for orders above
@@ -348,7 +349,9 @@ impl Server {
                 }
             }
             let region = self.core.rules.route[mt as usize][0];
-            let (scanned, freed) = self.core.reclaim(region, RECLAIM_BATCH);
+            let (scanned, freed) = self
+                .core
+                .reclaim(region, RECLAIM_BATCH.max(2 << request.order));
             self.core.psi.stall(stall, u64::from(scanned) * RECLAIM_NS);
             self.core.counters.direct_reclaimed_pages += u64::from(freed);
             if freed == 0 && round == 0 {

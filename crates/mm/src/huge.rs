@@ -158,3 +158,21 @@ impl Server {
 /// A set of pages with one owner: a process, a cache, a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolId(pub(crate) u32);
+
+#[cfg(test)]
+mod tests {
+    use crate::Server;
+    use crate::config::{Config, PolicyKind};
+    use ample_pfn::PageClass;
+
+    #[test]
+    fn page_cache_makes_room_for_hugetlb_pages() {
+        let mut config = Config::new(PolicyKind::Linux);
+        config.memory_bytes = 256 << 20;
+        let mut server = Server::new(&config).expect("a valid size");
+        let pages = server.free_pages() as u32;
+        server.read_cache(PageClass::File, pages, 0);
+        let pool = server.new_pool();
+        assert_eq!(server.hugetlb_2m(pool, 32), 32);
+    }
+}
