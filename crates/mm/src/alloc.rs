@@ -14,8 +14,8 @@ use ample_pfn::PageClass;
 const PCP_BATCH: u32 = 63;
 /// Pages a per-CPU list of order 0 holds before it is drained.
 const PCP_HIGH: u32 = 6 * PCP_BATCH;
-/// Pages one round of direct reclaim tries to free (`SWAP_CLUSTER_MAX`); more where compaction needs
-/// more room than that (`compact_gap`).
+/// Pages one round of direct reclaim tries to free (`SWAP_CLUSTER_MAX`); more where compaction
+/// needs more room than that (`compact_gap`).
 const RECLAIM_BATCH: u32 = 32;
 /// Rounds of reclaim before a request fails (`MAX_RECLAIM_RETRIES`); where compaction may help, as
 /// many at each of its three priorities (`MAX_COMPACT_RETRIES`); and for orders above
