@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the metrics move when page churn is thinned, and when the server is smaller.
+//! How far the metrics move when page-cache traffic is thinned, and when the server is smaller.
 //!
 //! `cargo run --release -p ample-mm --example convergence -- [SEEDS [HOURS]]`
 
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (seeds, hours) = (number(0, 3), number(1, 3));
     println!(
-        "| memory GB | churn simulated | workload | policy | 2 MB % | 4 KB % | free inside % |"
+        "| memory GB | page cache simulated | workload | policy | 2 MB % | 4 KB % | free inside % |"
     );
     println!("|---|---|---|---|---|---|---|");
     let points = [(1, 1.0), (1, 0.5), (1, 0.25), (2, 1.0), (4, 1.0)];

@@ -37,7 +37,7 @@ pub struct Request {
     pub order: u32,
     /// May not sleep (`GFP_ATOMIC`): no reclaim, no compaction, half the reserve.
     pub atomic: bool,
-    /// Fails early instead of reclaiming (`__GFP_NORETRY` without direct reclaim).
+    /// Fails early instead of reclaiming (without `__GFP_DIRECT_RECLAIM`).
     pub light: bool,
     /// Inherently long-lived: belongs at the far end of the unmovable region.
     pub long_lived: bool,
@@ -216,6 +216,18 @@ impl Core {
     }
 }
 
+impl Core {
+    /// A request of `order` went into the slow path: kswapd wakes, frees twice its size whatever
+    /// is free (`compact_gap`), and wakes kcompactd for it before it sleeps (`balance_pgdat`).
+    fn wake_kswapd(&mut self, region: usize, order: u32) {
+        self.kcompactd.note_request(order);
+        self.kswapd_awake[region] = true;
+        if order > 0 {
+            self.kswapd_gap = self.kswapd_gap.max(2 << order);
+        }
+    }
+}
+
 impl Server {
     /// Allocates a block; its first frame, or `None` when memory cannot be had. The caller hands
     /// it to a pool or to the LRU lists, or frees it.
@@ -321,7 +333,11 @@ impl Server {
     #[cold]
     fn alloc_slow(&mut self, request: &Request, mt: MigrateType, cpu: usize) -> Option<u32> {
         let stall = stall_of(mt);
-        self.core.kcompactd.note_request(request.order);
+        // A huge page at fault asks for nothing in the background either (`GFP_TRANSHUGE_LIGHT`).
+        if request.order < BLOCK_ORDER || !request.light {
+            let region = self.core.rules.route[mt as usize][0];
+            self.core.wake_kswapd(region, request.order);
+        }
         for round in 0..retries(request.order) {
             if self.policy.relieve(&mut self.core, request, round)
                 && let Some(pfn) = self.get_page(request, mt, cpu)
@@ -378,7 +394,7 @@ impl Server {
     pub(crate) fn kswapd_quantum(&mut self, region: usize) {
         let core = &mut self.core;
         let goal = core.watermarks[region].high + core.boost_pages;
-        if core.free_pages(region) >= goal {
+        if core.free_pages(region) >= goal && core.kswapd_gap == 0 {
             core.kswapd_awake[region] = false;
             core.kcompactd.wake_after_kswapd(core.boost_pages > 0);
             core.boost_pages = 0;
@@ -386,7 +402,8 @@ impl Server {
         }
         // Reclaim cannot help the unmovable region except through shrinkers; the resizer, which
         // shares the wake-up, does the rest.
-        let (_, freed) = core.reclaim(region, 2 * PCP_BATCH);
+        let (_, freed) = core.reclaim(region, core.kswapd_gap.max(2 * PCP_BATCH));
+        core.kswapd_gap = 0;
         core.counters.kswapd_reclaimed_pages += u64::from(freed);
     }
 

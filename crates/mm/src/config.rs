@@ -138,8 +138,8 @@ pub struct Config {
     pub seed: u64,
     /// CPUs with their own page lists.
     pub cpus: usize,
-    /// Share of the workload's page operations that is simulated, in `(0, 1]`; levels, bursts
-    /// and restarts are not thinned, only the churn between them.
+    /// Share of the page cache's reads and deletions that is simulated once memory is full, in
+    /// `(0, 1]`; user and kernel memory are never thinned.
     pub event_ratio: f64,
 }
 

@@ -187,6 +187,8 @@ pub struct Core {
     /// Extra pages kswapd frees after a block was claimed (watermark boost).
     pub(crate) boost_pages: u64,
     pub(crate) kswapd_awake: [bool; 2],
+    /// Pages kswapd frees above its watermark, for a block that was not to be had.
+    pub(crate) kswapd_gap: u32,
     /// The scanners of direct compaction and of kcompactd's requests.
     pub(crate) scanners: Scanners,
     /// When compaction may be tried again.
@@ -229,6 +231,7 @@ impl Core {
             watermarks: [Watermarks::default(); 2],
             boost_pages: 0,
             kswapd_awake: [false; 2],
+            kswapd_gap: 0,
             scanners: Scanners {
                 migrate: 0,
                 free: block_count,

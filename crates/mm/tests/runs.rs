@@ -98,6 +98,10 @@ fn wrong_workloads_name_file_line_and_field() {
             "class = \"slab\"\nlevel_ratio = 0.1\norder = 11\n",
             "w.toml:7: kernel.order: must be",
         ),
+        (
+            "class = \"network\"\nlevel_ratio = 0.1\nsingle_page_fallback = true\n",
+            "w.toml:7: kernel.single_page_fallback: is for blocks of order 1",
+        ),
         ("class = \"slab\nlevel_ratio = 0.1\n", "w.toml:5: "),
         (
             "class = \"slab\"\nlevel_ratio = 0.99\n",

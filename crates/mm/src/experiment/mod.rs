@@ -33,7 +33,7 @@ pub struct Params {
     pub sample_every_s: f64,
     /// One run each.
     pub seeds: Vec<u64>,
-    /// Share of page churn that is simulated (see [`Config::event_ratio`]).
+    /// Share of page-cache traffic that is simulated (see [`Config::event_ratio`]).
     pub event_ratio: f64,
     /// Workloads, by name or path.
     pub workloads: Vec<String>,

@@ -39,7 +39,7 @@ pub struct WhatIfPlan {
     pub duration_s: f64,
     /// Seed.
     pub seed: u64,
-    /// Share of the workload's churn that is simulated.
+    /// Share of the page-cache traffic that is simulated (see [`Config::event_ratio`]).
     pub event_ratio: f64,
     /// Also run fresh servers and the ablation.
     pub servers: Option<FreshServers>,

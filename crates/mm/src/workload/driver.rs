@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plays a workload on a server, one simulated second at a time.
 
-use super::{Kernel, Process, UserMemory, Workload};
+use super::source::Source;
+use super::{Process, UserMemory, Workload};
 use crate::ahead::begins_group;
 use crate::alloc::Request;
 use crate::core::BLOCK_PAGES;
@@ -31,18 +32,6 @@ struct Running {
     pages: u64,
     age_s: f64,
     cpu: usize,
-}
-
-/// One source of kernel memory.
-#[derive(Debug)]
-struct Source {
-    spec: Kernel,
-    request: Request,
-    pool: PoolId,
-    cursor: u32,
-    burst_left_s: f64,
-    burst_pages: f64,
-    phase: f64,
 }
 
 /// The state of a workload on one server.
@@ -108,14 +97,8 @@ impl Driver {
     fn boot(&mut self, server: &mut Server) {
         for long_lived in [true, false] {
             for source in &mut self.sources {
-                let spec = &source.spec;
-                let at_boot = if spec.grow_s == 0.0 {
-                    spec.level_ratio.max(spec.boot_ratio)
-                } else {
-                    spec.boot_ratio
-                };
-                if at_boot > 0.0 && spec.long_lived == long_lived {
-                    let pages = at_boot * self.pages;
+                if let Some(ratio) = source.at_boot(long_lived) {
+                    let pages = ratio * self.pages;
                     source.adjust(server, pages, f64::INFINITY, &mut self.rng);
                 }
             }
@@ -198,7 +181,7 @@ impl Driver {
             return;
         }
         let running = &self.processes[process];
-        let pages = running.pages as f64 * churn / 3600.0 * self.event_ratio;
+        let pages = running.pages as f64 * churn / 3600.0;
         let goal = u64::from(self.rng.round(pages));
         let mut freed = 0;
         let mut turns = 0;
@@ -300,12 +283,9 @@ impl Driver {
     fn kernel_turn(&mut self, server: &mut Server, index: usize, turn: f64) {
         let source = &mut self.sources[index];
         let goal = source.goal(self.pages, self.time_s);
-        // A level follows its goal within seconds.
-        let pace = (self.pages * source.spec.level_ratio.max(source.spec.burst_ratio) / 20.0)
-            .max(8.0)
-            * turn;
+        let pace = source.pace(self.pages) * turn;
         source.adjust(server, goal, pace, &mut self.rng);
-        source.churn(server, turn * self.event_ratio, &mut self.rng);
+        source.churn(server, turn, &mut self.rng);
     }
 
     fn cache_turn(&mut self, server: &mut Server, turn: f64) {
@@ -402,100 +382,6 @@ impl Driver {
                 let running = &self.processes[process];
                 server.collapse(running.pool.0, running.cpu);
             }
-        }
-    }
-}
-
-impl Source {
-    fn new(server: &mut Server, spec: &Kernel, phase: f64) -> Source {
-        let class = PageClass::from_name(&spec.class).unwrap_or(PageClass::KernelOther);
-        let pool = server.new_pool();
-        if class == PageClass::SlabReclaimable {
-            server.set_shrinkable(pool);
-        }
-        Source {
-            spec: spec.clone(),
-            request: Request {
-                class,
-                order: spec.order,
-                atomic: spec.atomic,
-                light: false,
-                long_lived: spec.long_lived,
-            },
-            pool,
-            cursor: 0,
-            burst_left_s: 0.0,
-            burst_pages: 0.0,
-            phase,
-        }
-    }
-
-    fn start_bursts(&mut self, pages: f64, rng: &mut Rng) {
-        self.burst_left_s -= 1.0;
-        let every = self.spec.burst_every_s;
-        if self.burst_left_s <= 0.0 {
-            self.burst_pages = 0.0;
-            if every > 0.0 && rng.chance(1.0 / every) {
-                self.burst_pages = self.spec.burst_ratio * pages * (0.5 + rng.unit());
-                self.burst_left_s = self.spec.burst_s * (0.5 + rng.unit());
-            }
-        }
-    }
-
-    /// Pages it should hold now.
-    fn goal(&self, pages: f64, time_s: f64) -> f64 {
-        let ramp = match self.spec.grow_s {
-            0.0 => 1.0,
-            grow_s => (time_s / grow_s).min(1.0),
-        };
-        let wave = if self.spec.wave_s > 0.0 {
-            let angle = (time_s / self.spec.wave_s + self.phase) * std::f64::consts::TAU;
-            1.0 + self.spec.wave_ratio * angle.sin()
-        } else {
-            1.0
-        };
-        self.spec.level_ratio * pages * ramp * wave + self.burst_pages
-    }
-
-    /// Moves the pool towards `goal` pages, by `pace` pages at most.
-    fn adjust(&mut self, server: &mut Server, goal: f64, pace: f64, rng: &mut Rng) {
-        let block = f64::from(1u32 << self.request.order);
-        let have = server.pool_len(self.pool) as f64;
-        let change = (goal / block - have).clamp(-pace / block, pace / block);
-        let cpu = rng.below(64) as usize;
-        if change >= 1.0 || change > 0.0 && rng.chance(change) {
-            server.allocate(self.pool, &self.request, change.max(1.0) as u32, cpu);
-        } else if change <= -1.0 {
-            server.release(self.pool, (-change) as u32, cpu);
-        }
-    }
-
-    /// Replaces blocks by new ones for a part of a second.
-    fn churn(&mut self, server: &mut Server, seconds: f64, rng: &mut Rng) {
-        let len = server.pool_len(self.pool) as f64;
-        let count = rng.round(len * self.spec.churn_per_hour / 3600.0 * seconds);
-        let cpu = rng.below(64) as usize;
-        for done in 0..count {
-            let len = server.pool_len(self.pool) as u32;
-            if len == 0 {
-                return;
-            }
-            if begins_group(done) && self.spec.fifo {
-                server.core.touch_run(self.pool.0, self.cursor);
-            } else if begins_group(done) {
-                server.core.touch_replacements(self.pool.0, rng);
-            }
-            let index = if self.spec.fifo {
-                self.cursor = if self.cursor + 1 < len {
-                    self.cursor + 1
-                } else {
-                    0
-                };
-                self.cursor
-            } else {
-                rng.below(len)
-            };
-            server.replace(self.pool, index, &self.request, cpu);
         }
     }
 }

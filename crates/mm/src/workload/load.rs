@@ -188,6 +188,10 @@ impl Workload {
             if k.order > 10 {
                 return at("order", "must be 0 to 10");
             }
+            if k.single_page_fallback && (k.order == 0 || k.atomic) {
+                let message = "is for blocks of order 1 and more that are not atomic";
+                return at("single_page_fallback", message);
+            }
             if !share(k.wave_ratio) {
                 return at("wave_ratio", "must be a share, 0 to 1");
             }

@@ -4,6 +4,7 @@
 
 mod driver;
 mod load;
+mod source;
 
 pub(crate) use driver::Driver;
 pub use load::{WorkloadError, shipped_workloads};
@@ -97,6 +98,9 @@ pub struct Kernel {
     /// Order of its blocks.
     #[serde(default)]
     pub order: u32,
+    /// Asks for its blocks without waiting, and takes single pages where there is none.
+    #[serde(default)]
+    pub single_page_fallback: bool,
     /// Share of the pool that is replaced every hour.
     #[serde(default)]
     pub churn_per_hour: f64,

@@ -43,8 +43,8 @@ pub struct Args {
     /// First seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Share of page churn that is simulated, 0 to 1. Less than 1 is faster and makes stock
-    /// Linux look worse than it is (RESULTS.md): for a first look only.
+    /// Share of page-cache traffic that is simulated, 0 to 1. Half is faster and moves no metric
+    /// beyond its spread (RESULTS.md, convergence).
     #[arg(long, value_name = "RATIO", default_value_t = 0.5, value_parser = event_ratio)]
     event_ratio: f64,
     /// Write the page to FILE.
