@@ -198,7 +198,7 @@ mod tests {
     use crate::core::HIGH;
 
     fn sends() -> Kernel {
-        let text = "name = \"x\"\ntitle = \"x\"\n[[kernel]]\nname = \"sends\"\nclass = \"network\"\n\
+        let text = "name = \"x\"\ntitle = \"x\"\n[[kernel]]\nname = \"s\"\nclass = \"network\"\n\
                     level_ratio = 0.01\norder = 3\nsingle_page_fallback = true\n\
                     churn_per_hour = 3600\n";
         let workload = super::super::Workload::parse(text, "w.toml").expect("valid");
