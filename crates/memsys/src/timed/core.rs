@@ -52,6 +52,8 @@ pub enum Wait {
     Drain,
     /// For a page that software is moving.
     Page(u32),
+    /// For the invalidation of devices' translations.
+    Device,
 }
 
 /// A core.
@@ -72,7 +74,7 @@ pub struct Core {
     pub wait: Wait,
     /// The access to issue next.
     pub next: Option<Op>,
-    /// Accesses the kernel makes first (a page copy).
+    /// Accesses the kernel makes first (a page copy, the invalidation queue).
     pub kernel: VecDeque<Op>,
     /// Cycles it has waited for pages that software was moving.
     pub blocked_cycles: u64,
@@ -181,7 +183,7 @@ impl Core {
             Wait::For(waited) => waited == token,
             Wait::Any => true,
             Wait::Drain => self.outstanding == 0,
-            Wait::None | Wait::Page(_) => false,
+            Wait::None | Wait::Page(_) | Wait::Device => false,
         };
         if go {
             self.skip_to(at);

@@ -3,16 +3,18 @@
 //! that moves pages.
 
 use super::core::{Core, CoreParams, Op, Wait};
+use super::invalidation::{QUEUE_FRAMES, Then};
+use super::iommu::InvalidationQueue;
 use super::memory::{Access, MemorySystem};
 use super::os::{Hardware, Mover, OsParams};
 use super::params::{BadParams, MemoryParams, PAGE_LINES};
 use super::rng::Rng;
 use super::software::Software;
 use super::walks::Walk;
-use crate::protocol::{LineAddr, OsMigration, Role, Rules};
+use crate::protocol::{LineAddr, OsMigration, Role};
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// What the program of a core does.
 pub trait Program {
@@ -63,8 +65,16 @@ impl Timeline {
 pub(super) enum Event {
     Core(u8),
     Nic,
-    IotlbDone(u32),
-    NicTlbDone(u32),
+    /// The tail register of the invalidation queue has a new value.
+    Tail(u64),
+    IotlbDone,
+    /// The NIC has dropped a translation, asked for by the descriptor at `place`, at cycle `at`.
+    NicTlbDone {
+        place: u64,
+        page: u32,
+        at: u64,
+    },
+    AskDevices,
     ShootdownDone,
     Walk(u64),
 }
@@ -94,9 +104,12 @@ impl Placement {
         let (pages, group) = (u64::from(self.pages), u64::from(self.group_pages));
         let reason = if group == 0 || !pages.is_multiple_of(group) {
             format!("groups of {group} pages do not divide {pages} pages")
-        } else if pages + u64::from(self.spare) * group > frames {
+        } else if pages + u64::from(self.spare) * group + QUEUE_FRAMES > frames {
             let spare = self.spare;
-            format!("{pages} pages and {spare} times {group} free frames do not fit in {frames}")
+            format!(
+                "{pages} pages, {spare} times {group} free frames and {QUEUE_FRAMES} of the \
+                 invalidation queue do not fit in {frames}"
+            )
         } else {
             return Ok(());
         };
@@ -123,6 +136,20 @@ pub struct Machine<P> {
     /// Pages of data under migration in hardware.
     pub(super) hardware: Vec<Hardware>,
     pub(super) software: Option<Software>,
+    pub(super) queue: InvalidationQueue,
+    /// What each core does when its kernel's accesses are over.
+    pub(super) then: Vec<Then>,
+    /// Token of the IOMMU's read of the ring, if one is under way.
+    pub(super) iommu_fetch: Option<u64>,
+    /// Its writes of statuses that are under way: token, place, page.
+    pub(super) iommu_statuses: Vec<(u64, u64, u32)>,
+    /// Tails written, and when, of submissions whose status is not written.
+    pub(super) published: VecDeque<(u64, u64)>,
+    /// Invalidations of devices that are over, and the sum of their cycles from the write of the
+    /// tail to the status in memory.
+    pub invalidations: u64,
+    /// See `invalidations`.
+    pub invalidation_cycles: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     pub(super) rng: Rng,
@@ -141,7 +168,7 @@ pub struct Machine<P> {
     pub walk_reads: u64,
     /// Cycles of walks; those of walks that overlap all count.
     pub walk_cycles: u64,
-    dma_starts: HashMap<u64, u64>,
+    pub(super) dma_starts: HashMap<u64, u64>,
     /// Accesses of the NIC, and the sum of their latencies.
     pub dma_accesses: u64,
     /// See `dma_accesses`.
@@ -165,6 +192,7 @@ impl<P: Program> Machine<P> {
         seed: u64,
     ) -> Result<Self, BadParams> {
         placement.check(memory.frames)?;
+        os.check()?;
         let (pages, group) = (placement.pages, placement.group_pages);
         let mut rng = Rng::new(seed);
         let interval = memory.clock_ghz * 1e9 / os.kernel_entries_per_s;
@@ -181,6 +209,13 @@ impl<P: Program> Machine<P> {
             group_pages: group,
             hardware: Vec::new(),
             software: None,
+            queue: InvalidationQueue::new(os.invalidation_queue_entries, os.device_invalidations),
+            then: vec![Then::Nothing; usize::from(memory.cores)],
+            iommu_fetch: None,
+            iommu_statuses: Vec::new(),
+            published: VecDeque::new(),
+            invalidations: 0,
+            invalidation_cycles: 0,
             events: BinaryHeap::new(),
             sequence: 0,
             rng,
@@ -285,6 +320,9 @@ impl<P: Program> Machine<P> {
                         self.schedule(at, Event::Core(done.agent));
                     }
                 }
+                None if done.agent > self.memory.params().cores => {
+                    self.iommu_answer(done.token, done.at);
+                }
                 None => {
                     let start = self.dma_starts.remove(&done.token).unwrap_or(done.at);
                     self.dma_accesses += 1;
@@ -303,17 +341,22 @@ impl<P: Program> Machine<P> {
                 }
             }
             Event::Nic => self.dma(at),
-            Event::IotlbDone(page) => self.device_invalidated(page, OsMigration::iotlb),
-            Event::NicTlbDone(page) => self.device_invalidated(page, OsMigration::nic_tlb),
+            Event::Tail(tail) => {
+                self.queue.set_tail(tail);
+                self.iommu(at);
+            }
+            Event::IotlbDone => {
+                self.queue.done();
+                self.iommu(at);
+            }
+            Event::NicTlbDone {
+                place,
+                page,
+                at: dropped,
+            } => self.nic_drops(at, place, page, dropped),
+            Event::AskDevices => self.ask_devices(at),
             Event::ShootdownDone => self.start_software_copy(at),
             Event::Walk(token) => self.retry_walk(token, at),
-        }
-    }
-
-    fn device_invalidated(&mut self, page: u32, bit: fn(&Rules) -> u128) {
-        let rules = *self.memory.rules();
-        if let Some(h) = self.hardware.iter_mut().find(|h| h.page == page) {
-            h.os.invalidated(&rules, bit(&rules));
         }
     }
 
@@ -321,7 +364,8 @@ impl<P: Program> Machine<P> {
     pub(super) fn translate(&self, page: u32, index: u32, tlb: u128) -> LineAddr {
         for h in &self.hardware {
             if (h.page..h.page + self.group_pages).contains(&page) {
-                let stale = h.os.stale_tlbs & tlb != 0;
+                let is_nic = tlb == OsMigration::nic_tlb(self.memory.rules());
+                let stale = h.os.stale_tlbs & tlb != 0 && !(is_nic && h.nic_dropped);
                 let role = match (h.os.pte, stale) {
                     (Role::Source, false) | (Role::Destination, true) => Role::Source,
                     _ => Role::Destination,
@@ -355,17 +399,15 @@ impl<P: Program> Machine<P> {
         self.cores[c].skip_to(at);
         loop {
             let core = &mut self.cores[c];
-            if self
-                .software
-                .as_ref()
-                .is_some_and(|s| s.copying && s.initiator == Some(id))
-                && core.kernel.is_empty()
-            {
+            if core.kernel.is_empty() && self.then[c] != Then::Nothing {
                 if core.outstanding > 0 {
                     core.wait = Wait::Drain;
                     return;
                 }
-                self.end_software_copy(id);
+                if !self.kernel_done(id) {
+                    return;
+                }
+                continue;
             }
             let core = &mut self.cores[c];
             let now = core.now();

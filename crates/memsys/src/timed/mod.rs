@@ -5,6 +5,8 @@
 mod cache;
 mod core;
 mod dram;
+mod invalidation;
+mod iommu;
 mod llc;
 mod machine;
 mod memory;

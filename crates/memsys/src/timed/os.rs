@@ -3,8 +3,10 @@
 //! looks after those in hardware, and what all that costs.
 
 use super::core::Wait;
-use super::machine::{Event, Machine, Program, Timeline};
-use super::params::PAGE_LINES;
+use super::invalidation::Then;
+use super::iommu::MAX_ENTRIES;
+use super::machine::{Machine, Program, Timeline};
+use super::params::{BadParams, PAGE_LINES};
 use crate::protocol::{Completion, LineAddr, Mapping, OsMigration, OsPhase, Role, Status};
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +22,19 @@ pub struct OsParams {
     pub pte_cycles: u64,
     /// ENQCMD and looking at its completion record.
     pub submit_cycles: u64,
-    /// Queueing an invalidation for the IOMMU or the NIC.
+    /// The driver's instructions for an invalidation of IOTLB and NIC TLB, with the write of the
+    /// tail register; its stores to the queue are accesses of their own.
     pub queue_invalidation_cycles: u64,
-    /// Until the IOTLB has dropped an entry.
+    /// Until the IOMMU has the new tail.
+    pub tail_flight_cycles: u64,
+    /// Descriptors in the invalidation queue (Linux 6.12: 256): a power of two from 4 on.
+    pub invalidation_queue_entries: u32,
+    /// Invalidations that a device may have before it (PCIe ATS: 32).
+    pub device_invalidations: u32,
+    /// The IOMMU drops an entry of the IOTLB.
     pub iotlb_cycles: u64,
-    /// Until the NIC has dropped an entry and its requests with it are over.
+    /// The request to the NIC, which drops an entry, and its answer; longer when requests with
+    /// the old translation are still under way.
     pub nic_tlb_cycles: u64,
     /// Sending one inter-processor interrupt.
     pub ipi_send_cycles: u64,
@@ -53,6 +63,9 @@ impl Default for OsParams {
             pte_cycles: 50,
             submit_cycles: 150,
             queue_invalidation_cycles: 100,
+            tail_flight_cycles: 200,
+            invalidation_queue_entries: 256,
+            device_invalidations: 32,
             iotlb_cycles: 1000,
             nic_tlb_cycles: 2000,
             ipi_send_cycles: 400,
@@ -63,6 +76,31 @@ impl Default for OsParams {
             lazy_sweep_cycles: 100,
             table_full_backoff_cycles: 8000,
         }
+    }
+}
+
+impl OsParams {
+    /// Checks what could not be built.
+    ///
+    /// # Errors
+    /// Names the first parameter that is wrong and says what is accepted.
+    pub fn check(&self) -> Result<(), BadParams> {
+        let bad = |field, reason| Err(BadParams { field, reason });
+        let entries = self.invalidation_queue_entries;
+        if !entries.is_power_of_two() || !(4..=MAX_ENTRIES).contains(&entries) {
+            return bad(
+                "invalidation_queue_entries",
+                format!("{entries}; a power of two from 4 to {MAX_ENTRIES} is needed"),
+            );
+        }
+        if self.device_invalidations == 0 {
+            let reason = "0; a device must take at least 1".into();
+            return bad("device_invalidations", reason);
+        }
+        if !(self.kernel_entries_per_s > 0.0 && self.kernel_entries_per_s.is_finite()) {
+            return bad("kernel_entries_per_s", "must be a positive number".into());
+        }
+        Ok(())
     }
 }
 
@@ -91,8 +129,12 @@ pub(super) struct Hardware {
     /// First page of data.
     pub(super) page: u32,
     pub(super) records: Vec<(u64, Completion)>,
-    nic_requested: bool,
-    iotlb_requested: bool,
+    /// Place of the wait descriptor of its invalidation of devices, once queued.
+    wait_place: Option<u64>,
+    /// When that one's status reached memory.
+    pub(super) status_at: Option<u64>,
+    /// The NIC uses the new translation.
+    pub(super) nic_dropped: bool,
     /// After `TableFull`: not before this cycle, and how long it waited last.
     retry: (u64, u64),
     timeline: Timeline,
@@ -117,7 +159,9 @@ impl<P: Program> Machine<P> {
         self.next_entry[c] = self.cores[c].now() + wait as u64;
         self.start_requests(id);
         self.sweep(id);
-        for place in 0..self.hardware.len() {
+        let initiates = self.software.as_ref().map(|s| s.initiator) == Some(Some(id));
+        // The initiator of a migration in software has enough to do.
+        for place in 0..if initiates { 0 } else { self.hardware.len() } {
             self.look_at(id, place);
         }
         let (done, active) = std::mem::take(&mut self.hardware)
@@ -130,9 +174,8 @@ impl<P: Program> Machine<P> {
             self.free_frames.insert(0, frame(h.os.map.src));
             self.finished.push(h.timeline);
         }
-        self.software
-            .as_ref()
-            .is_none_or(|s| s.initiator != Some(id))
+        // The initiator stays in the kernel.
+        !initiates || self.then[c] != Then::Nothing
     }
 
     fn start_requests(&mut self, id: u8) {
@@ -170,8 +213,9 @@ impl<P: Program> Machine<P> {
             os: OsMigration::new(map),
             page,
             records: Vec::new(),
-            nic_requested: false,
-            iotlb_requested: false,
+            wait_place: None,
+            status_at: None,
+            nic_dropped: false,
             retry: (0, 0),
             timeline: Timeline {
                 start_cycle: self.cores[usize::from(id)].now(),
@@ -204,7 +248,7 @@ impl<P: Program> Machine<P> {
             h.os.completed(&rules, record.status);
             if h.os.pte != pte {
                 core.spend(self.os.pte_cycles);
-                (h.iotlb_requested, h.nic_requested) = (false, false);
+                (h.wait_place, h.status_at, h.nic_dropped) = (None, None, false);
             }
         }
         if h.os.may_invalidate(&rules, 1 << id) {
@@ -215,17 +259,10 @@ impl<P: Program> Machine<P> {
             h.timeline.unavailable_cycles = invlpg;
             h.os.invalidated(&rules, 1 << id);
         }
+        self.look_at_devices(id, place);
+        let core = &mut self.cores[usize::from(id)];
+        let h = &mut self.hardware[place];
         let now = core.now();
-        let mut later = None;
-        if h.os.may_invalidate(&rules, OsMigration::iotlb(&rules)) && !h.iotlb_requested {
-            core.spend(self.os.queue_invalidation_cycles);
-            h.iotlb_requested = true;
-            later = Some((now + self.os.iotlb_cycles, Event::IotlbDone(h.page)));
-        } else if h.os.may_invalidate(&rules, OsMigration::nic_tlb(&rules)) && !h.nic_requested {
-            core.spend(self.os.queue_invalidation_cycles);
-            h.nic_requested = true;
-            later = Some((now + self.os.nic_tlb_cycles, Event::NicTlbDone(h.page)));
-        }
         if h.os.stale_tlbs == 0 && h.os.pte == Role::Destination {
             h.timeline
                 .clean_cycles
@@ -240,8 +277,28 @@ impl<P: Program> Machine<P> {
                 h.os.submitted(&rules);
             }
         }
-        if let Some((at, event)) = later {
-            self.schedule(at, event);
+    }
+
+    /// Queues the invalidation of IOTLB and NIC TLB when it is due, or looks for its end. A full
+    /// or locked queue is tried again at the next entry of any core.
+    fn look_at_devices(&mut self, id: u8, place: usize) {
+        let rules = *self.memory.rules();
+        let h = &self.hardware[place];
+        let (iotlb, nic) = (OsMigration::iotlb(&rules), OsMigration::nic_tlb(&rules));
+        if !h.os.may_invalidate(&rules, iotlb) {
+            return;
+        }
+        let (page, status_at) = (h.page, h.status_at);
+        let Some(wait) = h.wait_place else {
+            let queued = self.queue_invalidation(id, page);
+            self.hardware[place].wait_place = queued.ok();
+            return;
+        };
+        self.read_status(id, wait);
+        if status_at.is_some_and(|at| at <= self.cores[usize::from(id)].now()) {
+            let h = &mut self.hardware[place];
+            h.os.invalidated(&rules, iotlb);
+            h.os.invalidated(&rules, nic);
         }
     }
 

@@ -2,6 +2,7 @@
 //! Migration in software: with interrupts, as Linux does (Contiguitas figure 1), and lazily.
 
 use super::core::{Op, Wait};
+use super::invalidation::Then;
 use super::machine::{Event, Machine, Program, Timeline};
 use super::params::PAGE_LINES;
 use crate::protocol::{LineAddr, Mapping};
@@ -15,6 +16,12 @@ pub(super) struct Software {
     /// The core that copies; none yet while a lazy shootdown is under way.
     pub(super) initiator: Option<u8>,
     pub(super) copying: bool,
+    /// With interrupts, not lazily.
+    is_interrupting: bool,
+    /// Place of the wait descriptor of its invalidation of devices, once queued.
+    pub(super) wait_place: Option<u64>,
+    /// When that one's status reached memory.
+    pub(super) status_at: Option<u64>,
     /// Agents without a translation: a bit a core, then the NIC.
     pub(super) unmapped: u128,
     timeline: Timeline,
@@ -35,6 +42,65 @@ impl<P: Program> Machine<P> {
         let invlpg = self.invlpg_cycles();
         (0..self.cores.len() as u8).for_each(|core| self.drop_translations(core, page));
         self.cores[c].spend(self.os.pte_cycles + invlpg);
+        self.software = Some(Software {
+            page,
+            destination,
+            initiator: Some(id),
+            copying: false,
+            is_interrupting: true,
+            wait_place: None,
+            status_at: None,
+            // A device keeps its translation until it is asked to drop it.
+            unmapped: self.all_cores(),
+            timeline: Timeline {
+                start_cycle: start,
+                ..Timeline::default()
+            },
+        });
+        match self.pending_dma {
+            Some(_) => self.ask_devices(start),
+            None => {
+                self.interrupt_others(id);
+                self.shot_down(id);
+            }
+        }
+    }
+
+    fn all_cores(&self) -> u128 {
+        (1 << self.cores.len()) - 1
+    }
+
+    /// The invalidation of devices is queued: the interrupts meanwhile, then a look at its
+    /// status. Returns whether the core runs on.
+    pub(super) fn after_publishing(&mut self, id: u8) -> bool {
+        let Some(s) = self.software.as_ref() else {
+            return true;
+        };
+        let (Some(place), true) = (s.wait_place, s.initiator == Some(id)) else {
+            return true;
+        };
+        if s.is_interrupting {
+            self.interrupt_others(id);
+        }
+        self.poll(id, place);
+        true
+    }
+
+    /// The initiator has read the status of its invalidation. Returns whether it runs on.
+    pub(super) fn polled(&mut self, id: u8) -> bool {
+        let now = self.cores[usize::from(id)].now();
+        let status_at = self.software.as_ref().and_then(|s| s.status_at);
+        match status_at.is_some_and(|at| at <= now) {
+            true => self.shot_down(id),
+            false => self.cores[usize::from(id)].wait = Wait::Device,
+        }
+        false
+    }
+
+    /// Interrupts all other cores and takes in their acknowledgements.
+    fn interrupt_others(&mut self, id: u8) {
+        let c = usize::from(id);
+        let invlpg = self.invlpg_cycles();
         let mut acknowledged = self.cores[c].now();
         for other in (0..self.cores.len()).filter(|&other| other != c) {
             self.cores[c].spend(self.os.ipi_send_cycles);
@@ -51,26 +117,18 @@ impl<P: Program> Machine<P> {
             acknowledged = acknowledged.max(from + work);
         }
         let acks = self.os.ipi_ack_cycles * (self.cores.len() as u64 - 1);
-        if self.pending_dma.is_some() {
-            // The NIC, which this model stops at the page, must have dropped its translation.
-            let devices = self.os.iotlb_cycles + self.os.nic_tlb_cycles;
-            acknowledged = acknowledged.max(start + devices);
-        }
         let ready = acknowledged.max(self.cores[c].now()) + acks;
         let spent = ready - self.cores[c].now();
         self.cores[c].spend(spent);
-        self.software = Some(Software {
-            page,
-            destination,
-            initiator: Some(id),
-            copying: false,
-            unmapped: u128::MAX,
-            timeline: Timeline {
-                start_cycle: start,
-                clean_cycles: Some(ready - start),
-                ..Timeline::default()
-            },
-        });
+    }
+
+    /// Nobody has the translation any more.
+    fn shot_down(&mut self, id: u8) {
+        let ready = self.cores[usize::from(id)].now();
+        if let Some(s) = self.software.as_mut() {
+            s.unmapped = u128::MAX;
+            s.timeline.clean_cycles = Some(ready - s.timeline.start_cycle);
+        }
         self.schedule(ready, Event::ShootdownDone);
     }
 
@@ -102,7 +160,8 @@ impl<P: Program> Machine<P> {
             }
         }
         core.skip_to(now);
-        if core.wait == Wait::None {
+        self.then[usize::from(id)] = Then::EndCopy;
+        if self.cores[usize::from(id)].wait == Wait::None {
             self.schedule(now, Event::Core(id));
         }
     }
@@ -145,6 +204,9 @@ impl<P: Program> Machine<P> {
             destination,
             initiator: None,
             copying: false,
+            is_interrupting: false,
+            wait_place: None,
+            status_at: None,
             unmapped: 1 << id,
             timeline: Timeline {
                 start_cycle,
@@ -163,11 +225,7 @@ impl<P: Program> Machine<P> {
     /// the devices, waits for them, and will copy.
     pub(super) fn sweep(&mut self, id: u8) {
         let cost = self.os.lazy_sweep_cycles + self.invlpg_cycles();
-        let all = (1u128 << self.cores.len()) - 1;
-        let devices = match self.pending_dma {
-            Some(_) => self.os.iotlb_cycles + self.os.nic_tlb_cycles,
-            None => 0,
-        };
+        let all = self.all_cores();
         let new = self.must_sweep(id);
         let Some(s) = self.software.as_mut().filter(|s| s.initiator.is_none()) else {
             return;
@@ -181,11 +239,12 @@ impl<P: Program> Machine<P> {
             }
         }
         if s.unmapped & all == all {
-            (s.initiator, s.unmapped) = (Some(id), u128::MAX);
-            core.spend(devices);
-            let ready = core.now();
-            s.timeline.clean_cycles = Some(ready - s.timeline.start_cycle);
-            self.schedule(ready, Event::ShootdownDone);
+            s.initiator = Some(id);
+            let now = core.now();
+            match self.pending_dma {
+                Some(_) => self.ask_devices(now),
+                None => self.shot_down(id),
+            }
         }
     }
 }

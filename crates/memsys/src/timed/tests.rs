@@ -134,10 +134,55 @@ fn impossible_machines_are_refused_with_the_reason() {
     assert!(message(|p| p.dram.banks = 0).contains("dram"));
 }
 
+#[test]
+fn servers_that_do_not_fit_their_memory_are_refused_with_the_reason() {
+    let message = |frames, placement| {
+        let params = MemoryParams {
+            frames,
+            ..MemoryParams::table1()
+        };
+        let (core, os) = (CoreParams::table1(), OsParams::default());
+        let machine = Machine::new(&params, core, os, Hammer::new(8), placement, 1);
+        machine
+            .map(|_| ())
+            .expect_err("must be refused")
+            .to_string()
+    };
+    // 24 pages, 20 destinations, and two frames of the invalidation queue.
+    let error = message(45, Placement::single(24, 20));
+    assert!(error.contains("do not fit in 45"), "{error}");
+    let params = MemoryParams {
+        frames: 46,
+        ..MemoryParams::table1()
+    };
+    let (core, os) = (CoreParams::table1(), OsParams::default());
+    let placement = Placement::single(24, 20);
+    assert!(Machine::new(&params, core, os, Hammer::new(24), placement, 1).is_ok());
+    let groups = Placement {
+        pages: 24,
+        spare: 4,
+        group_pages: 5,
+    };
+    let error = message(1 << 20, groups);
+    assert!(
+        error.contains("groups of 5 pages do not divide 24"),
+        "{error}"
+    );
+}
+
 /// All cores and the NIC hammer the pages that move.
-struct Hammer {
+pub(super) struct Hammer {
     rng: Rng,
     pages: u64,
+}
+
+impl Hammer {
+    pub(super) fn new(pages: u32) -> Self {
+        Self {
+            rng: Rng::new(7),
+            pages: u64::from(pages),
+        }
+    }
 }
 
 impl Program for Hammer {
@@ -164,6 +209,23 @@ struct Hammered {
     moved: usize,
 }
 
+/// The same with these costs of the operating system, 24 pages that move one by one.
+pub(super) fn hammer_with(
+    design: Design,
+    mover: Mover,
+    os: OsParams,
+    migrations: u32,
+    change: fn(&mut MemoryParams),
+) -> Machine<Hammer> {
+    hammered(
+        design,
+        mover,
+        (Placement::single(24, 24), migrations),
+        os,
+        change,
+    )
+}
+
 /// Asks for `migrations` migrations of hot pages, one every 4 µs, and lets them end.
 fn hammer(
     design: Design,
@@ -171,20 +233,32 @@ fn hammer(
     (placement, migrations): (Placement, u32),
     change: fn(&mut MemoryParams),
 ) -> Hammered {
+    let os = OsParams {
+        kernel_entries_per_s: 100_000.0,
+        ..OsParams::default()
+    };
+    let machine = hammered(design, mover, (placement, migrations), os, change);
+    Hammered {
+        wrong: machine.memory.wrong_values(),
+        work: machine.cores.iter().map(Core::work).sum(),
+        moved: machine.finished.len(),
+    }
+}
+
+fn hammered(
+    design: Design,
+    mover: Mover,
+    (placement, migrations): (Placement, u32),
+    os: OsParams,
+    change: fn(&mut MemoryParams),
+) -> Machine<Hammer> {
     let mut params = MemoryParams::table1();
     params.engine.design = design;
     // Small caches: evictions of lines under migration.
     params.l1.size_bytes = 4096;
     params.l2.size_bytes = 8192;
     change(&mut params);
-    let program = Hammer {
-        rng: Rng::new(7),
-        pages: u64::from(placement.pages),
-    };
-    let os = OsParams {
-        kernel_entries_per_s: 100_000.0,
-        ..OsParams::default()
-    };
+    let program = Hammer::new(placement.pages);
     let core = CoreParams::table1();
     let mut machine =
         Machine::new(&params, core, os, program, placement, 7).expect("valid machine");
@@ -193,11 +267,7 @@ fn hammer(
         machine.run_until(u64::from(step + 1) * 8_000);
     }
     machine.run_until(u64::from(migrations) * 20_000);
-    Hammered {
-        wrong: machine.memory.wrong_values(),
-        work: machine.cores.iter().map(Core::work).sum(),
-        moved: machine.finished.len(),
-    }
+    machine
 }
 
 #[test]
