@@ -2,7 +2,7 @@
 //! The experiments on small programs: shapes that must hold whatever the size, and errors.
 
 use ample_machine::experiments::perforated::Fragmentation;
-use ample_machine::experiments::{self, directseg, perforated, speedup};
+use ample_machine::experiments::{self, Recording, directseg, perforated, speedup};
 use ample_machine::setup::{Length, PageMix};
 use ample_machine::{MachineConfig, config};
 
@@ -85,14 +85,9 @@ fn perforated_pages_keep_their_shape() {
 #[test]
 fn one_pinned_page_a_block_hardly_hurts_perforated_pages() {
     use ample_translate::FrameUse;
-    let params = perforated::Params {
-        machine: "perforated-skylake".into(),
-        programs: vec!["gups".into()],
-        scale: "tiny".into(),
+    let recording = Recording {
+        scale: "tiny",
         gups_bytes: 512 << 20,
-        fragmented_shares: vec![],
-        holes_per_region: vec![],
-        virtualised: vec![false],
         length: SHORT,
         seed: 5,
     };
@@ -100,8 +95,8 @@ fn one_pinned_page_a_block_hardly_hurts_perforated_pages() {
     (0..300).for_each(|block| frames[block * 512 + block * 5 % 512] = FrameUse::Unmovable);
     let holes = Fragmentation::of_filled(&frames, 1.0, 256, 5).unwrap();
     assert_eq!((holes.blocks.len(), holes.holed_share()), (256, 1.0));
-    let machine = MachineConfig::preset(&params.machine).unwrap();
-    let mut gups = perforated::recorded(&params, "gups").unwrap();
+    let machine = MachineConfig::preset("perforated-skylake").unwrap();
+    let mut gups = recording.of("gups").unwrap();
     let point = perforated::point(&machine, &SHORT, &mut gups, &holes, false).unwrap();
     assert_eq!(point.holes_per_region, 1.0);
     assert!(point.of_ideal > 0.95, "{point:?}");

@@ -2,8 +2,9 @@
 //! Perforated pages and direct segments on real fragmentation: the frames of a snapshot, of this
 //! machine, or of the server model after hours of load, instead of random holes.
 
-use super::perforated::{self, Fragmentation, Policy};
+use super::perforated::{self, Fragmentation};
 use super::program;
+use super::runs::Recording;
 use crate::config::MachineConfig;
 use crate::setup::{
     Length, PageMix, anonymous_range, engine, map_mix, map_segment_of, measure, stop_requested,
@@ -246,17 +247,8 @@ fn row(
     let length = &params.length;
     let blocks = perforated::blocks_of(program);
     let holes = Fragmentation::of_filled(frames, params.filled_share, blocks, state.seed)?;
-    let mut ipc = |policy| -> Result<f64> {
-        let run = perforated::one(&machine, length, program, &holes, policy, virtualised)?;
-        Ok(run.report.ipc)
-    };
-    let [ideal, small, conventional, gtsm, perforated] = [
-        ipc(Policy::Ideal)?,
-        ipc(Policy::Small)?,
-        ipc(Policy::Conventional)?,
-        ipc(Policy::Gtsm)?,
-        ipc(Policy::Perforated)?,
-    ];
+    let speeds = perforated::speeds(&machine, length, program, &holes, virtualised)?;
+    let ideal = speeds.ideal;
     let range = anonymous_range(program.regions());
     let bytes = range.end - range.start;
     let segment_bytes = bytes.min(state.longest_movable_run_bytes);
@@ -276,10 +268,10 @@ fn row(
         program: program.name().to_owned(),
         virtualised,
         holed_share: holes.holed_share(),
-        small_of_ideal: small / ideal,
-        conventional_of_ideal: conventional / ideal,
-        gtsm_of_ideal: gtsm / ideal,
-        perforated_of_ideal: perforated / ideal,
+        small_of_ideal: speeds.small / ideal,
+        conventional_of_ideal: speeds.conventional / ideal,
+        gtsm_of_ideal: speeds.gtsm / ideal,
+        perforated_of_ideal: speeds.perforated / ideal,
         segment_share: segment_bytes as f64 / bytes as f64,
         segment_of_ideal,
     })
@@ -321,9 +313,14 @@ pub fn run(params: &Params) -> Result<Fragmented> {
                 Err(error) => return Err(error.context(source.name.clone())),
             };
             let state = state(&source.name, seed, &frames);
-            let sweep = params.sweep(seed);
+            let recording = Recording {
+                scale: &params.scale,
+                gups_bytes: params.gups_bytes,
+                length: params.length,
+                seed,
+            };
             for name in &params.programs {
-                let mut program = perforated::recorded(&sweep, name)?;
+                let mut program = recording.of(name)?;
                 for &virtualised in &params.virtualised {
                     if stop_requested() {
                         continue;
@@ -348,21 +345,4 @@ pub fn run(params: &Params) -> Result<Fragmented> {
         states,
         rows,
     })
-}
-
-impl Params {
-    /// The parameters of a single run in the terms of the sweep.
-    fn sweep(&self, seed: u64) -> perforated::Params {
-        perforated::Params {
-            machine: self.machine.clone(),
-            programs: self.programs.clone(),
-            scale: self.scale.clone(),
-            gups_bytes: self.gups_bytes,
-            fragmented_shares: Vec::new(),
-            holes_per_region: Vec::new(),
-            virtualised: self.virtualised.clone(),
-            length: self.length,
-            seed,
-        }
-    }
 }

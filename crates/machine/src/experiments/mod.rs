@@ -9,8 +9,11 @@ pub mod footprint;
 pub mod fragmentation;
 pub mod hugepages;
 pub mod perforated;
+mod runs;
 pub mod speedup;
 pub mod walks;
+
+pub use runs::Recording;
 
 use ample_memsys::experiments as hw;
 use anyhow::{Context, Result, bail, ensure};

@@ -3,8 +3,9 @@
 //! and a function from any mix to the speed-up over 4 KB pages (Contiguitas, figure 10's shape).
 
 use super::program;
+use super::runs::in_page_mix;
 use crate::config::MachineConfig;
-use crate::setup::{Length, PageMix, engine, map_mix, measure, stop_requested};
+use crate::setup::{Length, PageMix};
 use ample_mm::RunResult;
 use ample_pfn::PageClass;
 use anyhow::{Result, ensure};
@@ -180,20 +181,18 @@ pub fn run(params: &Params) -> Result<Speedups> {
             for &share in &params.shares_2m {
                 let mut program = program(name, &params.scale, params.seed)?;
                 footprint_bytes = program.footprint_bytes();
-                let mut engine = engine(&machine, "paging")?;
                 let share_2m = share * (1.0 - share_1g);
                 let mix = PageMix {
                     share_2m,
                     share_1g,
                     code_2m: share >= 0.5,
                 };
-                map_mix(&mut engine, program.regions(), &mix)?;
-                let run = measure(&machine, engine, program.as_mut(), &params.length)?;
-                if stop_requested() {
+                let run = in_page_mix(&machine, program.as_mut(), &mix, &params.length)?;
+                let Some(run) = run else {
                     // A table with gaps prices nothing: it is left out.
                     partial = true;
                     break 'programs;
-                }
+                };
                 let cpi = 1.0 / run.report.ipc;
                 points.push(Point {
                     share_2m_of_rest: share,

@@ -3,8 +3,9 @@
 //! with 2 MB pages, and with 2 MB and some 1 GB pages.
 
 use super::program;
+use super::runs::in_page_mix;
 use crate::config::MachineConfig;
-use crate::setup::{Length, PageMix, engine, map_mix, measure, stop_requested};
+use crate::setup::{Length, PageMix};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
@@ -84,13 +85,11 @@ pub fn run(params: &Params) -> Result<Figure> {
         } in &params.mixes
         {
             let mut program = program(name, &params.scale, params.seed)?;
-            let mut engine = engine(&machine, "paging")?;
-            map_mix(&mut engine, program.regions(), mix)?;
-            let run = measure(&machine, engine, program.as_mut(), &params.length)?;
-            if stop_requested() {
+            let run = in_page_mix(&machine, program.as_mut(), mix, &params.length)?;
+            let Some(run) = run else {
                 partial = true;
                 break 'programs;
-            }
+            };
             let percent = run.report.walk_percent();
             let fetch = run.stats.walk_cycles_fetch as f64 / run.stats.walk_cycles.max(1) as f64;
             let ipc = run.report.ipc;

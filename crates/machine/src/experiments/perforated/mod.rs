@@ -7,15 +7,14 @@ mod holes;
 
 pub use holes::{Fragmentation, Policy};
 
-use super::program;
+use super::runs::Recording;
 use crate::config::MachineConfig;
 use crate::setup::{
     Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected, stop_requested,
 };
-use ample_trace::programs::Gups;
 use ample_trace::rng::mix64;
-use ample_trace::{Access, BLOCK, Program, Region, Replay};
-use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, scheme};
+use ample_trace::{Access, Program, Region, Replay};
+use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, Stats, scheme};
 use anyhow::{Result, anyhow, ensure};
 use holes::map_range;
 use serde::{Deserialize, Serialize};
@@ -140,24 +139,8 @@ fn build(
     Ok(engine)
 }
 
-/// A program of `params`, recorded once for all its runs: GUPS in the size asked for, any other
-/// at the scale.
-///
-/// # Errors
-/// If there is no such program or scale.
-pub fn recorded(params: &Params, name: &str) -> Result<Replay> {
-    let mut program: Box<dyn Program> = match name {
-        "gups" => Box::new(Gups::new(params.gups_bytes, params.seed)),
-        _ => program(name, &params.scale, params.seed)?,
-    };
-    let length = params.length;
-    // Each of the two parts of a run may drop the rest of a block.
-    let accesses = length.warm_up_accesses + length.accesses + 2 * BLOCK as u64;
-    Ok(Replay::record(program.as_mut(), accesses))
-}
-
 /// Runs one program under one policy.
-pub(super) fn one(
+fn one(
     machine: &MachineConfig,
     length: &Length,
     program: &mut Replay,
@@ -192,6 +175,38 @@ pub(super) fn blocks_of(program: &Replay) -> usize {
     (range.end - range.start).div_ceil(M2) as usize
 }
 
+/// A program under each policy on one state of memory, instructions a cycle.
+pub(super) struct Speeds {
+    pub(super) small: f64,
+    pub(super) conventional: f64,
+    pub(super) gtsm: f64,
+    pub(super) perforated: f64,
+    pub(super) ideal: f64,
+    /// Counters under perforated pages.
+    counters: Stats,
+}
+
+/// Runs a program under each policy.
+pub(super) fn speeds(
+    machine: &MachineConfig,
+    length: &Length,
+    program: &mut Replay,
+    fragmentation: &Fragmentation,
+    virtualised: bool,
+) -> Result<Speeds> {
+    let mut run = |policy| one(machine, length, program, fragmentation, policy, virtualised);
+    let perforated = run(Policy::Perforated)?;
+    let mut ipc = |policy| run(policy).map(|run| run.report.ipc);
+    Ok(Speeds {
+        small: ipc(Policy::Small)?,
+        conventional: ipc(Policy::Conventional)?,
+        gtsm: ipc(Policy::Gtsm)?,
+        ideal: ipc(Policy::Ideal)?,
+        perforated: perforated.report.ipc,
+        counters: perforated.stats,
+    })
+}
+
 /// The point of one state of fragmentation.
 ///
 /// # Errors
@@ -204,17 +219,7 @@ pub fn point(
     virtualised: bool,
 ) -> Result<Point> {
     let name = program.name().to_owned();
-    let mut run = |policy| one(machine, length, program, fragmentation, policy, virtualised);
-    let perforated = run(Policy::Perforated)?;
-    let [small, conventional, gtsm, ideal] = [
-        Policy::Small,
-        Policy::Conventional,
-        Policy::Gtsm,
-        Policy::Ideal,
-    ]
-    .map(|policy| run(policy).map(|m| m.report.ipc));
-    let (conventional, ideal) = (conventional?, ideal?);
-    let ipc = perforated.report.ipc;
+    let speeds = speeds(machine, length, program, fragmentation, virtualised)?;
     let holes = |map: &HoleMap| map.iter().map(|g| f64::from(g.count_ones())).sum::<f64>();
     let fragmented: Vec<f64> = fragmentation
         .blocks
@@ -222,7 +227,7 @@ pub fn point(
         .map(holes)
         .filter(|&h| h > 0.0)
         .collect();
-    let per_kilo = |count: u64| 1000.0 * count as f64 / perforated.stats.accesses as f64;
+    let per_kilo = |count: u64| 1000.0 * count as f64 / speeds.counters.accesses as f64;
     Ok(Point {
         program: name,
         fragmented_share: fragmented.len() as f64 / fragmentation.blocks.len() as f64,
@@ -230,15 +235,15 @@ pub fn point(
         clustered: false,
         used: fragmentation.used,
         virtualised,
-        ipc_small: small?,
-        ipc_conventional: conventional,
-        ipc_gtsm: gtsm?,
-        ipc_perforated: ipc,
-        ipc_ideal: ideal,
-        of_ideal: ipc / ideal,
-        over_conventional: ipc / conventional,
-        bitmap_lookups_per_kilo_access: per_kilo(perforated.stats.bitmap_lookups),
-        bitmap_loads_per_kilo_access: per_kilo(perforated.stats.bitmap_loads),
+        ipc_small: speeds.small,
+        ipc_conventional: speeds.conventional,
+        ipc_gtsm: speeds.gtsm,
+        ipc_perforated: speeds.perforated,
+        ipc_ideal: speeds.ideal,
+        of_ideal: speeds.perforated / speeds.ideal,
+        over_conventional: speeds.perforated / speeds.conventional,
+        bitmap_lookups_per_kilo_access: per_kilo(speeds.counters.bitmap_lookups),
+        bitmap_loads_per_kilo_access: per_kilo(speeds.counters.bitmap_loads),
     })
 }
 
@@ -256,9 +261,15 @@ pub fn run(params: &Params) -> Result<Sweep> {
         "a 2 MB region has 1 to 512 holes, not {:?}",
         params.holes_per_region
     );
+    let recording = Recording {
+        scale: &params.scale,
+        gups_bytes: params.gups_bytes,
+        length: params.length,
+        seed: params.seed,
+    };
     let mut points = Vec::new();
     for name in &params.programs {
-        let mut program = recorded(params, name)?;
+        let mut program = recording.of(name)?;
         let blocks = blocks_of(&program);
         for &virtualised in &params.virtualised {
             for (clustered, used) in [(true, true), (false, true), (true, false), (false, false)] {
