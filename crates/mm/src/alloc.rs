@@ -2,7 +2,6 @@
 //! Allocation and freeing: per-CPU lists, watermarks, the slow path
 //! (`mm/page_alloc.c`, 6.12: `rmqueue`, `__alloc_pages_slowpath`).
 
-use crate::compact::Source;
 use crate::core::{BLOCK_ORDER, Core, HIGH, LOW, MAX_ORDER, PCP_ORDERS};
 use crate::frame::{Frames, Kind, MigrateType, State, is_movable};
 use crate::list::List;
@@ -351,12 +350,7 @@ impl Server {
             // holds back (`should_compact_retry`, orders up to 3).
             let compacts =
                 request.order > 0 && (round > 0 || !self.core.deferral.defers(request.order));
-            let source = if round == 0 {
-                Source::Alike(mt)
-            } else {
-                Source::All
-            };
-            if compacts && self.direct_compact(request.order, mt, source, stall) {
+            if compacts && self.direct_compact(request.order, mt, round > 0, stall) {
                 if let Some(pfn) = self.get_page(request, mt, cpu) {
                     return Some(pfn);
                 }

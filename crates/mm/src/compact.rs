@@ -26,23 +26,18 @@ impl Compaction {
     }
 }
 
-/// What a compaction works towards.
+/// What a compaction works towards, and from which blocks it takes movable pages
+/// (`suitable_migration_source`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// A free block of this order for this type.
+    /// A free block of this order for this type, from blocks of that type only: kernel requests
+    /// get the movable pages out of kernel blocks (direct compaction, asynchronous).
+    Alike(u32, MigrateType),
+    /// A free block of this order for this type, from all blocks (synchronous compaction,
+    /// kcompactd).
     Block(u32, MigrateType),
-    /// A fragmentation score of so many per cent at most.
+    /// A fragmentation score of so many per cent at most, from all blocks (kcompactd).
     Score(u64),
-}
-
-/// Which blocks the migrate scanner empties (`suitable_migration_source`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// Those of the type that is asked for: kernel requests get the movable pages out of kernel
-    /// blocks (direct compaction, asynchronous).
-    Alike(MigrateType),
-    /// All of them (synchronous compaction, kcompactd).
-    All,
 }
 
 /// Where the migrate and the free scanner stopped, in blocks.
@@ -132,7 +127,7 @@ impl Core {
 
     fn reached(&self, goal: Goal) -> bool {
         match goal {
-            Goal::Block(order, mt) => self.has_block(order, mt),
+            Goal::Alike(order, mt) | Goal::Block(order, mt) => self.has_block(order, mt),
             Goal::Score(most) => self.fragmentation_score() <= most,
         }
     }
@@ -142,7 +137,6 @@ impl Core {
     pub(crate) fn compact(
         &mut self,
         goal: Goal,
-        source: Source,
         scanners: &mut Scanners,
         enough: impl Fn(&Compaction) -> bool,
     ) -> Compaction {
@@ -161,7 +155,7 @@ impl Core {
             let b = scanners.migrate;
             scanners.migrate += 1;
             result.scanned_blocks += 1;
-            if self.migrate_source(b, goal, source) {
+            if self.migrate_source(b, goal) {
                 result.moved_pages += self.compact_block(b, &mut targets, scanners, &mut result);
                 if self.reached(goal) {
                     result.success = true;
@@ -187,14 +181,11 @@ impl Core {
 
     /// `suitable_migration_source`, and asynchronously no point in a block whose pages cannot
     /// all leave when a whole block is wanted (`skip_on_failure`).
-    fn migrate_source(&self, b: u32, goal: Goal, source: Source) -> bool {
+    fn migrate_source(&self, b: u32, goal: Goal) -> bool {
         let block = self.blocks[b as usize];
-        let suits = match (source, goal) {
-            (Source::All, _) => true,
-            (Source::Alike(mt), Goal::Block(order, _)) => {
-                block.mt == mt && (order < BLOCK_ORDER || block.fixed == 0)
-            }
-            (Source::Alike(mt), Goal::Score(_)) => block.mt == mt,
+        let suits = match goal {
+            Goal::Block(..) | Goal::Score(_) => true,
+            Goal::Alike(order, mt) => block.mt == mt && (order < BLOCK_ORDER || block.fixed == 0),
         };
         suits && !block.giga && block.movable > 0 && u32::from(block.movable) < BLOCK_PAGES
     }
@@ -269,20 +260,24 @@ impl Core {
 }
 
 impl Server {
-    /// Compaction by an allocating task, which waits for it.
+    /// Compaction by an allocating task, which waits for it; if `patient`, until all is tried.
     pub(crate) fn direct_compact(
         &mut self,
         order: u32,
         mt: MigrateType,
-        source: Source,
+        patient: bool,
         stall: Stall,
     ) -> bool {
         self.core.counters.compact_stalls += 1;
         self.core.drain_all();
         let mut scanners = self.core.scanners;
-        let patient = source == Source::All;
+        let goal = if patient {
+            Goal::Block(order, mt)
+        } else {
+            Goal::Alike(order, mt)
+        };
         let enough = |done: &Compaction| !patient && done.scanned_blocks >= DIRECT_BLOCKS;
-        let done = (self.core).compact(Goal::Block(order, mt), source, &mut scanners, enough);
+        let done = (self.core).compact(goal, &mut scanners, enough);
         self.core.scanners = scanners;
         self.core.psi.stall(stall, done.cost_ns());
         self.core.deferral.note(order, done.success);
@@ -331,7 +326,7 @@ mod tests {
         server.core.retype_block(9, MigrateType::Unmovable);
         let before: Vec<u32> = (0..32).map(|b| movable_pages(&server, b)).collect();
         let mt = MigrateType::Unmovable;
-        assert!(server.direct_compact(3, mt, Source::Alike(mt), Stall::Unmovable));
+        assert!(server.direct_compact(3, mt, false, Stall::Unmovable));
         assert!(movable_pages(&server, 9) < before[9]);
         let others = (0..32).filter(|&b| b != 9);
         for b in others {
@@ -350,7 +345,7 @@ mod tests {
         let before = movable_pages(&server, b);
         let mut scanners = server.core.scanners_apart();
         let goal = Goal::Block(MAX_ORDER, MigrateType::Movable);
-        let done = (server.core).compact(goal, Source::All, &mut scanners, |_| false);
+        let done = (server.core).compact(goal, &mut scanners, |_| false);
         assert!(done.complete || done.success);
         assert!(movable_pages(&server, b) < before);
         server.check().expect("sound");

@@ -2,7 +2,7 @@
 //! Huge pages: THP at fault, khugepaged, and HugeTLB pages of 2 MB and 1 GB made at run time.
 
 use crate::alloc::Request;
-use crate::compact::{Compaction, Goal, Source};
+use crate::compact::{Compaction, Goal};
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, GIGA_ORDER, HIGH, LOW};
 use crate::frame::{Kind, MigrateType, State};
 use crate::server::Server;
@@ -51,8 +51,8 @@ impl Server {
             let mt = MigrateType::Movable;
             let mut scanners = self.core.scanners;
             let enough = |done: &Compaction| done.scanned_blocks >= COLLAPSE_BLOCKS;
-            let goal = Goal::Block(BLOCK_ORDER, mt);
-            (self.core).compact(goal, Source::Alike(mt), &mut scanners, enough);
+            let goal = Goal::Alike(BLOCK_ORDER, mt);
+            (self.core).compact(goal, &mut scanners, enough);
             self.core.scanners = scanners;
             self.alloc(&request, cpu)
         });

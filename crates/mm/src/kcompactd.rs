@@ -2,7 +2,7 @@
 //! kcompactd: compaction in the background, on request and ahead of it (`mm/compaction.c`,
 //! 6.12: `kcompactd_do_work`, `proactive_compact_node`).
 
-use crate::compact::{Compaction, Goal, Scanners, Source};
+use crate::compact::{Compaction, Goal, Scanners};
 use crate::core::{BLOCK_ORDER, Core, HIGH};
 use crate::frame::MigrateType;
 
@@ -68,7 +68,7 @@ impl Core {
         }
         let mut scanners = self.scanners;
         let enough = |done: &Compaction| done.cost_ns() >= budget_ns;
-        let done = self.compact(Goal::Block(order, mt), Source::All, &mut scanners, enough);
+        let done = self.compact(Goal::Block(order, mt), &mut scanners, enough);
         self.scanners = scanners;
         if done.success || done.complete {
             self.deferral.note(order, done.success);
@@ -93,7 +93,7 @@ impl Core {
         };
         let enough = |done: &Compaction| done.cost_ns() >= budget_ns;
         let goal = Goal::Score(SCORE_LOW);
-        let done = self.compact(goal, Source::All, &mut round.scanners, enough);
+        let done = self.compact(goal, &mut round.scanners, enough);
         self.kcompactd.round = Some(round);
         if done.success || done.complete {
             self.kcompactd.round = None;
