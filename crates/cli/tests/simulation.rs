@@ -162,7 +162,6 @@ fn sim_prints_the_paper_beside() {
         .collect();
     assert!(claims.contains(&&Value::from("ctg.unmovable_contiguitas")));
     assert_eq!(run("fig12")["schema"], "ample.fig12/1");
-    assert_eq!(run("fig10")["schema"], "ample.fig10/1");
     let ablation = run("ablation");
     assert!(ablation["rows"].as_array().unwrap().len() >= 8);
 }
@@ -248,7 +247,7 @@ fn reproduce_writes_results_and_a_page() {
         page.contains("id='footprint'") && page.contains("small versions"),
         "{page}"
     );
-    assert!(failure(&["reproduce", "--only", "fig99"]).contains("there are fig10"));
+    assert!(failure(&["reproduce", "--only", "fig99"]).contains("there are fig11"));
 }
 
 #[test]

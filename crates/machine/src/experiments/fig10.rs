@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Contiguitas, figure 10: the huge pages that the server workloads get under each policy, and
+//! Contiguitas, figure 10: the huge pages that server workloads get under each policy, and
 //! the end-to-end speed they buy, on servers that the same workload has fragmented ("partial")
 //! and on servers that a fragmenter has filled before ("full"). Page sizes come from the server
 //! model, their worth from the shipped speed table.
 
 use super::speedup::{self, SpeedTable, page_mix, program_of};
 use crate::setup::{PageMix, stop_requested};
+use ample_mm::experiment::Spread;
 use ample_mm::{Config, PolicyKind, RunResult, Workload, run_after};
 use anyhow::{Context, Result, anyhow, ensure};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -42,6 +44,31 @@ pub struct WorkloadParams {
     pub paper_over_full: [f64; 2],
     /// The same over partially fragmented Linux.
     pub paper_over_partial: [f64; 2],
+    /// 2 MB and 1 GB pages obtained ÷ asked for in the paper.
+    pub paper_got: Option<PaperGot>,
+}
+
+/// Shares of the 2 MB and of the 1 GB pages obtained, where the paper gives them.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PaperGot {
+    /// Linux, fully fragmented.
+    pub linux_full: [f64; 2],
+    /// Linux, partially fragmented.
+    pub linux_partial: [f64; 2],
+    /// Contiguitas, either way.
+    pub contiguitas: [f64; 2],
+}
+
+impl PaperGot {
+    fn of(&self, kind: PolicyKind, full: bool) -> Option<[f64; 2]> {
+        match (kind, full) {
+            (PolicyKind::Linux, true) => Some(self.linux_full),
+            (PolicyKind::Linux, false) => Some(self.linux_partial),
+            (PolicyKind::Contiguitas, _) => Some(self.contiguitas),
+            _ => None,
+        }
+    }
 }
 
 /// The page sizes of one server and what they are worth, means over the seeds.
@@ -53,22 +80,22 @@ pub struct Server {
     pub policy: String,
     /// `partial` or `full`.
     pub fragmentation: &'static str,
+    /// Unmovable 2 MB blocks ÷ all, definition O, when the pages are asked for.
+    pub unmovable_2m_ratio: Spread,
     /// 2 MB HugeTLB pages obtained ÷ asked for; null if none were asked for.
-    pub hugetlb_2m_success_ratio: Option<f64>,
+    pub got_2m_ratio: Option<Spread>,
     /// 1 GB HugeTLB pages obtained ÷ asked for; null if none were asked for.
-    pub hugetlb_1g_success_ratio: Option<f64>,
+    pub got_1g_ratio: Option<Spread>,
+    /// The paper's shares of 2 MB and 1 GB pages; null where it has none.
+    pub paper_got: Option<[f64; 2]>,
     /// Anonymous memory in transparent huge pages ÷ all anonymous memory.
-    pub thp_coverage_ratio: Option<f64>,
+    pub thp_coverage_ratio: Option<Spread>,
     /// Share of the workload's memory in 2 MB pages.
     pub share_2m: f64,
     /// Share in 1 GB pages.
     pub share_1g: f64,
     /// Speed over 4 KB pages.
-    pub speed: f64,
-    /// Least of the seeds.
-    pub speed_min: f64,
-    /// Greatest of the seeds.
-    pub speed_max: f64,
+    pub speed: Spread,
     /// Part of the speed that the 1 GB pages bring, over the same server without them.
     pub gain_of_1g: f64,
 }
@@ -83,11 +110,7 @@ pub struct Gain {
     /// Fragmentation of both servers.
     pub fragmentation: &'static str,
     /// Gain.
-    pub gain: f64,
-    /// Least of the seeds.
-    pub gain_min: f64,
-    /// Greatest of the seeds.
-    pub gain_max: f64,
+    pub gain: Spread,
     /// Paper, least and most; null for policies that it has no figure for.
     pub paper: Option<[f64; 2]>,
 }
@@ -95,7 +118,7 @@ pub struct Gain {
 /// The figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// `ample.sim.fig10/1`.
+    /// `ample.sim.fig10/2`.
     pub schema: &'static str,
     /// Machine preset of the speed table.
     pub machine: String,
@@ -111,14 +134,6 @@ pub struct Figure {
     pub servers: Vec<Server>,
 }
 
-/// Mean, least and greatest.
-fn spread(values: &[f64]) -> [f64; 3] {
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    [mean, least, most]
-}
-
 fn policy(name: &str) -> Result<PolicyKind> {
     PolicyKind::from_name(name).ok_or_else(|| {
         let known: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
@@ -126,7 +141,7 @@ fn policy(name: &str) -> Result<PolicyKind> {
     })
 }
 
-/// Runs one server of each seed.
+/// Runs one server of each seed, side by side.
 fn runs(params: &Params, name: &str, kind: PolicyKind, full: bool) -> Result<Vec<RunResult>> {
     let workload = Workload::load(name)?;
     let fragmenter = Workload::load(&params.fragmenter)?;
@@ -139,7 +154,7 @@ fn runs(params: &Params, name: &str, kind: PolicyKind, full: bool) -> Result<Vec
         };
         Ok(run_after(&config, before, &workload, params.duration_s)?)
     };
-    let wanted = params.seeds.iter().take_while(|_| !stop_requested());
+    let wanted = params.seeds.par_iter().filter(|_| !stop_requested());
     wanted.map(run).collect()
 }
 
@@ -161,7 +176,7 @@ pub fn run(params: &Params) -> Result<Figure> {
         "seeds and policies must each list at least one"
     );
     let mut figure = Figure {
-        schema: "ample.sim.fig10/1",
+        schema: "ample.sim.fig10/2",
         machine: table.machine.clone(),
         memory_bytes: params.memory_bytes,
         seeds: params.seeds.clone(),
@@ -206,6 +221,7 @@ impl Figure {
                 workload: workload.name.clone(),
                 policy: name.clone(),
                 fragmentation,
+                paper_got: workload.paper_got.and_then(|got| got.of(kind, full)),
                 ..server
             });
             let Some(baseline) = &baseline else {
@@ -216,14 +232,12 @@ impl Figure {
                 .iter()
                 .zip(baseline)
                 .map(|(new, old)| new / old - 1.0);
-            let [gain, gain_min, gain_max] = spread(&over.collect::<Vec<f64>>());
+            let gain = Spread::of(over);
             self.gains.push(Gain {
                 workload: workload.name.clone(),
                 policy: name.clone(),
                 fragmentation,
                 gain,
-                gain_min,
-                gain_max,
                 paper: (kind == PolicyKind::Contiguitas).then_some(match full {
                     true => workload.paper_over_full,
                     false => workload.paper_over_partial,
@@ -234,10 +248,11 @@ impl Figure {
     }
 }
 
-/// Mean of what is known.
-fn known(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let values: Vec<f64> = values.flatten().collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+/// Spread of what is known.
+fn known(values: impl Iterator<Item = Option<f64>>) -> Option<Spread> {
+    let mut values = values.flatten().peekable();
+    values.peek()?;
+    Some(Spread::of(values))
 }
 
 fn obtained(got: u32, wanted: u32) -> Option<f64> {
@@ -255,23 +270,19 @@ fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Server, Vec<f64>)> 
     let mean = |value: &dyn Fn(usize) -> f64| {
         (0..mixes.len()).map(value).sum::<f64>() / mixes.len() as f64
     };
-    let [speed, speed_min, speed_max] = spread(&speeds);
+    let last = |run: &RunResult| run.samples.last().map_or(0.0, |s| s.unmovable_2m_ratio);
     let server = Server {
         workload: String::new(),
         policy: String::new(),
         fragmentation: "",
-        hugetlb_2m_success_ratio: known(
-            huge().map(|h| obtained(h.hugetlb_2m_got, h.hugetlb_2m_wanted)),
-        ),
-        hugetlb_1g_success_ratio: known(
-            huge().map(|h| obtained(h.hugetlb_1g_got, h.hugetlb_1g_wanted)),
-        ),
+        unmovable_2m_ratio: Spread::of(runs.iter().map(last)),
+        got_2m_ratio: known(huge().map(|h| obtained(h.hugetlb_2m_got, h.hugetlb_2m_wanted))),
+        got_1g_ratio: known(huge().map(|h| obtained(h.hugetlb_1g_got, h.hugetlb_1g_wanted))),
+        paper_got: None,
         thp_coverage_ratio: known(huge().map(|h| h.thp_coverage_ratio)),
         share_2m: mean(&|at| mixes[at].share_2m),
         share_1g: mean(&|at| mixes[at].share_1g),
-        speed,
-        speed_min,
-        speed_max,
+        speed: Spread::of(speeds.iter().copied()),
         gain_of_1g: mean(&|at| speeds[at] / bare[at] - 1.0),
     };
     Ok((server, speeds))

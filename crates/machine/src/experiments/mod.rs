@@ -75,8 +75,8 @@ macro_rules! experiments {
 pub const ALL: &[Experiment] = experiments! {
     "speedup": adapt(speedup::run),
         "what a mix of page sizes is worth, for ample whatif (Contiguitas figure 10)";
-    "fig10-speed": adapt(fig10::run),
-        "Contiguitas figure 10: the page sizes of each policy in end-to-end speed";
+    "fig10": adapt(fig10::run),
+        "Contiguitas figure 10: huge pages on a fragmented server, and what they are worth";
     "directseg": adapt(directseg::run),
         "Direct Segments, tables 3 to 5 and figure 4";
     "footprint": adapt(footprint::run),

@@ -4,12 +4,10 @@
 //! not depend on the number of threads.
 
 mod ablation;
-mod fig10;
 mod figures;
 mod whatif;
 
 pub use ablation::{Ablation, AblationRow, ablation};
-pub use fig10::{Fig10, Fig10Row, fig10};
 pub use figures::{Fig11, Fig11Row, Fig12, Fig12Row, PolicySummary, fig11, fig11_and_12, fig12};
 pub use whatif::{FreshServers, WhatIf, WhatIfPlan, whatif};
 
@@ -43,7 +41,7 @@ pub struct Params {
 
 impl Params {
     /// Names of the shipped experiments.
-    pub const SHIPPED: &[&str] = &["fig10", "fig11", "fig12", "ablation", "ablation-day"];
+    pub const SHIPPED: &[&str] = &["fig11", "fig12", "ablation", "ablation-day"];
 
     /// The shipped experiment of this name.
     ///
@@ -51,7 +49,6 @@ impl Params {
     /// Never for a shipped name: their files are tested.
     pub fn shipped(name: &str) -> Option<Experiment> {
         let text = match name {
-            "fig10" => include_str!("../../../../experiments/fig10.toml"),
             "fig11" => include_str!("../../../../experiments/fig11.toml"),
             "fig12" => include_str!("../../../../experiments/fig12.toml"),
             "ablation" => include_str!("../../../../experiments/ablation.toml"),

@@ -2,7 +2,7 @@
 //! Experiments as SVG figures.
 
 use ample_mm::PolicyKind;
-use ample_mm::experiment::{Ablation, Fig10, Fig11, Fig12, PolicySummary, Spread};
+use ample_mm::experiment::{Ablation, Fig11, Fig12, PolicySummary, Spread};
 use ample_report::{Bar, BarChart, BarGroup, Unit};
 
 fn bar(spread: &Spread, paper: Option<f64>) -> Bar {
@@ -52,25 +52,6 @@ fn names(policies: &[PolicyKind]) -> Vec<String> {
         .iter()
         .map(|policy| policy.name().to_string())
         .collect()
-}
-
-/// Figure 10: 2 MB pages obtained.
-pub(super) fn fig10(result: &Fig10) -> String {
-    let policies = &result.experiment.params.policies;
-    let groups = by_workload(
-        &result.rows,
-        policies,
-        |row| (&row.fragmented_by, row.policy),
-        |row| row.hugetlb_2m_success_ratio.unwrap_or_default(),
-    );
-    BarChart {
-        title: "2 MB pages obtained on a fragmented server".into(),
-        series: names(policies),
-        groups,
-        unit: Unit::Percent,
-        max: Some(1.0),
-    }
-    .to_svg()
 }
 
 /// Figure 11.

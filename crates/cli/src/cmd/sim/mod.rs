@@ -226,14 +226,6 @@ pub(super) fn simulate(
     let head = tables::head(experiment);
     let wrong = |error: ExperimentError| anyhow::Error::new(error);
     match experiment.name.as_str() {
-        "fig10" => {
-            let result = experiment::fig10(experiment, progress).map_err(wrong)?;
-            Ok(Output {
-                text: head + &tables::fig10(&result),
-                json: json(serde_json::to_string_pretty(&result))?,
-                svg: figures::fig10(&result),
-            })
-        }
         "fig11" => {
             let result = experiment::fig11(experiment, progress).map_err(wrong)?;
             Ok(Output {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiments as tables for a terminal.
 
-use ample_mm::experiment::{
-    Ablation, Experiment, Fig10, Fig11, Fig12, PaperValue, PolicySummary, Spread,
-};
+use ample_mm::experiment::{Ablation, Experiment, Fig11, Fig12, PaperValue, PolicySummary, Spread};
 use ample_pfn::format_bytes;
 use ample_report::{Align, Table, Unit};
 
@@ -11,13 +9,9 @@ use ample_report::{Align, Table, Unit};
 pub(super) fn head(experiment: &Experiment) -> String {
     let params = &experiment.params;
     let seeds: Vec<String> = params.seeds.iter().map(u64::to_string).collect();
-    let when = match experiment.name.as_str() {
-        "fig10" => "when the workload lands, at the end of the run",
-        _ => "second half of each run",
-    };
     format!(
         "{}\nsimulated: {} servers, {} each, seeds {}, event ratio {}\ncalibrated: {}\n\
-         predicted: {}\nmean [smallest, largest] over seeds; {when}\n\n",
+         predicted: {}\nmean [smallest, largest] over seeds; second half of each run\n\n",
         experiment.title,
         format_bytes(params.memory_bytes),
         Unit::Seconds.format(params.duration_s),
@@ -85,36 +79,6 @@ fn summary(rows: &[PolicySummary]) -> String {
         ]);
     }
     format!("\n{}", table.to_text())
-}
-
-/// Figure 10.
-pub(super) fn fig10(result: &Fig10) -> String {
-    let mut table = Table::new(&[
-        ("fragmented by", Align::Left),
-        ("policy", Align::Left),
-        ("unmovable 2M", Align::Right),
-        ("pages", Align::Right),
-        ("2M got", Align::Right),
-        ("paper", Align::Right),
-        ("1G got", Align::Right),
-        ("paper", Align::Right),
-    ]);
-    for row in &result.rows {
-        let known = |spread: Option<&Spread>| spread.map_or("–".into(), percent);
-        let paper_of = |metric| paper(row.paper.iter().find(|value| value.metric == metric));
-        table.row(vec![
-            row.fragmented_by.clone(),
-            row.policy.name().to_string(),
-            percent(&row.unmovable_2m_ratio),
-            format!("{:.1} %", 100.0 * row.unmovable_page_ratio.mean),
-            known(row.hugetlb_2m_success_ratio.as_ref()),
-            paper_of("hugetlb_2m_success_ratio"),
-            known(row.hugetlb_1g_success_ratio.as_ref()),
-            paper_of("hugetlb_1g_success_ratio"),
-        ]);
-    }
-    table.to_text()
-        + "\nShares of the 2 MB and 1 GB pages that web asks for when it lands on the server.\n"
 }
 
 /// Figure 11.

@@ -1,17 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures of the translation simulator, from the JSON of the experiments (the schema says which).
 
-use ample_report::{LineChart, Series, Unit, standalone};
+use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit, standalone};
 use serde_json::Value;
 
 /// The figure of a result that has one.
 pub(super) fn figure(result: &Value) -> Option<String> {
-    let chart = match result["schema"].as_str()? {
-        "ample.sim.chase/1" => chase(result)?,
-        "ample.sim.footprint/1" => footprint(result)?,
+    let svg = match result["schema"].as_str()? {
+        "ample.sim.chase/1" => chase(result)?.to_svg(),
+        "ample.sim.footprint/1" => footprint(result)?.to_svg(),
+        "ample.sim.fig10/2" => fig10(result)?.to_svg(),
         _ => return None,
     };
-    Some(standalone(&chart.to_svg()))
+    Some(standalone(&svg))
+}
+
+/// Gains over stock Linux by workload and fragmentation, one bar a policy.
+fn fig10(result: &Value) -> Option<BarChart> {
+    let gains = result["gains"].as_array()?;
+    let mut series: Vec<String> = Vec::new();
+    let mut groups: Vec<BarGroup> = Vec::new();
+    for gain in gains {
+        let policy = gain["policy"].as_str()?;
+        if !series.iter().any(|name| name == policy) {
+            series.push(policy.to_string());
+        }
+        let label = format!(
+            "{}, {}",
+            gain["workload"].as_str()?,
+            gain["fragmentation"].as_str()?
+        );
+        if groups.last().is_none_or(|group| group.label != label) {
+            groups.push(BarGroup {
+                label,
+                bars: Vec::new(),
+            });
+        }
+        groups.last_mut()?.bars.push(fig10_bar(gain)?);
+    }
+    Some(BarChart {
+        title: "Speed over stock Linux on a fragmented server".into(),
+        series,
+        groups,
+        unit: Unit::Percent,
+        max: None,
+    })
+}
+
+/// A gain with its spread over seeds, and the paper's where that is one value and no range.
+fn fig10_bar(gain: &Value) -> Option<Bar> {
+    let spread = &gain["gain"];
+    let paper = &gain["paper"];
+    Some(Bar {
+        value: spread["mean"].as_f64(),
+        spread: Some((spread["min"].as_f64()?, spread["max"].as_f64()?)),
+        paper: paper[0].as_f64().filter(|_| paper[0] == paper[1]),
+    })
 }
 
 fn log2_bytes(point: &Value) -> Option<f64> {
@@ -103,6 +147,17 @@ mod tests {
         assert!(figure(&chase).unwrap().contains("2 MB model"));
         let footprint = serde_json::json!({"schema": "ample.sim.footprint/1", "points": points});
         assert!(figure(&footprint).unwrap().contains("64K"));
+        let gains: Vec<Value> = ["contiguitas", "contiguitas-hw"]
+            .iter()
+            .map(|policy| {
+                serde_json::json!({"workload": "web", "policy": policy,
+                    "fragmentation": "full", "paper": [0.18, 0.18],
+                    "gain": {"mean": 0.1, "min": 0.05, "max": 0.2, "sd": 0.1, "n": 3}})
+            })
+            .collect();
+        let fig10 = serde_json::json!({"schema": "ample.sim.fig10/2", "gains": gains});
+        let svg = figure(&fig10).expect("a figure");
+        assert!(svg.contains("web, full") && svg.contains("contiguitas-hw"));
         assert!(figure(&serde_json::json!({"schema": "ample.sim.walks/1"})).is_none());
     }
 }
