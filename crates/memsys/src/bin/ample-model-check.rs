@@ -64,7 +64,7 @@ fn main() -> ExitCode {
 
 fn print(report: &Report, counterexamples: bool) {
     println!(
-        "{:<18} {:>10} {:>6} {:>8}  verdict",
+        "{:<22} {:>10} {:>6} {:>8}  verdict",
         "machine", "states", "depth", "seconds"
     );
     for c in &report.configurations {
@@ -74,7 +74,7 @@ fn print(report: &Report, counterexamples: bool) {
             (None, None) => "holds (too large to check that everything can end)".into(),
         };
         println!(
-            "{:<18} {:>10} {:>6} {:>8.1}  {verdict}",
+            "{:<22} {:>10} {:>6} {:>8.1}  {verdict}",
             c.name, c.states, c.depth, c.seconds
         );
         c.events.iter().for_each(|event| println!("    {event}"));

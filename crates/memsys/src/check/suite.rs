@@ -78,6 +78,10 @@ pub fn full() -> Vec<Config> {
         c.rules.cores = 3;
         c.evictions = false;
     }));
+    // In the cacheable design only: the other's graph is several times as large.
+    let mut config = Config::new("c-2cores-nic-2lines", Cacheable);
+    (config.nic, config.lines, config.evictions) = (true, 2, false);
+    all.push(config);
     all
 }
 
