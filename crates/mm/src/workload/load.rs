@@ -7,7 +7,7 @@ use crate::frame::is_movable;
 use ample_pfn::PageClass;
 
 /// The shipped workloads: name and text.
-const SHIPPED: [(&str, &str); 8] = [
+const SHIPPED: [(&str, &str); 9] = [
     (
         "web",
         include_str!("../../../../experiments/workloads/web.toml"),
@@ -31,6 +31,10 @@ const SHIPPED: [(&str, &str); 8] = [
     (
         "storm",
         include_str!("../../../../experiments/workloads/storm.toml"),
+    ),
+    (
+        "thrash",
+        include_str!("../../../../experiments/workloads/thrash.toml"),
     ),
     (
         "fragmenter-full",
