@@ -26,7 +26,7 @@ struct Args {
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// Check that everything can end on graphs up to this many states
-    #[arg(long, default_value_t = 4_000_000, value_name = "N")]
+    #[arg(long, default_value_t = 5_000_000, value_name = "N")]
     liveness_states: usize,
     /// Print the events that find each planted error
     #[arg(long)]

@@ -2,7 +2,7 @@
 //! The model check as an experiment: all configurations of a suite, and all planted faults.
 
 use super::config::Config;
-use super::{full, liveness, quick, safety, with_faults};
+use super::{Liveness, full, liveness, quick, safety, with_faults};
 use serde::Serialize;
 
 /// What to check.
@@ -71,15 +71,19 @@ impl Report {
 
 /// Name of the property of the whole graph.
 const CAN_END: &str = "every access and every migration can end";
+/// The two explorers were written apart.
+const SAME_COUNT: &str = "both explorers count the same states";
 
 fn check_one(config: &Config, params: &Params) -> Checked {
     let safety = safety(config, params.threads);
     let small = safety.states <= params.liveness_states;
     let liveness = small.then(|| liveness(config, params.liveness_states));
     let stuck = liveness.as_ref().and_then(|l| l.stuck.clone());
+    let differ = |l: &Liveness| !l.truncated && l.states != safety.states;
     let (broken, events) = match (safety.broken, stuck) {
         (Some(found), _) => (Some(found.property), found.events),
         (None, Some(events)) => (Some(CAN_END), events),
+        (None, None) if liveness.as_ref().is_some_and(differ) => (Some(SAME_COUNT), Vec::new()),
         (None, None) => (None, Vec::new()),
     };
     Checked {
