@@ -78,13 +78,15 @@ huge_2m() {
 # disk: an empty ext4 on the virtio disk, mounted on /mnt
 disk() { [ -b /dev/vda ] && mount -t ext4 /dev/vda /mnt; }
 
-# hog PERCENT: start a hog of that share of memory, return when it holds it
+# hog PERCENT: start a hog of that share of memory, return when it holds it; $hogs has PID:PERCENT
 hog() {
 	rm -f /tmp/hog
 	load hog $((total * $1 / 100)) 3600 > /tmp/hog &
-	hogs="$hogs $!"
+	hogs="$hogs $!:$1"
 	while ! [ -s /tmp/hog ] && kill -0 $! 2>/dev/null; do sleep 0.2; done
 }
+
+kill_hogs() { for h in $hogs; do kill ${h%:*}; done 2>/dev/null; }
 
 # fragment ROUNDS KERNEL HOG: the hostile fragmenter; KERNEL and HOG in percent of memory. Hogs of
 # HOG and page cache (of a file on /mnt) fill whatever was free; then, each round, one hog goes,
@@ -101,21 +103,25 @@ fragment() {
 	load cache /mnt/fill $((total * 30 / 100)) > /dev/null
 	while [ $round -lt $rounds ]; do
 		set -- $hogs
-		kill $1; wait $1 2>/dev/null
+		kill ${1%:*}; wait ${1%:*} 2>/dev/null
+		gone=${1#*:}
 		shift; hogs="$*"
 		echo $((total * kernel / 100)) > $hostile/fragment
-		hog $each
+		# as large as the one that went: user memory stays at 78 %
+		hog $gone
 		[ $((round * each % 30)) = 0 ] && cat /mnt/fill > /dev/null
 		round=$((round + 1))
-		echo "@@ note round $round at $(cut -d' ' -f1 /proc/uptime) s, region $(region_mib) MiB"
+		echo "@@ note round $round at $(cut -d' ' -f1 /proc/uptime) s," \
+			"region $(region_mib) MiB, free in it $(region_mib unmovable_free_bytes)," \
+			"swallowed $(vmstat contiguitas_swallow), $(cat $hostile/stats)"
 	done
-	kill $hogs 2>/dev/null
+	kill_hogs
 	wait 2>/dev/null
 	hogs=
 }
 
-# region_mib: size of the unmovable region, 0 where there is none
-region_mib() { echo $(($(cat $ctg/node0/unmovable_bytes 2>/dev/null || echo 0) / 1048576)); }
+# region_mib [FILE]: size of the unmovable region, or that file of it; 0 where there is none
+region_mib() { echo $(($(cat $ctg/node0/${1:-unmovable_bytes} 2>/dev/null || echo 0) / 1048576)); }
 
 # expect TEXT COMMAND...: a test of the plan; a failure makes the run fail
 expect() {

@@ -3,7 +3,8 @@
 """Run the bench matrix in guests and tabulate it.
 
 usage: bench.py [--build DIR] [--out DIR] [--workloads A,B] [--mem 2G,6G]
-                [--configs stock,kernelcore,ample] [--seeds N]
+                [--configs stock,kernelcore,ample] [--seeds N] [--timeout S]
+                [--smp N]
 
 Writes OUT/results.json (schema ample.kernel-bench/1, one object a run) and
 prints a Markdown table: medians over the seeds, with [min, max].
@@ -26,15 +27,15 @@ CONFIGS = {
 }
 
 
-def run(build, out, config, mem, workload, seed):
+def run(args, config, mem, workload, seed):
     """One guest; returns its result objects by name."""
     tree, append = CONFIGS[config]
-    where = out / f"{workload}-{mem}-{config}-{seed}"
+    where = args.out / f"{workload}-{mem}-{config}-{seed}"
     done = where / "results.jsonl"
     if not done.exists() or '"what": "counters"' not in done.read_text():
         subprocess.run(
-            [HERE / "guest.sh", build / tree, "bench", where, "--mem", mem,
-             "--disk", "2048", "--timeout", "580", "--append",
+            [HERE / "guest.sh", args.build / tree, "bench", where, "--mem", mem,
+             "--smp", str(args.smp), "--disk", "2048", "--timeout", str(args.timeout), "--append",
              f"{append(int(mem[:-1]))} ample.workload={workload} ample.seed={seed}"],
             check=False)
         (where / "disk.img").unlink(missing_ok=True)
@@ -63,6 +64,10 @@ def figures(r):
         "outside_2m_pct": 100 * min(1, two_mb["potential_blocks"] /
                                     max(1, two_mb["blocks"] - region_2m)),
         "region_mib": region_2m * 2,
+        "inner_free_pct": 100 * two_mb["free_pages_in_unmovable_blocks"] /
+                          max(1, 512 * two_mb["unmovable_blocks_min"]),
+        "module_pages": (r.get("module") or {}).get("kept_pages", 0),
+        "module_failed": (r.get("module") or {}).get("failed", 0),
         "thp_pct": 100 * r["thp"]["thp_got"] / r["thp"]["thp_wanted"],
         "huge_1g": (r["huge_1g"] or {}).get("got", 0),
         "oom_kill": r["counters"]["oom_kill"],
@@ -89,6 +94,9 @@ def main():
     parser.add_argument("--mem", default="2G,6G")
     parser.add_argument("--configs", default=",".join(CONFIGS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--timeout", type=int, default=1200, help="seconds a run may take")
+    parser.add_argument("--smp", type=int, default=1,
+                        help="CPUs of a guest; on a busy host two wait for each other a lot")
     args = parser.parse_args()
     for name in args.workloads.split(","):
         if name not in WORKLOADS:
@@ -102,7 +110,7 @@ def main():
         for workload in args.workloads.split(","):
             for seed in range(1, args.seeds + 1):
                 for config in args.configs.split(","):
-                    r = run(args.build, args.out, config, mem, workload, seed)
+                    r = run(args, config, mem, workload, seed)
                     f = figures(r) if r else None
                     print(f"{mem} {workload} {config} seed {seed}: {f}", file=sys.stderr)
                     runs.append({"schema": "ample.kernel-bench/1", "mem": mem,
@@ -113,8 +121,9 @@ def main():
     (args.out / "results.json").write_text(json.dumps(runs, indent=1))
     print("| guest | workload | kernel | runs | crossing events | unmovable 2M blocks, % | "
           "potential 2M, % | potential 32M, % | outside the region 2M, % | region, MiB | "
-          "THP, % | 1G pages got (blocks free of unmovable) | OOM kills |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+          "free in unmovable blocks, % | THP, % | 1G pages got (blocks free of unmovable) | "
+          "OOM kills |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for (mem, workload, config), rows in table.items():
         def col(key, digits=1):
             return spread([row.get(key) for row in rows], digits)
@@ -122,7 +131,8 @@ def main():
         print(f"| {mem} | {workload} | {config} | {got} | {col('crossing', 0)} | "
               f"{col('unmovable_share_pct')} | {col('potential_2m_pct')} | "
               f"{col('potential_32m_pct')} | {col('outside_2m_pct')} | {col('region_mib', 0)} | "
-              f"{col('thp_pct')} | {col('huge_1g', 0)} ({col('potential_1g', 0)}) | "
+              f"{col('inner_free_pct')} | {col('thp_pct')} | "
+              f"{col('huge_1g', 0)} ({col('potential_1g', 0)}) | "
               f"{col('oom_kill', 0)} |")
 
 

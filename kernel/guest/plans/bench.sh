@@ -90,6 +90,7 @@ contiguity after
 result thp load thp $((total / 4))
 result huge_2m huge_2m
 result huge_1g huge_1g
+result module cat $hostile/stats
 counters counters
 [ -d $ctg ] && emit region "\"unmovable_bytes\": $(cat $ctg/node0/unmovable_bytes), \
 	\"free_bytes\": $(cat $ctg/node0/unmovable_free_bytes)"

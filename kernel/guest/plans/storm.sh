@@ -25,5 +25,5 @@ counters after_hold
 hog 40
 counters after_oom
 emit region_end "\"region_mib\": $(region_mib)"
-kill $hogs 2>/dev/null
+kill_hogs
 true

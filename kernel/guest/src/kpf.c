@@ -34,7 +34,7 @@ static enum kind kind_of(uint64_t f)
 }
 
 struct counts {
-	unsigned long present, clean, clean_min, unmov, unmov_min;
+	unsigned long present, clean, clean_min, unmov, unmov_min, inner_free;
 };
 
 /* Sum over aligned blocks of 2^order pages; kinds[] has one byte a page. */
@@ -44,9 +44,10 @@ static struct counts blocks(const uint8_t *kinds, unsigned long n, int order)
 	unsigned long size = 1UL << order, i, j;
 
 	for (i = 0; i + size <= n; i += size) {
-		int absent = 0, hard = 0, bare = 0;
+		int absent = 0, hard = 0, bare = 0, free = 0;
 
 		for (j = i; j < i + size; j++) {
+			free += kinds[j] == FREE;
 			absent |= kinds[j] == ABSENT;
 			hard |= kinds[j] == UNMOVABLE;
 			bare |= kinds[j] == BARE;
@@ -56,6 +57,7 @@ static struct counts blocks(const uint8_t *kinds, unsigned long n, int order)
 		c.present++;
 		c.unmov += hard || bare;
 		c.unmov_min += hard;
+		c.inner_free += hard ? free : 0;
 		c.clean += !hard && !bare;
 		c.clean_min += !hard;
 	}
@@ -123,9 +125,10 @@ int main(int argc, char **argv)
 
 		printf(", \"order%d\": {\"blocks\": %lu, \"unmovable_blocks\": %lu, "
 		       "\"unmovable_blocks_min\": %lu, \"potential_blocks\": %lu, "
-		       "\"potential_blocks_max\": %lu, \"free_blocks\": %lu}", orders[order],
+		       "\"potential_blocks_max\": %lu, \"free_blocks\": %lu, "
+		       "\"free_pages_in_unmovable_blocks\": %lu}", orders[order],
 		       c.present, c.unmov, c.unmov_min, c.clean, c.clean_min,
-		       free_blocks(kinds, n, orders[order]));
+		       free_blocks(kinds, n, orders[order]), c.inner_free);
 	}
 	printf("}\n");
 	return 0;
