@@ -65,7 +65,7 @@ def figures(r):
                                     max(1, two_mb["blocks"] - region_2m)),
         "region_mib": region_2m * 2,
         "inner_free_pct": 100 * two_mb["free_pages_in_unmovable_blocks"] /
-                          max(1, 512 * two_mb["unmovable_blocks_min"]),
+                          max(1, 512 * two_mb["unmovable_blocks"]),
         "module_pages": (r.get("module") or {}).get("kept_pages", 0),
         "module_failed": (r.get("module") or {}).get("failed", 0),
         "thp_pct": 100 * r["thp"]["thp_got"] / r["thp"]["thp_wanted"],

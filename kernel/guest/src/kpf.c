@@ -57,7 +57,7 @@ static struct counts blocks(const uint8_t *kinds, unsigned long n, int order)
 		c.present++;
 		c.unmov += hard || bare;
 		c.unmov_min += hard;
-		c.inner_free += hard ? free : 0;
+		c.inner_free += hard || bare ? free : 0;
 		c.clean += !hard && !bare;
 		c.clean_min += !hard;
 	}
