@@ -28,8 +28,10 @@ image=$tree/arch/x86/boot/bzImage
 mkdir -p "$out"
 "$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan"
 
+# One thread for all CPUs: with one each, a CPU may go on in code that another has patched (a jump
+# label), and the guest dies of its own int3.
 # Without these bits the kernel copies by words: emulation takes each byte of "rep movsb" by itself.
-accel=(-accel "tcg,thread=multi,tb-size=256") clock=clocksource=hpet cpu=max,-erms,-fsrm
+accel=(-accel "tcg,thread=single,tb-size=256") clock=clocksource=hpet cpu=max,-erms,-fsrm
 case $extra in *-icount*) accel=() clock=clocksource=tsc cpu=max ;; esac
 args=("${accel[@]}" -cpu "$cpu" -smp "$smp" -m "$mem" -display none
 	-no-reboot -nodefaults -kernel "$image" -initrd "$out/initramfs.gz")
