@@ -17,7 +17,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "| memory GB | page cache simulated | workload | policy | 2 MB % | 4 KB % | free inside % |"
     );
     println!("|---|---|---|---|---|---|---|");
-    let points = [(4, 1.0), (4, 0.5), (4, 0.25), (4, 0.125), (2, 1.0), (1, 1.0)];
+    let points = [
+        (4, 1.0),
+        (4, 0.5),
+        (4, 0.25),
+        (4, 0.125),
+        (2, 1.0),
+        (1, 1.0),
+    ];
     for (gb, event_ratio) in points {
         let mut experiment = Params::shipped("fig11").ok_or("no fig11")?;
         experiment.params = Params {
