@@ -7,6 +7,7 @@ use super::core::{Op, Wait};
 use super::iommu::{Refused, Step};
 use super::machine::{Event, Machine, Program};
 use super::memory::Access;
+use super::os::Hardware;
 use super::params::PAGE_LINES;
 use crate::protocol::{LineAddr, OsMigration};
 
@@ -165,14 +166,16 @@ impl<P: Program> Machine<P> {
                 self.invalidations += 1;
                 self.invalidation_cycles += at - since;
             }
-            self.status_visible(page, at);
+            self.status_visible(place, page, at);
         }
     }
 
     /// A status has reached memory: migrations in hardware find it at a kernel entry, one in
     /// software polls.
-    fn status_visible(&mut self, page: u32, at: u64) {
-        if let Some(h) = self.hardware.iter_mut().find(|h| h.page == page) {
+    fn status_visible(&mut self, place: u64, page: u32, at: u64) {
+        // Not the status of a request from before the migration was given up.
+        let waits = |h: &&mut Hardware| h.page == page && h.wait_place == Some(place);
+        if let Some(h) = self.hardware.iter_mut().find(waits) {
             h.status_at = Some(at);
         }
         let Some(s) = self.software.as_mut().filter(|s| s.page == page) else {
@@ -200,7 +203,9 @@ impl<P: Program> Machine<P> {
     /// answers when no access with the old one is under way.
     pub(super) fn nic_drops(&mut self, now: u64, place: u64, page: u32, dropped: u64) {
         let nic = OsMigration::nic_tlb(self.memory.rules());
-        if let Some(h) = self.hardware.iter_mut().find(|h| h.page == page) {
+        // The wait descriptor is the one behind the request's.
+        let asks = |h: &&mut Hardware| h.page == page && h.wait_place == Some(place + 1);
+        if let Some(h) = self.hardware.iter_mut().find(asks) {
             h.nic_dropped = true;
         }
         if let Some(s) = self.software.as_mut().filter(|s| s.page == page) {

@@ -162,6 +162,8 @@ pub struct Machine<P> {
     pub requests: Vec<(u32, Mover)>,
     /// Migrations that ended.
     pub finished: Vec<Timeline>,
+    /// Migrations given up: the page stayed where it was.
+    pub aborted: Vec<Timeline>,
     /// Commands that met a full table.
     pub refused: u64,
     /// Page-table lines read by walks.
@@ -227,6 +229,7 @@ impl<P: Program> Machine<P> {
             free_frames: (0..placement.spare).map(|i| pages + i * group).collect(),
             requests: Vec::new(),
             finished: Vec::new(),
+            aborted: Vec::new(),
             refused: 0,
             dma_starts: HashMap::new(),
             dma_accesses: 0,
@@ -365,7 +368,8 @@ impl<P: Program> Machine<P> {
         for h in &self.hardware {
             if (h.page..h.page + self.group_pages).contains(&page) {
                 let is_nic = tlb == OsMigration::nic_tlb(self.memory.rules());
-                let stale = h.os.stale_tlbs & tlb != 0 && !(is_nic && h.nic_dropped);
+                let suspect = h.os.stale_tlbs & !h.unchanged_tlbs & tlb != 0;
+                let stale = suspect && !(is_nic && h.nic_dropped);
                 let role = match (h.os.pte, stale) {
                     (Role::Source, false) | (Role::Destination, true) => Role::Source,
                     _ => Role::Destination,

@@ -51,6 +51,9 @@ pub struct OsParams {
     /// After `TableFull`: cycles until the descriptor is submitted again, doubled each time up to
     /// 16 times as many; 0 submits at every kernel entry.
     pub table_full_backoff_cycles: u64,
+    /// Share of the migrations that the OS gives up while translations change, as when the page is
+    /// freed meanwhile (cacheable design: the other has copied by then).
+    pub abort_ratio: f64,
 }
 
 impl Default for OsParams {
@@ -75,6 +78,7 @@ impl Default for OsParams {
             lazy_post_cycles: 150,
             lazy_sweep_cycles: 100,
             table_full_backoff_cycles: 8000,
+            abort_ratio: 0.0,
         }
     }
 }
@@ -99,6 +103,9 @@ impl OsParams {
         }
         if !(self.kernel_entries_per_s > 0.0 && self.kernel_entries_per_s.is_finite()) {
             return bad("kernel_entries_per_s", "must be a positive number".into());
+        }
+        if !(0.0..=1.0).contains(&self.abort_ratio) {
+            return bad("abort_ratio", "must be a share, 0 to 1".into());
         }
         Ok(())
     }
@@ -130,11 +137,15 @@ pub(super) struct Hardware {
     pub(super) page: u32,
     pub(super) records: Vec<(u64, Completion)>,
     /// Place of the wait descriptor of its invalidation of devices, once queued.
-    wait_place: Option<u64>,
+    pub(super) wait_place: Option<u64>,
     /// When that one's status reached memory.
     pub(super) status_at: Option<u64>,
     /// The NIC uses the new translation.
     pub(super) nic_dropped: bool,
+    /// TLBs that the OS takes for stale after it gave up, and that hold what the entry says.
+    pub(super) unchanged_tlbs: u128,
+    /// The OS gives up when so many TLBs, or fewer, are left to change.
+    abort_at_tlbs: Option<u32>,
     /// After `TableFull`: not before this cycle, and how long it waited last.
     retry: (u64, u64),
     timeline: Timeline,
@@ -170,9 +181,14 @@ impl<P: Program> Machine<P> {
         self.hardware = active;
         for h in done as Vec<Hardware> {
             let frame = |line: LineAddr| (line.0 / PAGE_LINES) as u32;
-            self.moved(h.page, frame(h.os.map.dst));
-            self.free_frames.insert(0, frame(h.os.map.src));
-            self.finished.push(h.timeline);
+            if h.os.aborting {
+                self.free_frames.insert(0, frame(h.os.map.dst));
+                self.aborted.push(h.timeline);
+            } else {
+                self.moved(h.page, frame(h.os.map.dst));
+                self.free_frames.insert(0, frame(h.os.map.src));
+                self.finished.push(h.timeline);
+            }
         }
         // The initiator stays in the kernel.
         !initiates || self.then[c] != Then::Nothing
@@ -209,6 +225,10 @@ impl<P: Program> Machine<P> {
             dst: line(frame),
             lines: self.group_pages * PAGE_LINES as u32,
         };
+        // No number is drawn where nothing is ever given up: same bytes as without.
+        let gives_up = self.os.abort_ratio > 0.0 && self.rng.unit() < self.os.abort_ratio;
+        let tlbs = u64::from(self.memory.params().cores) + 2;
+        let abort_at_tlbs = gives_up.then(|| 1 + self.rng.below(tlbs) as u32);
         self.hardware.push(Hardware {
             os: OsMigration::new(map),
             page,
@@ -216,6 +236,8 @@ impl<P: Program> Machine<P> {
             wait_place: None,
             status_at: None,
             nic_dropped: false,
+            unchanged_tlbs: 0,
+            abort_at_tlbs,
             retry: (0, 0),
             timeline: Timeline {
                 start_cycle: self.cores[usize::from(id)].now(),
@@ -259,6 +281,7 @@ impl<P: Program> Machine<P> {
             h.timeline.unavailable_cycles = invlpg;
             h.os.invalidated(&rules, 1 << id);
         }
+        self.give_up(id, place);
         self.look_at_devices(id, place);
         let core = &mut self.cores[usize::from(id)];
         let h = &mut self.hardware[place];
@@ -277,6 +300,24 @@ impl<P: Program> Machine<P> {
                 h.os.submitted(&rules);
             }
         }
+    }
+
+    /// Goes back to the source page when this migration is to be given up by now: the entry is
+    /// written again and every TLB is suspect again.
+    fn give_up(&mut self, id: u8, place: usize) {
+        let rules = *self.memory.rules();
+        let h = &mut self.hardware[place];
+        let left = h.os.stale_tlbs.count_ones();
+        if !h.os.can_abort() || h.abort_at_tlbs.is_none_or(|at| left > at) {
+            return;
+        }
+        h.unchanged_tlbs = h.os.stale_tlbs;
+        if h.nic_dropped {
+            h.unchanged_tlbs &= !OsMigration::nic_tlb(&rules);
+        }
+        h.os.abort(&rules);
+        (h.wait_place, h.status_at, h.nic_dropped) = (None, None, false);
+        self.cores[usize::from(id)].spend(self.os.pte_cycles);
     }
 
     /// Queues the invalidation of IOTLB and NIC TLB when it is due, or looks for its end. A full

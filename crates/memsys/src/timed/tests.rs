@@ -286,6 +286,36 @@ fn no_load_is_ever_wrong_while_hot_pages_move() {
 }
 
 #[test]
+fn migrations_given_up_leave_the_page_where_it_was_and_no_load_is_wrong() {
+    let pages = (Placement::single(24, 24), 60);
+    let run = |abort_ratio| {
+        let os = OsParams {
+            kernel_entries_per_s: 100_000.0,
+            abort_ratio,
+            ..OsParams::default()
+        };
+        hammered(Design::Cacheable, Mover::Hardware, pages, os, |_| {})
+    };
+    let all = run(1.0);
+    assert_eq!((all.finished.len(), all.aborted.len()), (0, 60));
+    assert_eq!(all.memory.wrong_values(), 0);
+    assert_eq!(all.memory.migrations_in_flight(), 0);
+    let mut half = run(0.5);
+    assert_eq!(half.finished.len() + half.aborted.len(), 60);
+    assert!(half.aborted.len() > 15 && half.finished.len() > 15);
+    assert_eq!(half.memory.wrong_values(), 0);
+    // Each frame is a page's or free, and none is both.
+    let mut used = [half.frames.clone(), half.free_frames.clone()].concat();
+    used.sort_unstable();
+    assert_eq!(used, (0..48).collect::<Vec<u32>>());
+    // And the pages that stayed can move later.
+    let before = half.finished.len() + half.aborted.len();
+    half.requests.push((0, Mover::Hardware));
+    half.run_until(2_000_000);
+    assert_eq!(half.finished.len() + half.aborted.len(), before + 1);
+}
+
+#[test]
 fn pages_that_share_a_mapping_move_together_and_no_load_is_wrong() {
     let groups = Placement {
         pages: 24,
