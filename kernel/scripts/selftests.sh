@@ -23,7 +23,9 @@ for name in gup_longterm compaction_test migration map_hugetlb hugepage-mmap hug
 	hugetlb_fault_after_madv transhuge-stress khugepaged split_huge_page_test; do
 	libs=(-lpthread -lrt)
 	[ "$name" = migration ] && libs=(-lnuma "${libs[@]}")
-	gcc -O2 -w -static -D_GNU_SOURCE= -I"$work" -isystem "$out/include" \
+	# gup_longterm makes a file beside its source: on the disk of the guest.
+	gcc -O2 -w -static -D_GNU_SOURCE= -fmacro-prefix-map="$tests/=/mnt/" \
+		-I"$work" -isystem "$out/include" \
 		-I"$tests" -include "$tests/../kselftest.h" -o "$out/$name" \
 		"$tests/$name.c" "$tests/vm_util.c" "$tests/thp_settings.c" "${libs[@]}" \
 		2> "$work/log" || {

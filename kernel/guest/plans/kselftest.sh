@@ -17,11 +17,11 @@ kselftest() {
 	[ $status = 0 ] || tail -3 /tmp/kst | sed "s/^/@@ note $1: /"
 	expect "kselftest $1" [ $status = 0 -o $status = 4 ]
 }
-kselftest 4 gup_longterm
+kselftest 16 gup_longterm
 kselftest 0 compaction_test
-kselftest 16 map_hugetlb
+kselftest 140 map_hugetlb
 kselftest 140 hugepage-mmap
-kselftest 16 hugetlb-madvise
+kselftest 24 hugetlb-madvise
 kselftest 1 hugetlb_fault_after_madv
 kselftest 0 transhuge-stress -d 20
 kselftest 0 split_huge_page_test

@@ -375,8 +375,9 @@ void ctg_served(struct contiguitas_node *n)
  * ctg_resize - move the border until the unmovable region has a given size
  * @n: the node
  * @target_pages: that size, a multiple of CTG_CHUNK
- * @must: unmovable requests wait or are about to: take blocks that cannot be
- *	emptied as they are. Otherwise they would only spread unmovable pages.
+ * @must: unmovable requests wait or are about to, or somebody insists: take
+ *	blocks that cannot be emptied as they are. Otherwise they would only
+ *	spread unmovable pages.
  *
  * Sleeps. Stops at the first chunk that cannot be moved.
  *

@@ -181,7 +181,8 @@ static ssize_t resize_write(struct file *file, const char __user *ubuf, size_t l
 	if (end == buf + at || (*end && *end != '\n') || pages < CTG_CHUNK ||
 	    pages > n->end_pfn - n->base_pfn - CTG_CHUNK)
 		return -EINVAL;
-	ret = ctg_resize(n, pages, false);
+	/* Forced: what cannot be emptied is taken as it is, and goes home later. */
+	ret = ctg_resize(n, pages, true);
 	return ret ?: len;
 }
 
