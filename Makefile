@@ -5,6 +5,8 @@ SHELL := /bin/bash
 CARGO ?= cargo
 AMPLE := target/release/ample
 FEATURES ?= $(shell scripts/features.sh)
+# The model reads its tables at random: glibc asks for huge pages for them.
+HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce fuzz model-check properties malloc-models malloc-soak bench \
@@ -23,7 +25,7 @@ ample: setup     ## build the command alone
 	$(CARGO) build --locked --release -p ample-cli --no-default-features --features "$(FEATURES)"
 
 demo: ample      ## look at this machine, predict it under every policy, write report/index.html
-	$(AMPLE) whatif --report report/index.html
+	$(HUGE_TABLES) $(AMPLE) whatif --report report/index.html
 
 test:            ## everything CI checks: format, lints, tests of all layers
 	@scripts/setup.sh test

@@ -424,11 +424,14 @@ impl Server {
 
     /// Free pages of the machine, per-CPU lists included.
     pub fn free_pages(&self) -> u64 {
-        let core = &self.core;
-        [LOW, HIGH]
-            .map(|region| core.free_pages(region) + core.pcp_pages[region])
-            .iter()
-            .sum()
+        let in_region = |region| self.core.free_pages(region) + self.core.pcp_pages[region];
+        in_region(LOW) + in_region(HIGH)
+    }
+
+    /// Free pages that user memory and page cache may take: those below a border are the
+    /// kernel's. Per-CPU lists included.
+    pub fn free_user_pages(&self) -> u64 {
+        self.core.free_pages(HIGH) + self.core.pcp_pages[HIGH]
     }
 }
 

@@ -66,6 +66,25 @@ fn a_seed_gives_the_same_run_and_another_seed_another() {
     assert_ne!(with(7), with(8));
 }
 
+/// The page cache is as short of memory whether a border keeps the free pages of the kernel from
+/// it or not, and refaults are booked all the same.
+#[test]
+fn free_pages_below_a_border_do_not_hide_refaults() {
+    let workload = Workload::load("thrash").expect("shipped");
+    let refaults = |kind| {
+        let mut config = Config::new(kind);
+        config.memory_bytes = 512 << 20;
+        let result = run(&config, &workload, 1800.0, 900.0, &|_| {}).expect("a server");
+        result.counters.refaults as f64
+    };
+    let linux = refaults(PolicyKind::Linux);
+    assert!(linux > 100_000.0, "{linux} refaults");
+    for kind in [PolicyKind::Static, PolicyKind::Contiguitas] {
+        let ratio = refaults(kind) / linux;
+        assert!((0.8..1.3).contains(&ratio), "{}: {ratio}", kind.name());
+    }
+}
+
 #[test]
 fn wrong_workloads_name_file_line_and_field() {
     let head = "name = \"x\"\ntitle = \"x\"\n[[kernel]]\nname = \"n\"\n";

@@ -84,16 +84,19 @@ pub fn whatif(
     let done = Shares::new(jobs.len());
     let run_job = |(index, job): (usize, &Job)| {
         let tell = |share: f64| progress(done.set(index, share));
-        simulate(layout, classes, plan, job, &tell)
+        simulate(layout, classes, plan, job, &tell).map(|run| (index, run))
     };
-    let runs: Result<Vec<RunResult>, ServerError> =
-        jobs.par_iter().enumerate().map(run_job).collect();
+    // Handed out in their order, so that no long job begins when the others are nearly done.
+    let runs: Result<Vec<(usize, RunResult)>, ServerError> =
+        jobs.iter().enumerate().par_bridge().map(run_job).collect();
+    let mut runs = runs?;
+    runs.sort_by_key(|&(index, _)| index);
     let mut whatif = WhatIf {
         futures: Vec::new(),
         servers: Vec::new(),
         ablation: Vec::new(),
     };
-    for (job, run) in jobs.iter().zip(runs?) {
+    for (job, (_, run)) in jobs.iter().zip(runs) {
         match job {
             Job::Future(_) => whatif.futures.push(run),
             Job::Server(..) => whatif.servers.push(run),
@@ -104,18 +107,20 @@ pub fn whatif(
     Ok(whatif)
 }
 
+/// The jobs, the longest first.
 fn jobs<'a>(plan: &WhatIfPlan, shipped: &'a [Workload]) -> Vec<Job<'a>> {
-    let mut jobs: Vec<Job> = PolicyKind::ALL.into_iter().map(Job::Future).collect();
-    let Some(servers) = &plan.servers else {
-        return jobs;
-    };
-    for workload in shipped {
-        for kind in PolicyKind::ALL {
-            let seeds = plan.seed..plan.seed + servers.seeds;
-            jobs.extend(seeds.map(|seed| Job::Server(kind, workload, seed)));
+    let mut jobs = Vec::new();
+    if let Some(servers) = &plan.servers {
+        for workload in shipped {
+            for kind in PolicyKind::ALL {
+                let seeds = plan.seed..plan.seed + servers.seeds;
+                jobs.extend(seeds.map(|seed| Job::Server(kind, workload, seed)));
+            }
         }
     }
-    if let Some(workload) = shipped.iter().find(|workload| workload.name == ABLATION) {
+    jobs.extend(PolicyKind::ALL.into_iter().map(Job::Future));
+    let ablated = shipped.iter().find(|workload| workload.name == ABLATION);
+    if let (Some(_), Some(workload)) = (&plan.servers, ablated) {
         let without = Mechanisms::NAMES.iter().map(|&name| Some(name));
         let variants = std::iter::once(None).chain(without);
         jobs.extend(variants.map(|name| Job::Ablation(name, workload)));

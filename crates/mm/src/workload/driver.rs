@@ -16,6 +16,8 @@ use ample_pfn::PageClass;
 const TURNS: u32 = 8;
 /// Files are dropped in runs of so many pages.
 const FILE_PAGES: u32 = 64;
+/// Memory counts as full once this share of it or less is free for users.
+const FULL_RATIO: f64 = 0.04;
 /// Of a million pages, those under direct I/O at any time.
 const SHORT_PINS_PER_MILLION: u64 = 20;
 /// Memory for which khugepaged makes one huge page a second at most, in pages (64 GB: its
@@ -41,6 +43,9 @@ pub(crate) struct Driver {
     /// Pages that the ratios refer to.
     pages: f64,
     event_ratio: f64,
+    /// Pages evicted so far, and those of them that no read has followed yet.
+    evicted: u64,
+    evicted_unread: f64,
     processes: Vec<Running>,
     sources: Vec<Source>,
     pinned: PoolId,
@@ -80,6 +85,8 @@ impl Driver {
         let mut driver = Driver {
             pages,
             event_ratio,
+            evicted: 0,
+            evicted_unread: 0.0,
             processes,
             sources,
             pinned: server.new_pool(),
@@ -291,7 +298,7 @@ impl Driver {
     fn cache_turn(&mut self, server: &mut Server, turn: f64) {
         let cache = &self.workload.cache;
         // While memory is being filled nothing is thinned: the level counts, not the rate.
-        let filling = server.free_pages() as f64 > 0.04 * self.pages;
+        let filling = server.free_user_pages() as f64 > FULL_RATIO * self.pages;
         let ratio = if filling { 1.0 } else { self.event_ratio };
         let mut reads = cache.read_per_hour * self.pages / 3600.0 * turn * ratio;
         let deploy = self.deploy_left.min(self.pages / 600.0 * turn);
@@ -300,14 +307,9 @@ impl Driver {
         let touched = self.rng.round(reads * reuse);
         reads *= 1.0 - reuse;
         let fresh = self.rng.round(reads + deploy);
-        if !filling && cache.refault_ratio > 0.0 {
-            let refaults = self.rng.round(reads / ratio * cache.refault_ratio);
-            server.core.counters.refaults += u64::from(refaults);
-            let ns = u64::from(refaults) * REFAULT_NS / 64;
-            server.core.psi.stall(Stall::Movable, ns);
-        }
         let drops = cache.drop_per_hour * self.pages / 3600.0 * turn / f64::from(FILE_PAGES);
         let drops = self.rng.round(drops * ratio);
+        self.refault(server, reads, turn, ratio);
         server.read_cache(PageClass::File, fresh, self.rng.below(64) as usize);
         for done in 0..touched {
             if begins_group(2 * done) {
@@ -322,6 +324,25 @@ impl Driver {
                 server.core.drop_file(pfn, FILE_PAGES);
             }
         }
+    }
+
+    /// Books the waits for pages that `reads` of this turn found evicted, whichever region was
+    /// short. Reclaim runs in batches: a page evicted counts for the reads of the next minute.
+    /// Where reads are thinned to `ratio`, each stands for more of them.
+    fn refault(&mut self, server: &mut Server, reads: f64, turn: f64, ratio: f64) {
+        let counters = &server.core.counters;
+        let evicted = counters.kswapd_reclaimed_pages + counters.direct_reclaimed_pages;
+        let fresh = (evicted - self.evicted) as f64;
+        self.evicted = evicted;
+        self.evicted_unread = (self.evicted_unread + fresh).min(reads * 60.0 / turn);
+        let followed = reads.min(self.evicted_unread);
+        self.evicted_unread -= followed;
+        let refaults = followed / ratio * self.workload.cache.refault_ratio;
+        let refaults = u64::from(self.rng.round(refaults));
+        let ns = refaults * REFAULT_NS / 64;
+        let core = &mut server.core;
+        core.counters.refaults += refaults;
+        core.psi.stall(Stall::Movable, ns);
     }
 
     fn long_pins(&mut self, server: &mut Server) {

@@ -145,7 +145,8 @@ pub struct Cache {
     pub drop_per_hour: f64,
     /// Cache at boot (image, packages), as a share of memory.
     pub boot_ratio: f64,
-    /// Share of reads that find the page evicted although it was still wanted.
+    /// Of the reads that follow an eviction, the share that finds its page evicted although it
+    /// was still wanted.
     pub refault_ratio: f64,
 }
 
