@@ -57,6 +57,8 @@ struct CpuSlab {
     /// Misses at the last look: an idle slab is one without new ones.
     seen: AtomicU64,
     cpu: AtomicU32,
+    /// NUMA node that it is filled from.
+    node: AtomicU32,
     next: AtomicPtr<CpuSlab>,
 }
 
@@ -208,7 +210,7 @@ fn slabs() -> &'static Slabs {
 }
 
 impl CpuSlab {
-    fn create(cpu: usize) -> Option<&'static CpuSlab> {
+    fn create(cpu: usize, node: usize) -> Option<&'static CpuSlab> {
         let memory = meta::allocate(size_of::<CpuSlab>(), 4096)?;
         // SAFETY: zeroed memory of the right size and alignment, which is never freed; all fields
         // are atomics, for which zero is valid.
@@ -223,11 +225,16 @@ impl CpuSlab {
             slab.words[class].store(header.pack(), Ordering::Relaxed);
         }
         slab.cpu.store(cpu as u32, Ordering::Relaxed);
+        slab.node.store(node as u32, Ordering::Relaxed);
         Some(slab)
     }
 
     fn header(&self, class: usize) -> Header {
         Header::unpack(self.words[class].load(Ordering::Acquire))
+    }
+
+    fn node(&self) -> usize {
+        self.node.load(Ordering::Relaxed) as usize
     }
 
     fn pointer(&self) -> *mut u64 {

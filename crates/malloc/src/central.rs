@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is shared by all CPUs for one size class: the transfer cache, a short array of free objects
-//! on their way from one CPU to another, and the central free list of all spans of the class.
+//! What is shared for one size class by all CPUs, or by those of a NUMA node where the options ask
+//! for that: the transfer cache, a short array of free objects on their way from one CPU to another,
+//! and the central free list of all spans of the class.
 //!
 //! Objects are taken from the spans with the fewest free objects, so that the others drain and
 //! their pages return to the page heap.
 
 use crate::lock::Lock;
+use crate::numa::{self, MAX_NODES};
 use crate::pageheap;
 use crate::pagemap;
 use crate::report::corrupt;
@@ -32,7 +34,7 @@ struct Transfer {
     objects: [usize; TRANSFER_SLOTS],
 }
 
-/// The shared state of one class.
+/// The shared state of one class on one node.
 #[repr(align(64))]
 pub struct Central {
     spans: Lock<Spans>,
@@ -41,21 +43,28 @@ pub struct Central {
     transfer_hits: AtomicU64,
 }
 
-static CENTRAL: [Central; CLASSES] = [const {
-    Central {
-        spans: Lock::new(Spans {
-            heads: [0; LISTS],
-            count: 0,
-            free: 0,
-        }),
-        transfer: Lock::new(Transfer {
-            count: 0,
-            low: 0,
-            objects: [0; TRANSFER_SLOTS],
-        }),
-        transfer_hits: AtomicU64::new(0),
-    }
-}; CLASSES];
+static CENTRAL: [[Central; CLASSES]; MAX_NODES] = [const {
+    [const {
+        Central {
+            spans: Lock::new(Spans {
+                heads: [0; LISTS],
+                count: 0,
+                free: 0,
+            }),
+            transfer: Lock::new(Transfer {
+                count: 0,
+                low: 0,
+                objects: [0; TRANSFER_SLOTS],
+            }),
+            transfer_hits: AtomicU64::new(0),
+        }
+    }; CLASSES]
+}; MAX_NODES];
+
+/// The shared state of all classes, by node in use.
+fn nodes() -> &'static [[Central; CLASSES]] {
+    &CENTRAL[..numa::nodes()]
+}
 
 /// Sizes of one class's shared state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,24 +79,24 @@ pub struct CentralSizes {
     pub transfer_hits: u64,
 }
 
-/// Sizes of the shared state of a class.
+/// Sizes of the shared state of a class, of all nodes together.
 pub fn sizes(class: usize) -> CentralSizes {
-    let central = &CENTRAL[class];
-    let (spans, free) = {
-        let spans = central.spans.lock();
-        (spans.count, spans.free)
-    };
-    CentralSizes {
-        spans: spans as usize,
-        free_objects: free as usize,
-        transfer_objects: central.transfer.lock().count.into(),
-        transfer_hits: central.transfer_hits.load(Ordering::Relaxed),
+    let mut sizes = CentralSizes::default();
+    for central in nodes().iter().map(|classes| &classes[class]) {
+        {
+            let spans = central.spans.lock();
+            sizes.spans += spans.count as usize;
+            sizes.free_objects += spans.free as usize;
+        }
+        sizes.transfer_objects += usize::from(central.transfer.lock().count);
+        sizes.transfer_hits += central.transfer_hits.load(Ordering::Relaxed);
     }
+    sizes
 }
 
 /// Takes the locks of all classes before fork.
 pub fn fork_prepare() {
-    for central in &CENTRAL {
+    for central in nodes().iter().flatten() {
         central.transfer.acquire();
         central.spans.acquire();
     }
@@ -98,7 +107,7 @@ pub fn fork_prepare() {
 /// # Safety
 /// [`fork_prepare`] was called.
 pub unsafe fn fork_done() {
-    for central in CENTRAL.iter().rev() {
+    for central in nodes().iter().flatten().rev() {
         // SAFETY: as the caller promises.
         unsafe {
             central.spans.release();
@@ -116,9 +125,9 @@ fn transfer_limit(class: usize) -> usize {
         .min((32 << 10) / info.bytes as usize)
 }
 
-/// Takes up to `out.len()` objects; fewer, or none, only if the system refuses memory.
-pub fn take(class: usize, out: &mut [usize]) -> usize {
-    let central = &CENTRAL[class];
+/// Takes up to `out.len()` objects of a node; fewer, or none, only if the system refuses memory.
+pub fn take(class: usize, node: usize, out: &mut [usize]) -> usize {
+    let central = &CENTRAL[node][class];
     let mut count = 0;
     {
         let mut transfer = central.transfer.lock();
@@ -137,7 +146,7 @@ pub fn take(class: usize, out: &mut [usize]) -> usize {
     while count < out.len() {
         let id = match spans.heads.iter().find(|&&head| head != 0) {
             Some(&id) => id,
-            None => match add_span(&mut spans, class) {
+            None => match add_span(&mut spans, class, node) {
                 Some(id) => id,
                 None => break,
             },
@@ -153,9 +162,31 @@ pub fn take(class: usize, out: &mut [usize]) -> usize {
     count
 }
 
-/// Gives objects of a class back.
-pub fn put(class: usize, mut objects: &[usize]) {
-    let central = &CENTRAL[class];
+/// Gives objects of a class back, each to the node where it lies.
+pub fn put(class: usize, objects: &[usize]) {
+    if numa::nodes() == 1 {
+        put_on(class, 0, objects);
+        return;
+    }
+    for objects in objects.chunks(MAX_BATCH) {
+        for node in 0..numa::nodes() {
+            let mut here = [0; MAX_BATCH];
+            let mut count = 0;
+            for &object in objects {
+                if pagemap::node_of(object >> PAGE_SHIFT) == node {
+                    here[count] = object;
+                    count += 1;
+                }
+            }
+            if count > 0 {
+                put_on(class, node, &here[..count]);
+            }
+        }
+    }
+}
+
+fn put_on(class: usize, node: usize, mut objects: &[usize]) {
+    let central = &CENTRAL[node][class];
     {
         let mut transfer = central.transfer.lock();
         let room = transfer_limit(class).saturating_sub(transfer.count.into());
@@ -166,22 +197,22 @@ pub fn put(class: usize, mut objects: &[usize]) {
         objects = rest;
     }
     if !objects.is_empty() {
-        put_in_spans(class, objects);
+        put_in_spans(class, node, objects);
     }
 }
 
-/// Gives objects back to their spans, and spans that become empty to the page heap.
-fn put_in_spans(class: usize, objects: &[usize]) {
+/// Gives objects of a node back to their spans, and spans that become empty to the page heap.
+fn put_in_spans(class: usize, node: usize, objects: &[usize]) {
     for objects in objects.chunks(MAX_BATCH) {
         let mut touched = [0; MAX_BATCH];
-        let mut spans = CENTRAL[class].spans.lock();
+        let mut spans = CENTRAL[node][class].spans.lock();
         let touched = &mut touched[..];
         let count = mark_free(class, objects, touched);
         let empty = settle(&mut spans, class, &mut touched[..count]);
         spans.free += objects.len() as u32;
         spans.free -= (empty * usize::from(TABLE[class].objects)) as u32;
         drop(spans);
-        pageheap::free_spans(&touched[..empty]);
+        pageheap::free_spans(&touched[..empty], node);
     }
 }
 
@@ -229,11 +260,12 @@ fn settle(spans: &mut Spans, class: usize, touched: &mut [u32]) -> usize {
 /// Ends the process if `object` is not the start of an object of the class, or lies free in its
 /// span, in the transfer cache or in a CPU's slab.
 pub fn check(class: usize, object: usize) {
+    let central = &CENTRAL[pagemap::node_of(object >> PAGE_SHIFT)][class];
     let cached = crate::cache::holds(class, object) || {
-        let transfer = CENTRAL[class].transfer.lock();
+        let transfer = central.transfer.lock();
         transfer.objects[..usize::from(transfer.count)].contains(&object)
     };
-    let _spans = CENTRAL[class].spans.lock();
+    let _spans = central.spans.lock();
     let (_, span, index) = locate(class, object);
     // SAFETY: the lock of the class is held; the index was checked.
     if cached || unsafe { span.is_free(index) } {
@@ -320,8 +352,8 @@ fn unlink(spans: &mut Spans, id: u32, span: &mut span::Span) {
     span.list = span::UNLISTED;
 }
 
-fn add_span(spans: &mut Spans, class: usize) -> Option<u32> {
-    let id = pageheap::new_span(class)?;
+fn add_span(spans: &mut Spans, class: usize, node: usize) -> Option<u32> {
+    let id = pageheap::new_span(class, node)?;
     // SAFETY: the span is new, and the lock of its class is held.
     let span = unsafe { span::get(id) };
     spans.count += 1;
@@ -333,7 +365,11 @@ fn add_span(spans: &mut Spans, class: usize) -> Option<u32> {
 /// Moves objects that no CPU needed since the last call from the transfer cache to their spans; all
 /// objects if `all`.
 pub fn drain_transfer(class: usize, all: bool) {
-    let central = &CENTRAL[class];
+    (0..numa::nodes()).for_each(|node| drain_transfer_of(class, node, all));
+}
+
+fn drain_transfer_of(class: usize, node: usize, all: bool) {
+    let central = &CENTRAL[node][class];
     let mut objects = [0; TRANSFER_SLOTS];
     let count = {
         let mut transfer = central.transfer.lock();
@@ -347,6 +383,6 @@ pub fn drain_transfer(class: usize, all: bool) {
         count
     };
     if count > 0 {
-        put_in_spans(class, &objects[..count]);
+        put_in_spans(class, node, &objects[..count]);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::lock::Lock;
 use crate::options::{Options, Path};
-use crate::{observe, pageheap, stats};
+use crate::{numa, observe, pageheap, report, stats};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
@@ -113,6 +113,13 @@ pub fn loaded() {
         (paths.record, paths.profile)
     };
     if record.is_some() {
+        if numa::nodes() > 1 {
+            report::warn(format_args!(
+                "the trace will hold the page heap of the first of {} nodes only; numa=0 records \
+                 everything",
+                numa::nodes()
+            ));
+        }
         let fd = record.create();
         if fd >= 0 {
             pageheap::lock().trace.start(fd);

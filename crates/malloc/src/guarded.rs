@@ -64,7 +64,7 @@ pub fn start(mean: u32) -> bool {
         return false;
     };
     if !sys::protect(base, REGION_BYTES, false)
-        || !pagemap::prepare(base >> PAGE_SHIFT, REGION_BYTES >> PAGE_SHIFT)
+        || !pagemap::prepare(base >> PAGE_SHIFT, REGION_BYTES >> PAGE_SHIFT, 0)
     {
         sys::unmap(base, REGION_BYTES);
         return false;

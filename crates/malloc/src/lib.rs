@@ -12,6 +12,7 @@
 //! * [`central`]: transfer caches and central free lists, spans by how full they are ([`span`]).
 //! * [`pageheap`]: the process's page heap, and [`pagemap`], which finds the span of an address.
 //! * [`heap`]: the page heap proper, over real or pretended virtual memory ([`vm`]).
+//! * [`numa`]: the last three once for each node, where the options ask for it.
 //! * [`upkeep`]: what happens now and then: release, collapse, idle caches.
 //! * [`stats`], [`dump`], [`options`], [`trace`]: sight.
 //!
@@ -37,6 +38,7 @@ pub mod lock;
 pub mod meta;
 #[cfg(feature = "models")]
 pub mod models;
+pub mod numa;
 pub mod observe;
 pub mod options;
 pub mod pageheap;

@@ -2,6 +2,7 @@
 //! The options in the environment variable `AMPLE_MALLOC`: `name=value` pairs with commas between.
 
 use crate::heap::{HeapOptions, ReleasePolicy};
+use crate::numa;
 use crate::report;
 use crate::vm::real::HugeMode;
 
@@ -70,6 +71,8 @@ pub struct Options {
     pub huge: HugeMode,
     /// log2 of the size of the HugeTLB pages that the heap is to lie on; 0 for none.
     pub hugetlb_shift: u32,
+    /// Whether NUMA nodes have heaps of their own.
+    pub numa: numa::Mode,
     /// The page heap's switches.
     pub heap: HeapOptions,
     /// Whether free memory goes back to the system by itself.
@@ -113,6 +116,7 @@ impl Options {
     pub const DEFAULT: Options = Options {
         huge: HugeMode::ByNeed,
         hugetlb_shift: 0,
+        numa: numa::Mode::Off,
         heap: HeapOptions {
             regions: true,
             split_by_density: true,
@@ -180,6 +184,13 @@ impl Options {
                     _ => return None,
                 }
             }
+            "numa" => {
+                self.numa = match value {
+                    "0" | "off" => numa::Mode::Off,
+                    "1" | "on" => numa::Mode::System,
+                    _ => numa::Mode::Pretended(number(value, numa::MAX_NODES)? as u8),
+                }
+            }
             "release" => self.release_enabled = switch(value)?,
             "keep_percent" => self.release.keep_share_percent = number(value, 1000)? as u32,
             "keep" => self.release.keep_pages = size(value)? >> crate::units::PAGE_SHIFT,
@@ -220,6 +231,8 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   huge=need|always|system|never  how hugepages are asked for [need: once the heap exceeds 4 MiB]
   hugetlb=2m|1g|0      take memory from the pool of HugeTLB pages while it lasts; what was taken
                        is given back only at exit [0]
+  numa=1|0|N           a heap for each NUMA node, on memory of that node; what a node has too little
+                       of comes from others. 2 to 8 pretend to have so many nodes: for tests [0]
   release=1|0          give free memory back by itself [1]
   keep_percent=N       free memory kept beyond the peak of the last 2 s, % of that peak [10]
   keep=SIZE            and at least this much, or as much as that peak if it is less [8m]
@@ -308,6 +321,7 @@ mod tests {
             ("keep", "99999999999999999999"),
             ("huge_floor", "101"),
             ("release", "2"),
+            ("numa", "9"),
             ("nonsense", "1"),
             ("keep", "\u{20ac}m"),
         ] {
@@ -320,6 +334,7 @@ mod tests {
         for name in [
             "huge",
             "hugetlb",
+            "numa",
             "release",
             "keep_percent",
             "keep",

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process's page heap: spans for the central free lists and large objects, the pagemap that
-//! describes them, and the release of memory without the lock.
+//! The process's page heaps, one for each NUMA node if the options ask for that and else one: spans
+//! for the central free lists and large objects, the pagemap that describes them, and the release
+//! of memory without the lock.
 
 use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
 use crate::lock::{Guard, Lock};
+use crate::numa::{self, MAX_NODES};
 use crate::pagemap;
 use crate::size_class::TABLE;
 use crate::span;
@@ -26,12 +28,14 @@ pub struct Pages {
     forking: bool,
 }
 
-static PAGES: Lock<Pages> = Lock::new(Pages {
-    heap: PageHeap::new(RealVm::new()),
-    trace: trace::Recorder::off(),
-    steps_under_way: 0,
-    forking: false,
-});
+static PAGES: [Lock<Pages>; MAX_NODES] = [const {
+    Lock::new(Pages {
+        heap: PageHeap::new(RealVm::new()),
+        trace: trace::Recorder::off(),
+        steps_under_way: 0,
+        forking: false,
+    })
+}; MAX_NODES];
 
 /// Time spent in collapses, in nanoseconds.
 static COLLAPSE_NS: AtomicU64 = AtomicU64::new(0);
@@ -47,68 +51,96 @@ pub struct Large {
     pub zeroed: bool,
 }
 
-/// The heap, locked.
+/// The heap of the first node, locked: the only one that is recorded.
 pub fn lock() -> Guard<'static, Pages> {
-    PAGES.lock()
+    PAGES[0].lock()
 }
 
-/// Takes the lock before fork, at a moment when no step of a release or collapse is under way: its
-/// thread does not exist in the child, which could never end the step and would lose the memory.
+/// The heaps in use.
+fn heaps() -> &'static [Lock<Pages>] {
+    &PAGES[..numa::nodes()]
+}
+
+/// Takes the locks before fork, each at a moment when no step of a release or collapse is under
+/// way: its thread does not exist in the child, which could never end the step and would lose the
+/// memory.
 pub fn fork_prepare() {
+    heaps().iter().for_each(acquire_quiet);
+}
+
+fn acquire_quiet(heap: &Lock<Pages>) {
     loop {
-        PAGES.acquire();
+        heap.acquire();
         // SAFETY: the lock is held.
-        let pages = unsafe { &mut *PAGES.value_pointer() };
+        let pages = unsafe { &mut *heap.value_pointer() };
         pages.forking = true;
         if pages.steps_under_way == 0 {
             return;
         }
         // SAFETY: it was taken above, and `pages` is not used any more.
-        unsafe { PAGES.release() };
+        unsafe { heap.release() };
         crate::lock::pause();
     }
 }
 
-/// Gives the lock back after fork.
+/// Gives the locks back after fork.
 ///
 /// # Safety
 /// [`fork_prepare`] was called.
 pub unsafe fn fork_done() {
-    // SAFETY: as the caller promises, the lock is held.
-    unsafe {
-        (*PAGES.value_pointer()).forking = false;
-        PAGES.release();
+    for heap in heaps().iter().rev() {
+        // SAFETY: as the caller promises, the lock is held.
+        unsafe {
+            (*heap.value_pointer()).forking = false;
+            heap.release();
+        }
     }
 }
 
-/// Whether no step of a release or collapse is under way; the caller holds the lock by
+/// Whether no step of a release or collapse is under way; the caller holds the locks by
 /// [`fork_prepare`].
 #[cfg(feature = "models")]
 pub fn is_quiet() -> bool {
     // SAFETY: as the caller promises.
-    unsafe { (*PAGES.value_pointer()).steps_under_way == 0 }
+    let quiet = |heap: &Lock<Pages>| unsafe { (*heap.value_pointer()).steps_under_way == 0 };
+    heaps().iter().all(quiet)
 }
 
 /// Applies options before the first allocation.
 pub fn configure(mode: HugeMode, hugetlb_shift: u32, options: HeapOptions) {
-    let mut pages = PAGES.lock();
-    pages.heap.vm_mut().set_hugetlb(hugetlb_shift);
-    pages.heap.vm_mut().set_mode(mode);
-    pages.heap.configure(options);
+    for (node, heap) in heaps().iter().enumerate() {
+        let mut pages = heap.lock();
+        let vm = pages.heap.vm_mut();
+        vm.set_hugetlb(hugetlb_shift);
+        vm.set_node(node);
+        // Only the first heap begins small.
+        vm.set_mode(match mode {
+            HugeMode::ByNeed if node > 0 => HugeMode::Always,
+            mode => mode,
+        });
+        pages.heap.configure(options);
+    }
 }
 
-/// Sizes of the heap's parts.
+/// Sizes of the parts of all heaps together.
 pub fn sizes() -> HeapSizes {
-    PAGES.lock().heap.sizes()
+    let mut sum = HeapSizes::default();
+    (0..numa::nodes()).for_each(|node| sum.add(&sizes_of(node)));
+    sum
 }
 
-/// A new span for a size class; `None` if the system refuses memory.
-pub fn new_span(class: usize) -> Option<u32> {
+/// Sizes of the parts of a node's heap.
+pub fn sizes_of(node: usize) -> HeapSizes {
+    PAGES[node].lock().heap.sizes()
+}
+
+/// A new span for a size class on a node; `None` if the system refuses memory.
+pub fn new_span(class: usize, node: usize) -> Option<u32> {
     let info = &TABLE[class];
     let len = usize::from(info.pages);
-    let mut pages = PAGES.lock();
+    let mut pages = PAGES[node].lock();
     let page = pages.allocate(len, 1, info.density())?;
-    let id = if pagemap::prepare(page, len) {
+    let id = if pagemap::prepare(page, len, node) {
         span::create(page, len, class as u8, info.objects.into())
     } else {
         None
@@ -123,8 +155,8 @@ pub fn new_span(class: usize) -> Option<u32> {
     Some(id)
 }
 
-/// Gives spans of a size class back that hold no object any more and are on no list.
-pub fn free_spans(ids: &[u32]) {
+/// Gives spans of a size class and a node back that hold no object any more and are on no list.
+pub fn free_spans(ids: &[u32], node: usize) {
     if ids.is_empty() {
         return;
     }
@@ -138,21 +170,22 @@ pub fn free_spans(ids: &[u32]) {
             pagemap::set(page, pagemap::NO_SPAN, 0);
         }
     }
-    let mut pages = PAGES.lock();
+    let mut pages = PAGES[node].lock();
     for (page, len) in ids.iter().map(place) {
         pages.free(page, len);
     }
-    finish(pages);
+    finish(pages, node);
     span::destroy(ids);
 }
 
-/// A large object of `len` pages whose address is a multiple of `align` pages; `class` tells what
-/// to note in the pagemap.
+/// A large object of `len` pages on the caller's node whose address is a multiple of `align` pages;
+/// `class` tells what to note in the pagemap.
 pub fn new_large(len: usize, align: usize, class: u8) -> Option<Large> {
-    let mut pages = PAGES.lock();
+    let node = numa::current();
+    let mut pages = PAGES[node].lock();
     let page = pages.allocate(len, align, Density::SPARSE)?;
     let zeroed = pages.heap.last_is_zero();
-    let id = if pagemap::prepare(page, len) {
+    let id = if pagemap::prepare(page, len, node) {
         span::create(page, len, 0, 0)
     } else {
         None
@@ -182,9 +215,10 @@ pub fn free_large(page: usize, id: u32) {
     // SAFETY: the caller removed the page's entry, so it is the only one that knows the span.
     let len = unsafe { span::get(id) }.pages as usize;
     span::destroy(&[id]);
-    let mut pages = PAGES.lock();
+    let node = pagemap::node_of(page);
+    let mut pages = PAGES[node].lock();
     pages.free(page, len);
-    finish(pages);
+    finish(pages, node);
 }
 
 /// Grows a large object where it lies.
@@ -194,7 +228,8 @@ pub fn grow_large(address: usize, new_len: usize) -> bool {
     // SAFETY: the owner of the object is the only one to touch its span.
     let span = unsafe { span::get(id) };
     let len = span.pages as usize;
-    let mut pages = PAGES.lock();
+    let node = pagemap::node_of(page);
+    let mut pages = PAGES[node].lock();
     if !pages.heap.grow(page, len, new_len) {
         return false;
     }
@@ -234,12 +269,12 @@ impl Pages {
     }
 }
 
-/// Gives the lock back and releases what the last call made superfluous.
-fn finish(mut pages: Guard<'static, Pages>) {
+/// Gives the lock of a node's heap back and releases what the last call made superfluous.
+fn finish(mut pages: Guard<'static, Pages>, node: usize) {
     while let Some(release) = pages.begin(PageHeap::begin_queued) {
         drop(pages);
         let succeeded = release.run(&SystemCalls);
-        pages = PAGES.lock();
+        pages = PAGES[node].lock();
         pages.end(|heap| heap.end_release(release, succeeded));
     }
 }
@@ -266,25 +301,37 @@ impl Vm for SystemCalls {
     }
 }
 
-/// Lets the cache age and releases up to `limit` of the pages that the policy calls excess; pages
-/// released.
+/// Lets the caches age and releases up to `limit` of the pages that the policy, which each heap is
+/// held to, calls excess; pages released.
 pub fn release_excess(policy: &ReleasePolicy, limit: usize) -> usize {
-    let mut pages = PAGES.lock();
-    pages.heap.age();
-    let excess = pages.heap.excess_pages(policy);
-    finish(pages);
-    release(excess.min(limit), policy)
+    let mut released = 0;
+    for (node, heap) in heaps().iter().enumerate() {
+        let mut pages = heap.lock();
+        pages.heap.age();
+        let excess = pages.heap.excess_pages(policy);
+        finish(pages, node);
+        released += release_from(heap, excess.min(limit - released), policy);
+    }
+    released
 }
 
 /// Releases up to `wanted` free pages; pages released.
 pub fn release(wanted: usize, policy: &ReleasePolicy) -> usize {
     let mut released = 0;
+    for heap in heaps() {
+        released += release_from(heap, wanted.saturating_sub(released), policy);
+    }
+    released
+}
+
+fn release_from(heap: &Lock<Pages>, wanted: usize, policy: &ReleasePolicy) -> usize {
+    let mut released = 0;
     while released < wanted {
         let left = wanted - released;
-        let step = PAGES.lock().begin(|heap| heap.begin_release(left, policy));
+        let step = heap.lock().begin(|heap| heap.begin_release(left, policy));
         let Some(step) = step else { break };
         let succeeded = step.run(&SystemCalls);
-        PAGES.lock().end(|heap| heap.end_release(step, succeeded));
+        heap.lock().end(|heap| heap.end_release(step, succeeded));
         if !succeeded {
             break;
         }
@@ -304,20 +351,24 @@ pub struct CollapseBudget {
     pub back_off_ns: u64,
 }
 
-/// Rebuilds broken hugepages that are nearly full again, within the budget; how many.
+/// Rebuilds broken hugepages that are nearly full again, within the budget for each heap; how many.
 pub fn collapse(budget: &CollapseBudget) -> usize {
+    heaps().iter().map(|heap| collapse_in(heap, budget)).sum()
+}
+
+fn collapse_in(heap: &Lock<Pages>, budget: &CollapseBudget) -> usize {
     let mut rebuilt = 0;
     for _ in 0..budget.hugepages {
         let start_ns = sys::now_ns();
         if start_ns < COLLAPSE_NOT_BEFORE_NS.load(Ordering::Relaxed) {
             break;
         }
-        let step = PAGES.lock().begin(PageHeap::begin_collapse);
+        let step = heap.lock().begin(PageHeap::begin_collapse);
         let Some(step) = step else { break };
         let succeeded = SystemCalls.collapse(step.address);
         let taken_ns = sys::now_ns() - start_ns;
         COLLAPSE_NS.fetch_add(taken_ns, Ordering::Relaxed);
-        PAGES.lock().end(|heap| heap.end_collapse(step, succeeded));
+        heap.lock().end(|heap| heap.end_collapse(step, succeeded));
         if !succeeded || taken_ns > budget.slow_ns {
             COLLAPSE_NOT_BEFORE_NS.store(start_ns + budget.back_off_ns, Ordering::Relaxed);
         }

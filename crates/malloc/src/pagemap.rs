@@ -7,8 +7,10 @@
 //! The classes of the 64 GiB where the heap begins to grow are apart, in one flat window: free
 //! waits for one load less before it knows where the object goes.
 
+use crate::lock::Lock;
 use crate::meta;
-use crate::units::{ADDRESS_BITS, PAGE_SHIFT};
+use crate::numa;
+use crate::units::{ADDRESS_BITS, HUGE_PAGES_SHIFT, PAGE_SHIFT};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 // Miri looks at every entry of a table at each reference to it: it gets small ones.
@@ -35,6 +37,8 @@ pub const GUARDED: u8 = 253;
 pub struct Leaf {
     classes: [AtomicU8; LEAF],
     spans: [AtomicU32; LEAF],
+    /// NUMA nodes by hugepage: a hugepage stays with the page heap that reserved it.
+    nodes: [AtomicU8; LEAF >> HUGE_PAGES_SHIFT],
 }
 
 static LEAVES: [AtomicPtr<Leaf>; ROOT] = [const { AtomicPtr::new(core::ptr::null_mut()) }; ROOT];
@@ -98,15 +102,42 @@ fn leaves() -> &'static [AtomicPtr<Leaf>; ROOT] {
     &LEAVES
 }
 
-/// Makes sure that pages can be noted; false if there is no memory. Called under the page heap's
-/// lock.
-pub fn prepare(page: usize, len: usize) -> bool {
+/// Taken to make a leaf: the page heaps of two nodes may begin one together.
+static MAKING: Lock<()> = Lock::new(());
+
+/// Makes sure that pages of a node can be noted; false if there is no memory. Called under the lock
+/// of the node's page heap.
+pub fn prepare(page: usize, len: usize, node: usize) -> bool {
+    let slots = &LEAVES[page >> LEAF_SHIFT..=(page + len - 1) >> LEAF_SHIFT];
+    if slots
+        .iter()
+        .any(|slot| slot.load(Ordering::Acquire).is_null())
+        && !make(slots, page)
+    {
+        return false;
+    }
+    if numa::nodes() > 1 {
+        let mut at = page >> HUGE_PAGES_SHIFT << HUGE_PAGES_SHIFT;
+        while at < page + len {
+            if let Some(leaf) = leaf(at) {
+                leaf.nodes[(at % LEAF) >> HUGE_PAGES_SHIFT].store(node as u8, Ordering::Release);
+            }
+            at += 1 << HUGE_PAGES_SHIFT;
+        }
+    }
+    true
+}
+
+/// Makes the leaves that are missing among `slots`, of which `page` is in the first.
+#[cold]
+fn make(slots: &[AtomicPtr<Leaf>], page: usize) -> bool {
+    let _making = MAKING.lock();
     if WINDOW_START.load(Ordering::Relaxed) == NO_WINDOW {
         // Linux hands out addresses downwards: the window ends where the first page's GiB does.
         let end = (page | (LEAF - 1)) + 1;
         WINDOW_START.store(end.saturating_sub(WINDOW), Ordering::Release);
     }
-    for slot in &LEAVES[page >> LEAF_SHIFT..=(page + len - 1) >> LEAF_SHIFT] {
+    for slot in slots {
         if slot.load(Ordering::Relaxed).is_null() {
             let Some(leaf) = meta::allocate(size_of::<Leaf>(), 4096) else {
                 return false;
@@ -159,6 +190,15 @@ pub fn span_of(page: usize) -> u32 {
     }
 }
 
+/// The NUMA node of a page that is ours; 0 of others.
+#[inline]
+pub fn node_of(page: usize) -> usize {
+    leaf(page).map_or(0, |leaf| {
+        let node = &leaf.nodes[(page % LEAF) >> HUGE_PAGES_SHIFT];
+        node.load(Ordering::Acquire).into()
+    })
+}
+
 /// Notes class and span for a prepared page.
 #[inline]
 pub fn set(page: usize, class: u8, span: u32) {
@@ -188,10 +228,10 @@ mod tests {
     fn pages_are_noted_across_leaves() {
         // The first of all prepares sets the window: these lie in it, at its ends and outside.
         let base = 200 << LEAF_SHIFT;
-        assert!(prepare(base + 5, 1));
+        assert!(prepare(base + 5, 1, 0));
         let (start, _) = window();
         for page in [base - 1, start - 1, start + WINDOW - 1, 5 << LEAF_SHIFT] {
-            assert!(prepare(page, 2));
+            assert!(prepare(page, 2, 0));
             set(page, 7, 70);
             set(page + 1, 8, 80);
             assert_eq!((class_of(page), span_of(page)), (7, 70));

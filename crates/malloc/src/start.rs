@@ -3,6 +3,7 @@
 //! constructor runs. Everything before it works on constant-initialised statics.
 
 use crate::cache;
+use crate::numa;
 use crate::options::Options;
 use crate::pageheap;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -57,6 +58,7 @@ fn start() {
         return;
     }
     let options = Options::from_environment();
+    numa::start(options.numa);
     pageheap::configure(options.huge, options.hugetlb_shift, options.heap);
     let mut modes = 0;
     if options.profile_bytes > 0 {

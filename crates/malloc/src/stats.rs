@@ -8,7 +8,7 @@ use crate::heap::HeapSizes;
 use crate::report::write_all;
 use crate::units::{DENSITIES, HUGE_BYTES, PAGE_BYTES};
 use crate::vm::real;
-use crate::{cache, central, meta, pageheap, size_class, span};
+use crate::{cache, central, meta, numa, pageheap, size_class, span};
 use core::fmt::{self, Write};
 
 /// The version of the JSON object.
@@ -195,7 +195,7 @@ pub fn write_json(fd: i32) {
     out.flush();
 }
 
-fn line(out: &mut impl Write, bytes: usize, text: &str) -> fmt::Result {
+fn line(out: &mut impl Write, bytes: usize, text: impl fmt::Display) -> fmt::Result {
     writeln!(
         out,
         "  {bytes:>16} ({:>9.1} MiB)  {text}",
@@ -271,8 +271,38 @@ pub fn format_text(out: &mut impl Write, stats: &Stats) -> fmt::Result {
         "on the slow path"
     };
     writeln!(out, "upkeep: {background}; spans: {}", stats.spans)?;
+    format_nodes(out)?;
     format_filler(out, heap)?;
     format_rest(out, heap)
+}
+
+fn format_nodes(out: &mut impl Write) -> fmt::Result {
+    if numa::nodes() == 1 {
+        return Ok(());
+    }
+    let refused = numa::refused();
+    writeln!(
+        out,
+        "NUMA: {} nodes, {refused} binds refused",
+        numa::nodes()
+    )?;
+    for node in 0..numa::nodes() {
+        let sizes = pageheap::sizes_of(node);
+        line(out, sizes.used_pages * PAGE_BYTES, "used, of")?;
+        match numa::kernel_node(node) {
+            Some(kernel) => line(
+                out,
+                sizes.backed_pages() * PAGE_BYTES,
+                format_args!("backed on node {kernel}"),
+            )?,
+            None => line(
+                out,
+                sizes.backed_pages() * PAGE_BYTES,
+                format_args!("backed for pretended node {node}"),
+            )?,
+        }
+    }
+    Ok(())
 }
 
 fn format_filler(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
@@ -411,6 +441,10 @@ pub fn format_json(out: &mut impl Write, stats: &Stats) -> fmt::Result {
     number("subreleased_bytes", heap.subreleased_bytes as usize)?;
     number("collapsed_hugepages", heap.collapsed as usize)?;
     number("collapse_refused", heap.collapse_refused as usize)?;
+    number("numa_nodes", numa::nodes())?;
+    number("numa_refused_binds", numa::refused() as usize)?;
+    json_nodes(out)?;
+    let mut number = |name: &str, value: usize| write!(out, ",\"{name}\":{value}");
     match stats.kernel {
         Some(kernel) => {
             number("rss_bytes", kernel.rss)?;
@@ -428,6 +462,22 @@ pub fn format_json(out: &mut impl Write, stats: &Stats) -> fmt::Result {
         out,
         ",\"cache_kind\":\"{caches}\",\"upkeep\":\"{upkeep}\"}}"
     )
+}
+
+/// What each node's heap has in use and backed, where there are several.
+fn json_nodes(out: &mut impl Write) -> fmt::Result {
+    let several = if numa::nodes() > 1 { numa::nodes() } else { 0 };
+    for node in 0..several {
+        let sizes = pageheap::sizes_of(node);
+        let (used, backed) = (sizes.used_pages, sizes.backed_pages());
+        write!(out, ",\"numa_node{node}_used_bytes\":{}", used * PAGE_BYTES)?;
+        write!(
+            out,
+            ",\"numa_node{node}_backed_bytes\":{}",
+            backed * PAGE_BYTES
+        )?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

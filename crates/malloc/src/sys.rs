@@ -105,6 +105,34 @@ pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
     result == 0
 }
 
+/// `MPOL_PREFERRED` (`include/uapi/linux/mempolicy.h`).
+const MPOL_PREFERRED: i32 = 1;
+
+/// Asks for memory of a NUMA node in a range that has none yet; true on success. Keeps errno.
+pub fn prefer_node(address: usize, bytes: usize, node: u32) -> bool {
+    let mut mask = [0u64; 16];
+    let Some(word) = mask.get_mut(node as usize / 64) else {
+        return false;
+    };
+    *word = 1 << (node % 64);
+    let saved = errno();
+    // SAFETY: the policy of a range changes no contents. The kernel reads one bit less than it is
+    // told of, all of them in the mask.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            address,
+            bytes,
+            MPOL_PREFERRED,
+            mask.as_ptr(),
+            size_of_val(&mask) * 8,
+            0,
+        )
+    };
+    set_errno(saved);
+    result == 0
+}
+
 /// Monotonic time in nanoseconds, from the coarse clock (a few nanoseconds to read; it moves once
 /// a timer tick, which is exact enough for windows of seconds).
 pub fn now_ns() -> u64 {

@@ -80,7 +80,7 @@ fn expect_ok(binary: &Path, arguments: &[&str], options: &str) {
 }
 
 /// Each way the allocator can work.
-const WAYS: [&str; 10] = [
+const WAYS: [&str; 12] = [
     "",
     "rseq=0",
     "check=1",
@@ -88,6 +88,8 @@ const WAYS: [&str; 10] = [
     "guard=3",
     // Without a pool this is the pool's exhaustion.
     "hugetlb=2m",
+    "numa=2",
+    "numa=3,rseq=0",
     "huge=always",
     "huge=never,release=0",
     "density=0,regions=0,hugecache=0",
@@ -114,6 +116,39 @@ fn threads_signals_and_forks_damage_nothing() {
     WAYS.iter()
         .for_each(|options| expect_ok(&binary, &["8"], options));
     expect_ok(&binary, &["20"], "background=0");
+}
+
+/// Each node has a heap of its own, from which its CPUs are served, and gets its objects back from
+/// wherever they are freed. (That the memory of a heap lies on its node takes a machine with two:
+/// `make kernel-malloc`.)
+#[test]
+fn pretended_nodes_are_served_from_heaps_of_their_own() {
+    let binary = program("numa.c");
+    let output = run(&binary, &[], "numa=2,stats=json");
+    assert!(output.status.success(), "{output:?}");
+    let json = String::from_utf8_lossy(&output.stderr);
+    let value = |name: &str| -> usize {
+        let (_, rest) = json
+            .split_once(&format!("\"{name}\":"))
+            .unwrap_or_else(|| panic!("{name} is missing in {json}"));
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+        digits
+            .and_then(|digits| digits.parse().ok())
+            .expect("a number")
+    };
+    assert_eq!(value("numa_nodes"), 2);
+    let cpus = std::thread::available_parallelism().expect("CPUs").get();
+    for node in 0..2.min(cpus) {
+        let (used, backed) = (
+            value(&format!("numa_node{node}_used_bytes")),
+            value(&format!("numa_node{node}_backed_bytes")),
+        );
+        // Each made 38 MB at a time, all of which was freed, most of it by the other.
+        assert!(backed >= 8 << 20, "node {node} has {backed} bytes");
+        assert!(used <= 16 << 20, "node {node} still uses {used} bytes");
+    }
+    expect_ok(&binary, &[], "numa=2,rseq=0");
+    expect_ok(&binary, &[], "numa=1");
 }
 
 /// The whole C interface against a reference that knows every live object.

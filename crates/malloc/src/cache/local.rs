@@ -7,6 +7,7 @@
 
 use super::{CpuSlab, MAX_BYTES, OFFSET, SHARD, SHARDS, SLAB_LIST, SLABS};
 use crate::central;
+use crate::numa;
 use crate::rseq::{self, Header, Push};
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -32,11 +33,12 @@ fn with_local<T>(work: impl FnOnce(Option<Local>) -> T) -> T {
             return work(slab_of_cpu(cpu as usize).map(|slab| Local { slab, offset }));
         }
     }
-    let shard = shard_of_thread();
+    let node = numa::current();
+    let shard = shard_of_thread(node);
     let mut guard = SHARD[shard].lock();
     if guard.0.is_null() {
-        guard.0 =
-            CpuSlab::create(shard).map_or(core::ptr::null_mut(), |slab| slab.pointer().cast());
+        guard.0 = CpuSlab::create(shard, node)
+            .map_or(core::ptr::null_mut(), |slab| slab.pointer().cast());
     }
     // SAFETY: slabs are never freed.
     let slab = unsafe { guard.0.as_ref() };
@@ -60,7 +62,7 @@ fn create_slab_of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
     let entry = &SLABS[cpu];
     let mut slab = entry.load(Ordering::Acquire);
     if slab.is_null() {
-        let created = CpuSlab::create(cpu)?;
+        let created = CpuSlab::create(cpu, numa::of_cpu(cpu))?;
         created
             .next
             .store(SLAB_LIST.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -72,14 +74,17 @@ fn create_slab_of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
     Some(unsafe { &*slab.cast::<CpuSlab>() })
 }
 
-fn shard_of_thread() -> usize {
+/// The shared slab of a thread that runs on a node. Each node has as many.
+fn shard_of_thread(node: usize) -> usize {
     // The threads of a model are coroutines of one thread.
     #[cfg(feature = "models")]
     let thread = crate::models::thread() << 6;
     // SAFETY: no preconditions.
     #[cfg(not(feature = "models"))]
     let thread = unsafe { libc::pthread_self() } as usize;
-    (thread >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SHARDS.ilog2())
+    let shards = SHARDS / numa::nodes().next_power_of_two();
+    let hash = (thread >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    node * shards + (hash >> (usize::BITS - SHARDS.ilog2())) % shards
 }
 
 /// Counts without an atomic read-modify-write: a count that is lost because the thread was
@@ -237,7 +242,7 @@ impl Local {
         let held = usize::from(header.end - header.begin).max(1);
         let wanted = held.min(TABLE[class].batch.into()) + 1;
         let mut objects = [0; MAX_BATCH + 1];
-        let count = central::take(class, &mut objects[..wanted]);
+        let count = central::take(class, self.slab.node(), &mut objects[..wanted]);
         if count == 0 {
             return 0;
         }
@@ -293,7 +298,7 @@ pub fn pop_slow(class: usize) -> usize {
         Some(local) => local.pop_slow(class),
         None => {
             let mut one = [0];
-            central::take(class, &mut one);
+            central::take(class, numa::current(), &mut one);
             one[0]
         }
     })
@@ -314,7 +319,7 @@ mod tests {
     use super::*;
 
     fn local() -> Local {
-        let slab = CpuSlab::create(0).expect("memory");
+        let slab = CpuSlab::create(0, 0).expect("memory");
         Local { slab, offset: 0 }
     }
 

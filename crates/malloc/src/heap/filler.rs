@@ -56,6 +56,21 @@ pub struct FillerSizes {
 }
 
 impl FillerSizes {
+    /// Adds the sizes of another filler.
+    pub fn add(&mut self, other: &FillerSizes) {
+        self.hugepages += other.hugepages;
+        self.released_pages += other.released_pages;
+        self.broken_hugepages += other.broken_hugepages;
+        self.broken_used_pages += other.broken_used_pages;
+        self.donated += other.donated;
+        self.partly_released += other.partly_released;
+        self.released += other.released;
+        for index in 0..DENSITIES {
+            self.used_pages[index] += other.used_pages[index];
+            self.regular[index] += other.regular[index];
+        }
+    }
+
     /// Pages in use.
     pub const fn used(&self) -> usize {
         {

@@ -83,6 +83,16 @@ pub struct CacheCounters {
     pub regret_hugepages: u64,
 }
 
+impl CacheCounters {
+    /// Adds the counters of another cache.
+    pub const fn add(&mut self, other: &CacheCounters) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.overflow_hugepages += other.overflow_hugepages;
+        self.regret_hugepages += other.regret_hugepages;
+    }
+}
+
 /// Backed, empty hugepages.
 pub struct HugeCache {
     ranges: RangeSet,

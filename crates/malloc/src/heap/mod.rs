@@ -104,6 +104,27 @@ pub struct HeapSizes {
 }
 
 impl HeapSizes {
+    /// Adds the sizes of another heap.
+    pub fn add(&mut self, other: &HeapSizes) {
+        self.filler.add(&other.filler);
+        self.cache_hugepages += other.cache_hugepages;
+        self.cache_limit_hugepages += other.cache_limit_hugepages;
+        self.cache.add(&other.cache);
+        self.large_pages += other.large_pages;
+        self.regions += other.regions;
+        self.region_used_pages += other.region_used_pages;
+        self.region_backed_hugepages += other.region_backed_hugepages;
+        self.slack_pages += other.slack_pages;
+        self.reserved_hugepages += other.reserved_hugepages;
+        self.free_hugepages += other.free_hugepages;
+        self.leaked_hugepages += other.leaked_hugepages;
+        self.used_pages += other.used_pages;
+        self.released_bytes += other.released_bytes;
+        self.subreleased_bytes += other.subreleased_bytes;
+        self.collapsed += other.collapsed;
+        self.collapse_refused += other.collapse_refused;
+    }
+
     /// Pages that have memory, in use or not.
     pub const fn backed_pages(&self) -> usize {
         self.filler.hugepages * PAGES_PER_HUGE - self.filler.released_pages

@@ -2,6 +2,8 @@
 //! The kernel's virtual memory: anonymous mappings and `madvise`.
 
 use super::Vm;
+use crate::lock::Lock;
+use crate::numa;
 use crate::sys;
 use crate::units::{GIB, HUGE_BYTES, HUGE_SHIFT, HugeRange};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +37,12 @@ pub struct RealVm {
     first_chunk: usize,
     /// log2 of the size of HugeTLB pages to use; 0 for none.
     hugetlb_shift: u32,
+    /// The NUMA node whose memory is asked for.
+    node: usize,
 }
+
+/// Held while the tables of this module change: each node's heap has its own lock.
+static RESERVING: Lock<()> = Lock::new(());
 
 /// Bytes of address space reserved, for the statistics.
 static RESERVED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -52,7 +59,7 @@ struct Note {
 }
 
 /// Chunks grow to 1 GiB, so these are enough for a heap that is larger than most pools; beyond them
-/// the heap goes on with other memory. Written under the heap's lock, read without.
+/// the heap goes on with other memory. Written under [`RESERVING`], read without.
 static HUGETLB: [Note; 128] = [const {
     Note {
         start: AtomicUsize::new(0),
@@ -118,7 +125,13 @@ impl RealVm {
             lowest: 0,
             first_chunk: 0,
             hugetlb_shift: 0,
+            node: 0,
         }
+    }
+
+    /// Takes memory from this node. Before the first reservation.
+    pub const fn set_node(&mut self, node: usize) {
+        self.node = node;
     }
 
     /// Asks for HugeTLB pages of this size (log2); 0 for none. Before the first reservation.
@@ -137,6 +150,7 @@ impl RealVm {
             if let Some((note, address)) = address {
                 note.bytes.store(wanted, Ordering::Relaxed);
                 note.start.store(address, Ordering::Release);
+                numa::bind(address, wanted, self.node);
                 RESERVED_BYTES.fetch_add(wanted, Ordering::Relaxed);
                 return Some(HugeRange {
                     start: address >> HUGE_SHIFT,
@@ -182,6 +196,7 @@ impl Default for RealVm {
 
 impl Vm for RealVm {
     fn reserve(&mut self, min_hugepages: usize) -> Option<HugeRange> {
+        let _reserving = RESERVING.lock();
         let first = self.chunk_bytes == 0;
         let min_bytes = min_hugepages.checked_mul(HUGE_BYTES)?;
         let next = if first {
@@ -200,6 +215,7 @@ impl Vm for RealVm {
             // Growing downwards from the last chunk keeps the heap in one mapping.
             let hint = self.lowest.saturating_sub(bytes);
             if let Some(address) = sys::map_aligned(hint, bytes, HUGE_BYTES) {
+                numa::bind(address, bytes, self.node);
                 // A first request that is large does not show a small heap.
                 let small = first && bytes <= FIRST_CHUNK_BYTES;
                 self.advise_chunk(address, bytes, small);
