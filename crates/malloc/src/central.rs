@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is shared for one size class by all CPUs, or by those of a NUMA node where the options ask
-//! for that: the transfer cache, a short array of free objects on their way from one CPU to another,
-//! and the central free list of all spans of the class.
+//! for that: the transfer cache, a short array of free objects on their way from one CPU to
+//! another, and the central free list of all spans of the class.
 //!
 //! Objects are taken from the spans with the fewest free objects, so that the others drain and
 //! their pages return to the page heap.
