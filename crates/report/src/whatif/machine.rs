@@ -145,8 +145,10 @@ pub(super) fn futures(whatif: &WhatIf) -> Section {
     let hours = Unit::Seconds.format(first.duration_s);
     section = section.text(&format!(
         "Simulated. Every policy starts from the pages of the scan above and then serves {hours} \
-         of the {} workload, scaled to this machine’s memory, with the same seed ({}).",
-        first.workload, first.seed
+         of the {} workload, scaled to this machine’s memory, with the same seed ({}).{}",
+        first.workload,
+        first.seed,
+        whatif.thinning()
     ));
     section = section.html(&futures_table(&whatif.futures).to_html());
     for run in &whatif.futures {

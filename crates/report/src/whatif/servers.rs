@@ -124,10 +124,11 @@ pub(super) fn unmovable(whatif: &WhatIf) -> Section {
         "fig11",
         &format!("{}: unmovable 2 MB blocks", servers_of(runs)),
     )
-    .text(
+    .text(&format!(
         "Simulated. Share of 2 MB blocks with at least one unmovable page at the end of the \
-             run (paper: figure 11; 19 to 42 % under Linux, at most 9 % under Contiguitas).",
-    )
+             run (paper: figure 11; 19 to 42 % under Linux, at most 9 % under Contiguitas).{}",
+        whatif.thinning()
+    ))
     .figure(
         &chart.to_svg(),
         "Bars: mean over seeds; whiskers: smallest and largest. Linux was calibrated, the \

@@ -10,6 +10,8 @@ use serde::Serialize;
 struct Document<'a> {
     schema: &'static str,
     command: &'a str,
+    /// Share of the page cache's traffic that was simulated.
+    event_ratio: f64,
     machine: MachineView<'a>,
     verdict: Vec<String>,
     futures: Vec<RunView<'a>>,
@@ -72,6 +74,7 @@ pub(super) fn render(whatif: &WhatIf) -> anyhow::Result<String> {
     let document = Document {
         schema: "ample.whatif/1",
         command: &whatif.command,
+        event_ratio: whatif.event_ratio,
         machine: MachineView {
             name: &machine.name,
             kernel: &machine.kernel,
