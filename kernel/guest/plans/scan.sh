@@ -12,9 +12,15 @@ fragment 2 5 30
 contiguity after
 settle
 kpf "$(border)" > /tmp/kpf
-ample scan --json 2>/tmp/err | tr -s ' \n' ' ' > /tmp/scan
-sed 's/^/@@ note scan: /' /tmp/err
-echo "@@ {\"what\": \"scan\", \"value\": $(cat /tmp/scan)}"
+
+# scan NAME ARGS...: the object of that scan, on one line, in /tmp/NAME too
+scan() {
+	name=$1; shift
+	ample scan --json "$@" 2>/tmp/err | tr -s ' \n' ' ' > /tmp/$name
+	sed "s/^/@@ note $name: /" /tmp/err
+	echo "@@ {\"what\": \"$name\", \"value\": $(cat /tmp/$name)}"
+}
+scan scan
 # definition K at 2 MB: blocks that surely, and perhaps, hold an unmovable page
 sizes='"size_bytes": 2097152, "unmovable_blocks": { "low": \([0-9]*\), "high": \([0-9]*\) }'
 blocks='"unmovable_blocks": \([0-9]*\), "unmovable_blocks_min": \([0-9]*\)'
@@ -24,3 +30,16 @@ emit agree "\"scan_low\": $1, \"scan_high\": $2, \"kpf_low\": $3, \"kpf_high\": 
 # the scan itself allocates between the two readings
 expect "scan finds no block unmovable that kpf excludes" [ $1 -le $(($4 + 8)) ]
 expect "kpf finds no block unmovable that the scan excludes" [ $3 -le $(($2 + 8)) ]
+
+grep -q page_owner=on /proc/cmdline || return
+# all pages lie above pfn 0: nothing is asked about a border here, so no verdict of owner's
+owner 0 < /sys/kernel/debug/page_owner > /tmp/owner 2>/dev/null
+scan scan_owners --owners
+pages='"definitions": .*"O": { "unmovable_pages": { "low": \([0-9]*\), "high": \([0-9]*\) }'
+set -- $(sed "s/.*$pages.*/\1 \2/" /tmp/scan_owners) \
+	$(sed 's/.*"unmovable_above_border_pages": \([0-9]*\).*/\1/' /tmp/owner)
+ns=$(sed 's/.*"duration_ns": \([0-9]*\).*/\1/' /tmp/scan_owners)
+emit agree_owners "\"scan_low\": $1, \"scan_high\": $2, \"owner\": $3, \"duration_ns\": $ns"
+slack=$(($3 / 50 + 256))
+expect "definition O of the scan is what page_owner says, within 2 % and 1 MB" \
+	[ $1 -le $(($3 + slack)) -a $2 -ge $(($3 - slack)) ]
