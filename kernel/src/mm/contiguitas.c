@@ -24,9 +24,6 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/contiguitas.h>
 
-/* One migration round: its fixed costs (draining every CPU) are high. */
-#define CTG_BATCH	(4 * CTG_CHUNK)
-
 static DEFINE_MUTEX(ctg_hw_lock);
 static const struct contiguitas_hw_ops *ctg_hw;
 
@@ -238,7 +235,7 @@ static void step(struct contiguitas_node *n, struct zone *zone, unsigned long fr
 
 /*
  * The chunk at the border does not empty: take it with what is left in it,
- * which after the attempt is little.
+ * which after the attempt is little. Returns the free pages gained.
  */
 static int swallow(struct contiguitas_node *n, struct zone *zone, unsigned long pfn)
 {
@@ -249,7 +246,7 @@ static int swallow(struct contiguitas_node *n, struct zone *zone, unsigned long 
 	if (chunk_types(pfn) & BIT(MIGRATE_ISOLATE)) {
 		ret = -EBUSY;
 	} else if (READ_ONCE(contiguitas_border[n->nid]) == pfn) {
-		take_chunk(n, zone, pfn, MIGRATE_UNMOVABLE);
+		ret = take_chunk(n, zone, pfn, MIGRATE_UNMOVABLE);
 		count_vm_event(CTG_SWALLOW);
 	}
 	spin_unlock_irqrestore(&zone->lock, flags);
@@ -261,6 +258,7 @@ static int try_range(unsigned long start, unsigned long end, int migratetype)
 	return alloc_contig_range(start, end, migratetype, GFP_KERNEL | __GFP_NOWARN);
 }
 
+/* Returns the free pages gained, or why there are none. */
 static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 {
 	unsigned long pfn = READ_ONCE(contiguitas_border[n->nid]), got = CTG_CHUNK;
@@ -286,7 +284,7 @@ static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 	}
 	if (ret)
 		return must || PageReserved(page) ? swallow(n, zone, pfn) : ret;
-	return hand_over(n, pfn, got, pfn, pfn + got);
+	return hand_over(n, pfn, got, pfn, pfn + got) ?: got;
 }
 
 /* Typed pages (slab, page tables) are known by their struct page, which stays. */
@@ -391,7 +389,7 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 	int ret = 0;
 
 	mutex_lock(&n->resize_lock);
-	while (!ret && (expand ? ctg_size(n) < target_pages : ctg_size(n) > target_pages)) {
+	while (ret >= 0 && (expand ? ctg_size(n) < target_pages : ctg_size(n) > target_pages)) {
 		unsigned long from = ctg_size(n);
 
 		if (expand)
@@ -403,16 +401,15 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 		batch = min(2 * batch, CTG_BATCH);
 		trace_contiguitas_resize(n->nid, n->base_pfn + from,
 					 n->base_pfn + ctg_size(n), ret);
-		if (ret)
-			count_vm_event(expand ? CTG_EXPAND_FAIL : CTG_SHRINK_FAIL);
-		else
-			count_vm_event(expand ? CTG_EXPAND : CTG_SHRINK);
-		if (expand)
+		count_vm_event(expand ? (ret < 0 ? CTG_EXPAND_FAIL : CTG_EXPAND) :
+					(ret < 0 ? CTG_SHRINK_FAIL : CTG_SHRINK));
+		/* A block taken with all its pages serves nobody. */
+		if (expand && ret)
 			ctg_served(n);
 		cond_resched();
 	}
 	mutex_unlock(&n->resize_lock);
-	return ret;
+	return min(ret, 0);
 }
 
 /**

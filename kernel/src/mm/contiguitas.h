@@ -21,6 +21,9 @@ struct alloc_context;
  */
 #define CTG_CHUNK	((unsigned long)MAX_ORDER_NR_PAGES)
 
+/* One migration round: its fixed costs (draining every CPU) are high. */
+#define CTG_BATCH	(4 * CTG_CHUNK)
+
 /*
  * One zone watermark serves two regions. This part of it guards the unmovable
  * one, whose reserve the border can refill at once; all of it the movable one.
@@ -91,7 +94,6 @@ void ctg_set_border(struct contiguitas_node *n, unsigned long pfn);
 int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must);
 void ctg_served(struct contiguitas_node *n);
 void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s);
-void ctg_stall_init(struct ctg_stall *st);
 void ctg_stall_read(struct ctg_stall *st, unsigned long avg[3], u64 *total_ns);
 u32 ctg_stall_bp(struct ctg_stall *st);
 
@@ -201,16 +203,10 @@ static inline void contiguitas_wake(int nid)
 		__contiguitas_wake(nid);
 }
 
-static inline void contiguitas_stall_enter(int nid, enum contiguitas_side side)
+static inline void contiguitas_stall(int nid, enum contiguitas_side side, bool enter)
 {
 	if (contiguitas_enabled())
-		__contiguitas_stall(nid, side, true);
-}
-
-static inline void contiguitas_stall_leave(int nid, enum contiguitas_side side)
-{
-	if (contiguitas_enabled())
-		__contiguitas_stall(nid, side, false);
+		__contiguitas_stall(nid, side, enter);
 }
 
 #endif /* _MM_CONTIGUITAS_H */

@@ -160,7 +160,7 @@ static const char * __init init_node(int nid)
 	init_waitqueue_head(&n->wait);
 	init_waitqueue_head(&n->done);
 	for (side = 0; side < NR_CONTIGUITAS_SIDES; side++)
-		ctg_stall_init(&n->stall[side]);
+		spin_lock_init(&n->stall[side].lock);
 	contiguitas_nodes[nid] = n;
 	ctg_set_border(n, base + initial);
 	pr_info("node %d: border at %#llx, unmovable %lu MiB (min %lu, max %lu) of %lu MiB\n",

@@ -166,7 +166,7 @@ static ssize_t resize_write(struct file *file, const char __user *ubuf, size_t l
 	unsigned long pages;
 	char buf[64], *end;
 	unsigned int nid;
-	int ret, at = 0;
+	int at = 0;
 
 	if (len >= sizeof(buf))
 		return -EINVAL;
@@ -182,8 +182,7 @@ static ssize_t resize_write(struct file *file, const char __user *ubuf, size_t l
 	    pages > n->end_pfn - n->base_pfn - CTG_CHUNK)
 		return -EINVAL;
 	/* Forced: what cannot be emptied is taken as it is, and goes home later. */
-	ret = ctg_resize(n, pages, true);
-	return ret ?: len;
+	return ctg_resize(n, pages, true) ?: len;
 }
 
 static const struct file_operations resize_fops = {

@@ -18,11 +18,6 @@
 /* exp(-2 s / window) in FSHIFT fixed point, the windows of PSI */
 static const unsigned long ctg_decay[3] = { 1677, 1981, 2034 };
 
-void __init ctg_stall_init(struct ctg_stall *st)
-{
-	spin_lock_init(&st->lock);
-}
-
 /* Bring the averages up to @now. lock held. */
 static void ctg_stall_sample(struct ctg_stall *st, u64 now)
 {

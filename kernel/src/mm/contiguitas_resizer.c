@@ -124,10 +124,50 @@ static unsigned long backoff_until(unsigned int failures)
 							 ctg_tunables.backoff_cap_ms));
 }
 
+/* Does some unmovable request need memory at once, or is the last of the gap in use? */
+static bool must_grow(const struct ctg_state *s, bool urgent)
+{
+	return urgent || s->unmov_free_pages < s->unmov_low_wmark_pages / CTG_LOW_MARK_DIV;
+}
+
+/*
+ * Grow to @target, a batch at a time: what was urgent when Algorithm 1 was
+ * asked is served by the first of them. The rest is for what may come: it spares
+ * blocks that do not empty, is not worth starving the movable side, and ends
+ * when as much as was wanted has become free in the region itself.
+ */
+static int grow(struct contiguitas_node *n, unsigned long target, bool urgent)
+{
+	unsigned long wanted = target - ctg_size(n);
+	struct ctg_state s;
+	int ret, passes;
+	bool must;
+
+	for (;;) {
+		urgent |= xchg(&n->urgent, false);
+		passes = atomic_read(&n->passes);
+		ctg_read_state(n, &s);
+		must = must_grow(&s, urgent);
+		WRITE_ONCE(n->expand_hard, must);
+		if (!must && s.mov_free_pages < s.mov_low_wmark_pages)
+			return -EAGAIN;
+		if (s.unmov_free_pages >= wanted + 2 * s.unmov_low_wmark_pages)
+			return 0;
+		ret = ctg_resize(n, min(target, ctg_size(n) + CTG_BATCH), must);
+		/* Who waits has had nothing of blocks that were taken as they are. */
+		if (passes == atomic_read(&n->passes))
+			target = min(target + CTG_CHUNK, n->end_pfn - n->base_pfn);
+		else
+			urgent = false;
+		if (ret || ctg_size(n) >= target)
+			return ret;
+	}
+}
+
 /* Returns true if the next round need not be paced: in need, and blocks at the border empty. */
 static bool resizer_round(struct contiguitas_node *n)
 {
-	bool urgent = xchg(&n->urgent, false), must, starved;
+	bool urgent = xchg(&n->urgent, false), starved;
 	unsigned long now, target;
 	struct ctg_state s;
 	int ret = -EAGAIN;
@@ -135,20 +175,24 @@ static bool resizer_round(struct contiguitas_node *n)
 	ctg_read_state(n, &s);
 	now = s.unmov_pages;
 	target = ctg_target_pages(&ctg_tunables.policy, &s);
+	/*
+	 * The pressure is an average over 10 s and outlives its cause: what an
+	 * earlier round gained and nobody has taken yet answers it.
+	 */
+	if (s.unmov_free_pages >= 2 * s.unmov_low_wmark_pages)
+		target = min(target, now);
 	/* Somebody waits, so free pages there may be are of no use to him. */
 	if (urgent)
 		target = max(target, min(now + CTG_CHUNK, n->end_pfn - n->base_pfn));
 	/* The gap is worth migrating for, but only the last of it blocks taken as they are. */
 	starved = s.unmov_free_pages < s.unmov_low_wmark_pages;
-	must = urgent || s.unmov_free_pages < s.unmov_low_wmark_pages / CTG_LOW_MARK_DIV;
 	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
 				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
 
 	/* Back-off after an attempt that spared blocks does not bind one that must. */
-	if (target > now && ((must && !n->expand_hard) ||
+	if (target > now && ((must_grow(&s, urgent) && !n->expand_hard) ||
 			     !time_before(jiffies, n->expand_after))) {
-		ret = ctg_resize(n, target, must);
-		WRITE_ONCE(n->expand_hard, must);
+		ret = grow(n, target, urgent);
 		n->expand_failures = ret ? n->expand_failures + 1 : 0;
 		WRITE_ONCE(n->expand_after, backoff_until(n->expand_failures));
 	} else if (target < now && !time_before(jiffies, n->shrink_after)) {
@@ -222,12 +266,12 @@ bool contiguitas_relieve(const struct alloc_context *ac)
 
 	count_vm_event(CTG_RELIEVE);
 	passes = atomic_read(&n->passes);
-	contiguitas_stall_enter(nid, CONTIGUITAS_UNMOVABLE);
+	contiguitas_stall(nid, CONTIGUITAS_UNMOVABLE, true);
 	WRITE_ONCE(n->urgent, true);
 	wake_up_interruptible(&n->wait);
 	left = wait_event_timeout(n->done, atomic_read(&n->passes) != passes,
 				  msecs_to_jiffies(CTG_RELIEVE_MS));
-	contiguitas_stall_leave(nid, CONTIGUITAS_UNMOVABLE);
+	contiguitas_stall(nid, CONTIGUITAS_UNMOVABLE, false);
 	return left;
 }
 

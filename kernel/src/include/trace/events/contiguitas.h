@@ -26,23 +26,19 @@ DECLARE_EVENT_CLASS(contiguitas_move,
 		  __entry->nid, __entry->from_pfn, __entry->to_pfn, __entry->result)
 );
 
-/* One step of the border; result is 0, or the error that stopped it. */
-DEFINE_EVENT(contiguitas_move, contiguitas_resize,
-	TP_PROTO(int nid, unsigned long from_pfn, unsigned long to_pfn, long result),
-	TP_ARGS(nid, from_pfn, to_pfn, result)
-);
+#define DEFINE_CONTIGUITAS_EVENT(name)							\
+DEFINE_EVENT(contiguitas_move, name,							\
+	TP_PROTO(int nid, unsigned long from_pfn, unsigned long to_pfn, long result),	\
+	TP_ARGS(nid, from_pfn, to_pfn, result))
+
+/* One step of the border; result is the free pages gained, or the error that stopped it. */
+DEFINE_CONTIGUITAS_EVENT(contiguitas_resize);
 
 /* A request took memory at the border at once; result is the free pages gained. */
-DEFINE_EVENT(contiguitas_move, contiguitas_claim,
-	TP_PROTO(int nid, unsigned long from_pfn, unsigned long to_pfn, long result),
-	TP_ARGS(nid, from_pfn, to_pfn, result)
-);
+DEFINE_CONTIGUITAS_EVENT(contiguitas_claim);
 
 /* Where Algorithm 1 wants it; result is unmovable less movable pressure (basis points). */
-DEFINE_EVENT(contiguitas_move, contiguitas_decide,
-	TP_PROTO(int nid, unsigned long from_pfn, unsigned long to_pfn, long result),
-	TP_ARGS(nid, from_pfn, to_pfn, result)
-);
+DEFINE_CONTIGUITAS_EVENT(contiguitas_decide);
 
 #endif /* _TRACE_CONTIGUITAS_H */
 
