@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functional runs: translation hardware without time. Every count is exact; nothing is timed.
 
-use ample_trace::{Access, Consumer, Kind, Program, Recorder};
+use ample_trace::{Access, Consumer, Kind, MapChange, Program, Recorder};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, Intent, NoMemory};
 use anyhow::Result;
+use std::ops::Range;
 
 /// Translates blocks of accesses and remembers the first that could not be.
 pub struct FunctionalRun<'a> {
@@ -47,6 +48,15 @@ impl Consumer for FunctionalRun<'_> {
             self.accesses += 1;
         }
         true
+    }
+
+    /// Unmapped memory leaves the tables and the TLBs; of other rights only the invalidations
+    /// matter here. A range that cannot be changed (a 1 GB page across its border) stays.
+    fn remap(&mut self, change: MapChange, range: Range<u64>) {
+        let _ = match change {
+            MapChange::Mapped | MapChange::Unmapped => self.engine.unmap_range(&range),
+            MapChange::Protected => self.engine.protect_range(&range, 0, 0),
+        };
     }
 }
 

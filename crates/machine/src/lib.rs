@@ -8,6 +8,7 @@ pub mod dram;
 pub mod experiments;
 pub mod functional;
 pub mod memory;
+pub mod recorded;
 pub mod setup;
 
 pub use config::MachineConfig;

@@ -46,11 +46,18 @@ extern int qemu_plugin_mem_is_store(meminfo);
 /* As a symbol this is what QEMU checks before it calls qemu_plugin_install. */
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
-enum { KIND_LOAD, KIND_STORE, KIND_FETCH, KIND_MAP, KIND_LENGTH };
+/*
+ * A change of the address space takes two records: KIND_START with the address, then what
+ * happened to how many bytes, with the rights in place of the gap.
+ */
+enum { KIND_LOAD, KIND_STORE, KIND_FETCH, KIND_START, KIND_MAPPED, KIND_UNMAPPED, KIND_PROTECTED };
 enum { NO_REGISTERS = 0, READ_AND_WRITE = 3 };
 enum { VCPUS = 1024, RECORDS = 8192 };
 /* x86-64 system call numbers. */
-enum { SYS_MMAP = 9, SYS_MPROTECT = 10, SYS_BRK = 12, SYS_MREMAP = 25 };
+enum { SYS_MMAP = 9, SYS_MPROTECT = 10, SYS_MUNMAP = 11, SYS_BRK = 12, SYS_MREMAP = 25 };
+/* Rights as in PROT_*, and beside them what the mapping is. */
+enum { RIGHTS = 7, IS_ANONYMOUS = 8, IS_STACK = 16 };
+enum { FLAG_ANONYMOUS = 0x20, FLAG_STACK = 0x20000 };
 
 struct record {
 	uint64_t va;
@@ -71,7 +78,7 @@ struct vcpu {
 	uint32_t insns;		/* instructions of the running block */
 	uint64_t last;		/* number of the last instruction with an access */
 	uint64_t line;		/* line of the last fetch */
-	uint64_t args[2];	/* of the system call under way */
+	uint64_t args[4];	/* of the system call under way */
 	uint64_t brk;
 	uint32_t used;
 	struct record records[RECORDS];
@@ -179,32 +186,73 @@ static void on_syscall(plugin_id id, unsigned int index, int64_t number, uint64_
 {
 	struct vcpu *v = get(index);
 
-	(void)id, (void)number, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+	(void)id, (void)number, (void)a5, (void)a6, (void)a7, (void)a8;
 	v->args[0] = a1;
-	v->args[1] = number == SYS_MREMAP ? a3 : a2;
+	v->args[1] = a2;
+	v->args[2] = a3;
+	v->args[3] = a4;
+}
+
+/* Both records of a change leave in one piece: other virtual CPUs' may not come between. */
+static void put_change(struct vcpu *v, unsigned int index, int kind, uint64_t start,
+		uint64_t length, uint64_t rights)
+{
+	if (length == 0)
+		return;
+	if (v->used + 2 > RECORDS)
+		flush(v);
+	put(v, index, start, 0, KIND_START, 0);
+	put(v, index, length, rights, kind, 0);
+}
+
+static void on_brk(struct vcpu *v, unsigned int index, uint64_t now)
+{
+	uint64_t old = v->brk;
+
+	v->brk = now;
+	if (old == 0)
+		return;
+	if (now >= old)
+		put_change(v, index, KIND_MAPPED, old, now - old, 3 | IS_ANONYMOUS);
+	else
+		put_change(v, index, KIND_UNMAPPED, now, old - now, 0);
+}
+
+static uint64_t rights_of(uint64_t prot, uint64_t flags)
+{
+	return (prot & RIGHTS) | (flags & FLAG_ANONYMOUS ? IS_ANONYMOUS : 0) |
+	       (flags & FLAG_STACK ? IS_STACK : 0);
 }
 
 static void on_syscall_ret(plugin_id id, unsigned int index, int64_t number, int64_t result)
 {
 	struct vcpu *v = get(index);
-	uint64_t start = (uint64_t)result, length = v->args[1];
+	uint64_t start = (uint64_t)result;
+	const uint64_t *a = v->args;
 
 	(void)id;
 	if (stopped || (result < 0 && result > -4096))
 		return;
-	if (number == SYS_BRK) {
-		uint64_t old = v->brk;
-
-		v->brk = start;
-		if (old == 0 || start <= old)
-			return;
-		length = start - old;
-		start = old;
-	} else if (number != SYS_MMAP && number != SYS_MREMAP) {
-		return;
+	switch (number) {
+	case SYS_BRK:
+		on_brk(v, index, start);
+		break;
+	case SYS_MMAP:
+		put_change(v, index, KIND_MAPPED, start, a[1], rights_of(a[2], a[3]));
+		break;
+	case SYS_MREMAP:
+		put_change(v, index, KIND_UNMAPPED, a[0], a[1], 0);
+		put_change(v, index, KIND_MAPPED, start, a[2], 3 | IS_ANONYMOUS);
+		break;
+	case SYS_MUNMAP:
+		put_change(v, index, KIND_UNMAPPED, a[0], a[1], 0);
+		break;
+	case SYS_MPROTECT:
+		put_change(v, index, KIND_PROTECTED, a[0], a[1], rights_of(a[2], 0));
+		break;
+	default:
+		break;
 	}
-	put(v, index, start, 0, KIND_MAP, 0);
-	put(v, index, length, 0, KIND_LENGTH, 0);
 }
 
 static void on_end(plugin_id id, void *data)

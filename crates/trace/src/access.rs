@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One memory access, and the block-wise path from a program to its consumer.
 
+use std::ops::Range;
+
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -20,7 +22,8 @@ pub struct Access {
     pub va: u64,
     /// Instructions without a memory operand executed since the previous access.
     pub gap: u16,
-    /// How many accesses back the value was loaded that this address depends on; 0: on none.
+    /// How many loads and stores back (fetches do not count) the value was loaded that this
+    /// address depends on; 0: on none.
     pub dep: u16,
     /// Load, store or fetch.
     pub kind: Kind,
@@ -83,10 +86,26 @@ impl Access {
     }
 }
 
+/// A change of a program's address space, between two of its accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapChange {
+    /// New memory; whatever was mapped there is gone.
+    Mapped,
+    /// Memory given back.
+    Unmapped,
+    /// Other rights.
+    Protected,
+}
+
 /// Takes accesses in program order, a block at a time.
 pub trait Consumer {
     /// Consumes one block; returns false to ask the program to stop.
     fn consume(&mut self, block: &[Access]) -> bool;
+
+    /// Learns of a change of the address space `range` (bytes); recorded programs have them.
+    fn remap(&mut self, change: MapChange, range: Range<u64>) {
+        let _ = (change, range);
+    }
 }
 
 impl<F: FnMut(&[Access]) -> bool> Consumer for F {

@@ -2,8 +2,10 @@
 //! Real, unmodified programs: QEMU's user-mode emulator runs them, a plugin of ours sends every
 //! access over a socket, and they arrive here as ordinary [`Access`] records, live.
 
-use crate::{Access, Backing, Consumer, Kind, Region};
+use crate::address_map::AddressMap;
+use crate::{Access, Backing, Consumer, Kind, MapChange, Region};
 use std::io::{self, BufReader, ErrorKind, Read};
+use std::ops::Range;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -66,13 +68,34 @@ pub fn build_plugin(directory: &Path) -> Result<PathBuf, CaptureError> {
     Ok(library)
 }
 
+/// The file of a program: the emulator does not look along PATH itself.
+fn found(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Path::new(program).is_file().then(|| program.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+}
+
 /// A program being recorded.
 pub struct Capture {
     child: Child,
     stream: BufReader<UnixStream>,
     socket: PathBuf,
-    regions: Vec<Region>,
+    map: AddressMap,
     records: u64,
+    /// Where the change of the address space starts whose second record comes next.
+    start: u64,
+}
+
+/// Rights and kind of a mapping as the plugin sends them.
+mod rights {
+    pub const ANY: u16 = 7;
+    pub const EXECUTE: u16 = 4;
+    pub const ANONYMOUS: u16 = 8;
+    pub const STACK: u16 = 16;
 }
 
 impl Capture {
@@ -91,6 +114,15 @@ impl Capture {
             hint: "recording programs needs qemu-x86_64 with plugins (on Debian: \
                    apt-get install qemu-user) and a program built for x86-64",
         };
+        let program = match command.first() {
+            Some(program) => found(program).ok_or_else(|| {
+                tool(
+                    &format!("looking for {program}"),
+                    ErrorKind::NotFound.into(),
+                )
+            })?,
+            None => return Err(tool("starting a program", ErrorKind::InvalidInput.into())),
+        };
         let socket = directory.join("accesses.sock");
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).map_err(|e| tool("making a socket", e))?;
@@ -100,7 +132,10 @@ impl Capture {
         let argument = format!("{},socket={}", plugin.display(), socket.display());
         let mut child = Command::new("qemu-x86_64")
             .args(["-plugin", &argument])
-            .args(command)
+            .arg(program)
+            .args(&command[1..])
+            // Standard output is for what we say of the program.
+            .stdout(io::stderr())
             .spawn()
             .map_err(|e| tool("starting qemu-x86_64", e))?;
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -129,8 +164,9 @@ impl Capture {
             child,
             stream,
             socket,
-            regions: Vec::new(),
+            map: AddressMap::default(),
             records: 0,
+            start: 0,
         })
     }
 
@@ -144,8 +180,7 @@ impl Capture {
         let mut bytes = vec![0u8; RECORD * BATCH];
         let mut filled = 0;
         let mut accesses = 0u64;
-        let mut mapped = 0;
-        loop {
+        while accesses < budget {
             match self.stream.read(&mut bytes[filled..]) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
@@ -154,73 +189,71 @@ impl Capture {
             }
             let whole = filled / RECORD * RECORD;
             block.clear();
+            let mut more = true;
             for record in bytes[..whole].chunks_exact(RECORD) {
-                let va = u64::from_le_bytes(record[..8].try_into().expect("8 bytes"));
-                let gap = u16::from_le_bytes([record[8], record[9]]);
-                let size = 1u8 << record[11].min(6);
-                let thread = record[12];
                 self.records += 1;
-                let kind = match record[10] {
-                    0 => Kind::Load,
-                    1 => Kind::Store,
-                    2 => Kind::Fetch,
-                    3 => {
-                        mapped = va;
-                        continue;
-                    }
-                    4 => {
-                        self.add_region(mapped, va);
-                        continue;
-                    }
-                    kind => {
-                        return Err(CaptureError::Protocol {
-                            at: self.records,
-                            kind,
-                        });
-                    }
+                if let Some(access) = access_of(record) {
+                    block.push(access);
+                    continue;
+                }
+                // What came before a change has happened before it.
+                let change = self.change(record)?;
+                let Some((change, range)) = change else {
+                    continue;
                 };
-                block.push(Access {
-                    va,
-                    gap,
-                    dep: 0,
-                    kind,
-                    bytes: size,
-                    thread,
-                });
+                more = more && hand_over(consumer, &mut block, budget, &mut accesses);
+                consumer.remap(change, range);
             }
+            more = more && hand_over(consumer, &mut block, budget, &mut accesses);
             bytes.copy_within(whole..filled, 0);
             filled -= whole;
-            let take = (budget - accesses).min(block.len() as u64) as usize;
-            accesses += take as u64;
-            if take > 0 && !consumer.consume(&block[..take]) || accesses == budget {
+            if !more {
                 break;
             }
         }
         Ok(accesses)
     }
 
-    /// Joins a mapping of the program to the list of regions.
-    fn add_region(&mut self, base: u64, bytes: u64) {
-        let (mut start, mut end) = (base & !0xfff, (base + bytes).next_multiple_of(4096));
-        self.regions.retain(|r| {
-            let apart = r.end() < start || r.base > end;
-            if !apart {
-                start = start.min(r.base);
-                end = end.max(r.end());
+    /// Follows a change of the address space; None after the first of its two records.
+    fn change(&mut self, record: &[u8]) -> Result<Option<(MapChange, Range<u64>)>, CaptureError> {
+        let (number, given) = fields(record);
+        let range = self.start..self.start.saturating_add(number);
+        let change = match record[10] {
+            3 => {
+                self.start = number;
+                return Ok(None);
             }
-            apart
-        });
-        self.regions.push(Region {
-            name: "mapped".into(),
-            base: start,
-            bytes: end - start,
-            backing: Backing::Anonymous,
-        });
+            4 if given & rights::ANY == 0 => {
+                self.map.unmap(&range);
+                MapChange::Mapped
+            }
+            4 => {
+                self.map.map(&range, backing_of(given));
+                MapChange::Mapped
+            }
+            5 => {
+                self.map.unmap(&range);
+                MapChange::Unmapped
+            }
+            6 => {
+                let executable = given & rights::EXECUTE != 0;
+                self.map
+                    .protect(&range, given & rights::ANY != 0, executable);
+                MapChange::Protected
+            }
+            kind => {
+                return Err(CaptureError::Protocol {
+                    at: self.records,
+                    kind,
+                });
+            }
+        };
+        Ok(Some((change, range)))
     }
 
     /// The address space as far as the program has mapped it itself (not the loader's part).
-    pub fn regions(&self) -> &[Region] {
-        &self.regions
+    pub fn regions(&self) -> Vec<Region> {
+        self.map.regions()
     }
 
     /// Waits for the program to end, or ends it.
@@ -232,6 +265,54 @@ impl Capture {
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.socket);
     }
+}
+
+/// The two numbers of a record: an address or a length, and a gap or rights.
+fn fields(record: &[u8]) -> (u64, u16) {
+    let number = u64::from_le_bytes(record[..8].try_into().expect("8 bytes"));
+    (number, u16::from_le_bytes([record[8], record[9]]))
+}
+
+/// The access of a record; None if it stands for something else.
+fn access_of(record: &[u8]) -> Option<Access> {
+    let kind = [Kind::Load, Kind::Store, Kind::Fetch]
+        .get(record[10] as usize)
+        .copied()?;
+    let (va, gap) = fields(record);
+    Some(Access {
+        va,
+        gap,
+        dep: 0,
+        kind,
+        bytes: 1 << record[11].min(6),
+        thread: record[12],
+    })
+}
+
+fn backing_of(given: u16) -> Backing {
+    if given & rights::EXECUTE != 0 {
+        Backing::Code
+    } else if given & rights::STACK != 0 {
+        Backing::Stack
+    } else if given & rights::ANONYMOUS != 0 {
+        Backing::Anonymous
+    } else {
+        Backing::File
+    }
+}
+
+/// Gives the consumer what has gathered, as far as the budget goes; false: no more.
+fn hand_over(
+    consumer: &mut dyn Consumer,
+    block: &mut Vec<Access>,
+    budget: u64,
+    accesses: &mut u64,
+) -> bool {
+    let take = (budget - *accesses).min(block.len() as u64) as usize;
+    *accesses += take as u64;
+    let more = take == 0 || consumer.consume(&block[..take]);
+    block.clear();
+    more && *accesses < budget
 }
 
 #[cfg(test)]

@@ -32,6 +32,9 @@ pub struct TraceHeader {
     pub program: String,
     /// Its address space.
     pub regions: Vec<Region>,
+    /// Recording was ended by hand.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 /// What is wrong with a trace, and where.
@@ -200,6 +203,21 @@ fn decode(coder: &mut Coder, raw: &mut &[u8]) -> Option<Access> {
     Some(access)
 }
 
+/// Writes the start of a trace; returns its bytes.
+pub(crate) fn write_header(out: &mut dyn Write, header: &TraceHeader) -> Result<u64, TraceError> {
+    let text = serde_json::to_vec(header).map_err(|e| TraceError::Syntax {
+        place: "header".into(),
+        what: e.to_string(),
+    })?;
+    let mut start = MAGIC.to_vec();
+    start.extend((text.len() as u32).to_le_bytes());
+    start.extend(&text);
+    start.extend(crc32fast::hash(&text).to_le_bytes());
+    out.write_all(&start)
+        .map_err(|source| TraceError::Io { at: 0, source })?;
+    Ok(start.len() as u64)
+}
+
 /// Writes a trace; also a [`Consumer`], so that a program can run straight into a file.
 pub struct TraceWriter<W: Write> {
     out: W,
@@ -217,23 +235,14 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// If writing fails.
     pub fn new(mut out: W, header: &TraceHeader) -> Result<Self, TraceError> {
-        let text = serde_json::to_vec(header).map_err(|e| TraceError::Syntax {
-            place: "header".into(),
-            what: e.to_string(),
-        })?;
-        let mut start = MAGIC.to_vec();
-        start.extend((text.len() as u32).to_le_bytes());
-        start.extend(&text);
-        start.extend(crc32fast::hash(&text).to_le_bytes());
-        out.write_all(&start)
-            .map_err(|source| TraceError::Io { at: 0, source })?;
+        let bytes = write_header(&mut out, header)?;
         Ok(TraceWriter {
             out,
             coder: Coder::new(),
             raw: Vec::new(),
             pending: 0,
             records: 0,
-            bytes: start.len() as u64,
+            bytes,
             error: None,
         })
     }
@@ -291,7 +300,17 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     /// If writing fails, or failed while a program ran into this writer.
-    pub fn finish(mut self) -> Result<(u64, u64), TraceError> {
+    pub fn finish(self) -> Result<(u64, u64), TraceError> {
+        let records = self.records;
+        let (bytes, _) = self.into_inner()?;
+        Ok((records, bytes))
+    }
+
+    /// As [`finish`](Self::finish); returns bytes written and the stream beneath.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub(crate) fn into_inner(mut self) -> Result<(u64, W), TraceError> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
@@ -303,7 +322,7 @@ impl<W: Write> TraceWriter<W> {
             at: self.bytes,
             source,
         })?;
-        Ok((self.records, self.bytes))
+        Ok((self.bytes, self.out))
     }
 }
 
@@ -360,6 +379,11 @@ impl<R: Read> TraceReader<R> {
         reader.header = serde_json::from_slice(&text)
             .map_err(|e| reader.damaged(12, format!("the header does not parse: {e}")))?;
         Ok(reader)
+    }
+
+    /// What comes after the header, unread.
+    pub(crate) fn input(&mut self) -> &mut R {
+        &mut self.input
     }
 
     fn damaged(&self, at: u64, what: String) -> TraceError {
@@ -525,6 +549,7 @@ mod tests {
             let header = TraceHeader {
                 program: (*name).into(),
                 regions: program.regions().to_vec(),
+                partial: false,
             };
             let mut file = Vec::new();
             let mut writer = TraceWriter::new(&mut file, &header).unwrap();

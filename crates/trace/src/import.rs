@@ -43,8 +43,9 @@ pub fn champsim<R: Read>(
     let mut instructions = 0u64;
     let mut gap = 0u16;
     let mut line = u64::MAX;
+    // Loads and stores so far: what dependences are counted in.
     let mut accesses = 0u64;
-    // For each register the number of the load that last wrote it, plus one.
+    // For each register the number of the load that last wrote it, counted from one.
     let mut writer = [0u64; 256];
     loop {
         let mut filled = 0;
@@ -75,7 +76,6 @@ pub fn champsim<R: Read>(
         let ip = word(0);
         if ip >> 6 != line {
             line = ip >> 6;
-            accesses += 1;
             if !visit(Access::fetch(line << 6)) {
                 return Ok(instructions);
             }
@@ -191,25 +191,19 @@ pub fn lackey<R: Read>(input: R, mut visit: impl FnMut(Access) -> bool) -> Resul
             _ => return Err(bad("not one of I, L, S, M")),
         };
         for &kind in kinds {
-            let own = if kind == Kind::Fetch {
-                0
-            } else {
-                gap.saturating_sub(1)
-            };
             accesses += 1;
-            let va = if kind == Kind::Fetch {
-                fetched << 6
-            } else {
-                va
+            let access = match kind {
+                Kind::Fetch => Access::fetch(fetched << 6),
+                _ => Access {
+                    va,
+                    gap: gap.saturating_sub(1),
+                    dep: 0,
+                    kind,
+                    bytes,
+                    thread: 0,
+                },
             };
-            if !visit(Access {
-                va,
-                gap: own,
-                dep: 0,
-                kind,
-                bytes,
-                thread: 0,
-            }) {
+            if !visit(access) {
                 return Ok(accesses);
             }
             if kind != Kind::Fetch {
@@ -267,6 +261,25 @@ mod tests {
                 (Kind::Load, 0x9000, 1, 1),
                 (Kind::Fetch, 0x1040, 0, 0),
                 (Kind::Store, 0xa000, 0, 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn dependences_count_no_fetches() {
+        let file = [
+            record(0x1000, 40, 0, 0x8000, 0),
+            record(0x1040, 0, 40, 0x9000, 0),
+        ];
+        let all = read(&file.concat()).unwrap();
+        let loads: Vec<_> = all.iter().map(|a| (a.kind, a.dep)).collect();
+        assert_eq!(
+            loads,
+            [
+                (Kind::Fetch, 0),
+                (Kind::Load, 0),
+                (Kind::Fetch, 0),
+                (Kind::Load, 1)
             ]
         );
     }

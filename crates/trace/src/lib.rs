@@ -6,7 +6,10 @@
 //! host data; only the addresses are those of a simulated process, laid out in [`Region`]s.
 
 pub mod access;
+pub mod address_map;
 pub mod capture;
+pub mod export;
+pub mod files;
 pub mod format;
 pub mod import;
 pub mod programs;
@@ -14,7 +17,8 @@ pub mod region;
 pub mod replay;
 pub mod rng;
 
-pub use access::{Access, BLOCK, Consumer, Kind, Recorder};
+pub use access::{Access, BLOCK, Consumer, Kind, MapChange, Recorder};
+pub use address_map::AddressMap;
 pub use format::{TraceError, TraceHeader, TraceReader, TraceWriter};
 pub use programs::{Program, Scale};
 pub use region::{Backing, Layout, Region};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recorded trace as a program: it is read into memory and repeated as long as asked.
 
-use crate::format::{TraceError, TraceReader};
+use crate::files::{self, Format};
+use crate::format::TraceError;
 use crate::programs::Program;
 use crate::{Access, Backing, Recorder, Region};
-use std::collections::BTreeSet;
-use std::io::Read;
+use std::collections::HashSet;
+use std::path::Path;
 
 /// A trace at hand.
 pub struct Replay {
@@ -16,31 +17,33 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a trace of the project's own format, at most `limit` accesses.
+    /// Reads a trace file of any format, at most `limit` accesses.
     ///
     /// # Errors
-    /// If it is damaged.
-    pub fn read<R: Read>(input: R, limit: usize) -> Result<Self, TraceError> {
-        let mut reader = TraceReader::new(input)?;
-        let (mut accesses, mut block) = (Vec::new(), Vec::new());
-        while accesses.len() < limit && reader.next_block(&mut block)? {
-            accesses.extend_from_slice(&block);
-        }
-        accesses.truncate(limit);
-        let header = reader.header;
+    /// If it cannot be read or is damaged.
+    pub fn open(path: &Path, format: Format, limit: u64) -> Result<Self, TraceError> {
+        let mut accesses = Vec::new();
+        let header = files::read(path, format, limit, &mut |block| {
+            accesses.extend_from_slice(block);
+            true
+        })?;
         Ok(Replay::new(header.program, header.regions, accesses))
     }
 
     /// A trace of accesses in memory. Pages that no region covers get regions of their own.
     pub fn new(name: String, mut regions: Vec<Region>, accesses: Vec<Access>) -> Self {
-        let covered = |va: u64| regions.iter().any(|r| (r.base..r.end()).contains(&va));
-        let mut stray = BTreeSet::new();
+        let mut pages = HashSet::new();
+        let mut last = u64::MAX;
         for access in &accesses {
             let page = access.va >> 12;
-            if !stray.contains(&page) && !covered(access.va) {
-                stray.insert(page);
+            if page != last {
+                last = page;
+                pages.insert(page);
             }
         }
+        let covered = |va: u64| regions.iter().any(|r| (r.base..r.end()).contains(&va));
+        let mut stray: Vec<u64> = pages.into_iter().filter(|p| !covered(p << 12)).collect();
+        stray.sort_unstable();
         for page in stray {
             let base = page << 12;
             match regions.last_mut() {

@@ -80,12 +80,17 @@ impl MmuConfig {
     /// Cycles of a TLB shootdown of `pages` pages that `remote_cores` other cores may hold: the
     /// local invalidation, then one interrupt after another until all have acknowledged.
     pub fn shootdown_cycles(&self, pages: u64, remote_cores: u64) -> u64 {
-        let local = if pages > FLUSH_CEILING_PAGES {
+        let local = if self.flushes(pages) {
             u64::from(self.flush_cycles)
         } else {
             pages * u64::from(self.invlpg_cycles)
         };
         local + remote_cores * u64::from(self.ipi_cycles_per_core)
+    }
+
+    /// Whether an invalidation of so many pages flushes everything instead.
+    pub fn flushes(&self, pages: u64) -> bool {
+        pages > FLUSH_CEILING_PAGES
     }
 
     /// Checks every array.

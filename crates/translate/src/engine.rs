@@ -48,6 +48,12 @@ pub struct OsCosts {
     pub cow_cycles: u32,
     /// A context switch.
     pub switch_cycles: u32,
+    /// Making one 2 MB page of 512 small ones: copying them, without the shootdown.
+    pub promote_cycles: u32,
+    /// Splitting a 2 MB page: a new table of 512 entries, without the shootdown.
+    pub split_cycles: u32,
+    /// Copying a 4 KB page.
+    pub copy_4k_cycles: u32,
 }
 
 impl Default for OsCosts {
@@ -57,6 +63,9 @@ impl Default for OsCosts {
             fault_2m_cycles: 120_000,
             cow_cycles: 2_500,
             switch_cycles: 2_000,
+            promote_cycles: 400_000,
+            split_cycles: 3_000,
+            copy_4k_cycles: 700,
         }
     }
 }
@@ -86,7 +95,7 @@ pub struct BadAccess {
 pub struct Engine {
     /// The hardware.
     pub mmu: Mmu,
-    scheme: Box<dyn Scheme>,
+    pub(crate) scheme: Box<dyn Scheme>,
     has_bypass: bool,
     is_plain: bool,
     /// Address spaces; accesses go to `spaces[current]`.
@@ -100,6 +109,8 @@ pub struct Engine {
     pub vmas: Vec<Vec<Vma>>,
     /// Costs of faults and switches.
     pub costs: OsCosts,
+    /// Other cores that run this program and have to be told of invalidations.
+    pub remote_cores: u64,
     /// Operating-system cycles so far: faults, switches, invalidations.
     pub os_cycles: u64,
     units_per_cycle: u64,
@@ -130,6 +141,7 @@ impl Engine {
             frames,
             vmas: vec![Vec::new()],
             costs: OsCosts::default(),
+            remote_cores: 0,
             os_cycles: 0,
             units_per_cycle,
         })
@@ -183,41 +195,6 @@ impl Engine {
                     .invalidate(&crate::space::Inval::Space, space.asid);
             }
         }
-    }
-
-    /// Applies the invalidations that changes of address spaces have left; returns their cycles.
-    pub fn sync(&mut self) -> u64 {
-        let mut cycles = 0;
-        for at in 0..self.spaces.len() {
-            if self.spaces[at].pending.is_empty() {
-                continue;
-            }
-            let asid = self.spaces[at].asid;
-            for inval in std::mem::take(&mut self.spaces[at].pending) {
-                self.mmu.invalidate(&inval, asid);
-                self.scheme.invalidate(&inval, asid);
-                cycles += u64::from(self.mmu.config().invlpg_cycles);
-            }
-        }
-        let host_changed = self.host.as_mut().is_some_and(|host| {
-            let changed = !host.space.pending.is_empty();
-            host.space.pending.clear();
-            if changed {
-                host.flush();
-            }
-            changed
-        });
-        if host_changed {
-            // The guest's combined translations may all depend on it (INVEPT).
-            self.mmu.flush(None);
-            for space in &self.spaces {
-                self.scheme
-                    .invalidate(&crate::space::Inval::Space, space.asid);
-            }
-            cycles += u64::from(self.mmu.config().flush_cycles);
-        }
-        self.os_cycles += cycles;
-        cycles
     }
 
     /// Translates one access that starts at time `now`.
@@ -383,33 +360,6 @@ impl Engine {
         let cycles = u64::from(cycles) + self.sync();
         self.os_cycles += cycles;
         Ok(now + cycles * self.units_per_cycle)
-    }
-
-    /// Gives a written copy-on-write page a frame of its own; in a 2 MB page it splits first,
-    /// unless the page is perforated, where it punches a hole instead.
-    fn break_cow(&mut self, va: u64) -> Option<u32> {
-        let frames = self.frames.as_mut();
-        let space = &mut self.spaces[self.current];
-        let mapping = space.lookup(va)?;
-        if mapping.flags & bits::COW == 0 {
-            return None;
-        }
-        let page = va & !0xfff;
-        let leaf = space.table.find(va)?;
-        let flags = mapping.flags & (bits::RIGHTS | bits::ACCESSED) & !bits::COW | bits::WRITE;
-        let frame = frames.alloc(0)?;
-        if leaf.entry & bits::PERFORATED != 0 {
-            space.punch(page, Some((frame, flags))).ok()?;
-            return Some(self.costs.cow_cycles);
-        }
-        if leaf.size == PageSize::M2 {
-            space.split(va, frames).ok()?;
-        } else if leaf.size == PageSize::G1 {
-            return None;
-        }
-        space.unmap(page, false, frames).ok()?;
-        space.map(page, PageSize::K4, frame, flags, frames).ok()?;
-        Some(self.costs.cow_cycles)
     }
 
     /// Brings in the page around `va` if it lies in a range that faults in on demand.

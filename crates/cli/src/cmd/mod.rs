@@ -3,10 +3,12 @@
 
 mod fleet;
 mod malloc;
+mod record;
 mod replay;
 mod reproduce;
 mod scan;
 mod sim;
+mod trace;
 mod whatif;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -35,10 +37,12 @@ impl From<Verdict> for ExitCode {
 pub enum Command {
     Fleet(fleet::Args),
     Malloc(malloc::Args),
+    Record(record::Args),
     Replay(replay::Args),
     Reproduce(reproduce::Args),
     Scan(scan::Args),
     Sim(sim::Args),
+    Trace(trace::Args),
     Whatif(whatif::Args),
 }
 
@@ -50,10 +54,12 @@ pub fn run(command: Command) -> anyhow::Result<Verdict> {
     match command {
         Command::Fleet(args) => fleet::run(&args),
         Command::Malloc(args) => malloc::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Whatif(args) => whatif::run(&args),
     }
 }

@@ -8,6 +8,7 @@ pub mod fig10;
 pub mod footprint;
 pub mod fragmentation;
 pub mod hugepages;
+pub mod live;
 pub mod perforated;
 mod runs;
 pub mod speedup;
@@ -85,6 +86,8 @@ pub const ALL: &[Experiment] = experiments! {
         "Perforated Pages: hole ratio, distribution and use, native and virtualised";
     "chase": adapt(chase::run),
         "this machine: latency of random loads, measured and simulated";
+    "live": adapt(live::run),
+        "real programs under QEMU, the model of translation live behind them (measured)";
     "fragmentation": adapt(fragmentation::run),
         "perforated pages and segments on real fragmentation: a scan, the server model";
     "walks": adapt(walks::run),

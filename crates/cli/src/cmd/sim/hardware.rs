@@ -58,10 +58,7 @@ pub(super) fn run(
         };
         std::fs::write(path, figure).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&result)? + "\n",
-        false => generic::render(&result),
-    };
+    let text = output(&result, args.json)?;
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if result["partial"] == true {
         eprintln!("stopped early: the result is partial");
@@ -70,8 +67,22 @@ pub(super) fn run(
     Ok(Verdict::Ok)
 }
 
+/// A result as one JSON object or as text.
+///
+/// # Errors
+/// When it has no JSON, which no result here lacks.
+pub(in crate::cmd) fn output(result: &serde_json::Value, json: bool) -> anyhow::Result<String> {
+    Ok(match json {
+        true => serde_json::to_string_pretty(result)? + "\n",
+        false => generic::render(result),
+    })
+}
+
 /// The first SIGINT asks the simulation to end, the second ends the process.
-fn stop_on_interrupt() -> anyhow::Result<()> {
+///
+/// # Errors
+/// When no handler can be set.
+pub(in crate::cmd) fn stop_on_interrupt() -> anyhow::Result<()> {
     use signal_hook::consts::SIGINT;
     use signal_hook::flag;
     const EXIT_CODE: i32 = 130;

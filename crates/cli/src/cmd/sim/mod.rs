@@ -8,6 +8,8 @@ mod hardware_figures;
 mod tables;
 mod translation_figures;
 
+pub(super) use hardware::{output, stop_on_interrupt};
+
 use super::{Verdict, malloc, progress_bar};
 use ample_mm::experiment::{self, Experiment, ExperimentError, Params};
 use ample_pfn::parse_bytes;

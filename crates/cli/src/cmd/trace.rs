@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample trace`: traces of memory accesses described, converted, simulated.
+
+use super::record::page_size;
+use super::{Verdict, sim};
+use ample_machine::recorded::{self, Model};
+use ample_machine::setup::stop_requested;
+use ample_trace::files::{self, FileWriter, Format};
+use ample_trace::{Access, Consumer, Recorder, Replay, Scale, TraceHeader, programs};
+use ample_translate::PageSize;
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Describe, convert, make and simulate traces of memory accesses.
+///
+/// Formats: ample (the project's own: delta-coded, checked, at most 4 bytes an access on the
+/// built-in programs), champsim (64-byte instruction records) and lackey (text of Valgrind's
+/// lackey --trace-mem=yes), the last two also inside gzip or xz. A file's format is found from
+/// its start, or its name: champsim or lackey in it, or the ending .trace.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Info(Info),
+    Convert(Convert),
+    Make(Make),
+    Run(Run),
+}
+
+/// Say what a trace holds: counts, pages touched, regions. Reads it to its end, so that damage is
+/// found.
+#[derive(Debug, clap::Args)]
+struct Info {
+    /// The trace.
+    file: PathBuf,
+    /// Its format, where neither its start nor its name tells.
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    from: Option<Format>,
+    /// Print one object, schema ample.trace.info/1.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Convert a trace into another format; OUT's name chooses it and its compression (.gz, .xz).
+///
+/// ChampSim's format keeps no sizes of accesses and lackey's no dependences, neither the regions;
+/// instructions without a memory operand become records of their own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CONVERT_EXAMPLES)]
+struct Convert {
+    /// The trace to read.
+    input: PathBuf,
+    /// The trace to write.
+    output: PathBuf,
+    /// Format of the input, where neither its start nor its name tells.
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    from: Option<Format>,
+    /// Format of the output, where its name does not tell.
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    to: Option<Format>,
+    /// Convert so many accesses at most.
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    limit: u64,
+    /// Print one object, schema ample.trace.convert/1.
+    #[arg(long)]
+    json: bool,
+}
+
+const CONVERT_EXAMPLES: &str = "Examples:
+  ample trace convert 605.mcf_s-665B.champsimtrace.xz mcf.trace
+  ample trace convert mcf.trace mcf.champsim.xz
+  valgrind --tool=lackey --trace-mem=yes --log-file=ls.lackey ls
+  ample trace convert ls.lackey ls.trace";
+
+/// Write a trace of a built-in program.
+#[derive(Debug, clap::Args)]
+struct Make {
+    /// The program (gups, graph500, memcached, …; a wrong name lists them).
+    program: String,
+    /// The trace to write; its name chooses the format.
+    output: PathBuf,
+    /// Size of its data: tiny, quick or full.
+    #[arg(long, value_name = "SCALE", default_value = "quick", value_parser = scale)]
+    scale: Scale,
+    /// Accesses.
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    limit: u64,
+    /// Seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one object, schema ample.trace.make/1.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Simulate a trace on a machine: instructions a cycle, walks, cycles lost to translation.
+///
+/// The trace runs once. Memory appears as it is touched, by faults that take their time; scheme
+/// segment maps the largest anonymous region of the trace by a direct segment.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUN_EXAMPLES)]
+struct Run {
+    /// The trace.
+    file: PathBuf,
+    /// Machine: skylake, sapphire-rapids, directseg-sandybridge, …
+    #[arg(long, value_name = "PRESET", default_value = "skylake")]
+    machine: String,
+    /// Translation scheme: paging, segment, colt, rmm.
+    #[arg(long, value_name = "SCHEME", default_value = "paging")]
+    scheme: String,
+    /// Pages that faults bring in: 4k or 2m.
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = page_size)]
+    pages: PageSize,
+    /// Accesses that warm up before counting starts [default: a quarter of the trace].
+    #[arg(long, value_name = "N")]
+    warm_up: Option<u64>,
+    /// Use so many accesses of the trace at most.
+    #[arg(long, value_name = "N", default_value_t = 50_000_000)]
+    limit: u64,
+    /// Format of the trace, where neither its start nor its name tells.
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    from: Option<Format>,
+    /// Print one object, schema ample.trace.run/1.
+    #[arg(long)]
+    json: bool,
+}
+
+const RUN_EXAMPLES: &str = "Examples:
+  ample trace run redis.trace                            4 KB pages on a Skylake server
+  ample trace run redis.trace --pages 2m                 and with 2 MB pages
+  ample trace run redis.trace --scheme rmm --machine zen4";
+
+fn format(text: &str) -> Result<Format, String> {
+    let known = Format::ALL.map(|(name, _)| name).join(", ");
+    Format::named(text).ok_or_else(|| format!("known: {known}"))
+}
+
+fn scale(text: &str) -> Result<Scale, String> {
+    match text {
+        "tiny" => Ok(Scale::Tiny),
+        "quick" => Ok(Scale::Quick),
+        "full" => Ok(Scale::Full),
+        _ => Err("known: tiny, quick, full".into()),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When a file cannot be read or written, or a trace is damaged: where.
+pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+    sim::stop_on_interrupt()?;
+    let (value, json) = match &args.command {
+        Command::Info(args) => (info(args)?, args.json),
+        Command::Convert(args) => (convert(args)?, args.json),
+        Command::Make(args) => (make(args)?, args.json),
+        Command::Run(args) => (simulate(args)?, args.json),
+    };
+    let text = sim::output(&value, json)?;
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    if value["partial"] == true {
+        eprintln!("stopped early: the result is partial");
+        return Ok(Verdict::Negative);
+    }
+    Ok(Verdict::Ok)
+}
+
+fn format_of(path: &Path, given: Option<Format>) -> anyhow::Result<Format> {
+    match given {
+        Some(format) => Ok(format),
+        None => Format::of_file(path)
+            .with_context(|| format!("{} (give its format by --from)", path.display())),
+    }
+}
+
+fn output_format(path: &Path, given: Option<Format>) -> anyhow::Result<Format> {
+    given.or_else(|| Format::of_name(path)).with_context(|| {
+        format!(
+            "{}: the name tells no format; let it end in .trace or hold champsim or lackey",
+            path.display()
+        )
+    })
+}
+
+/// What a reader adds up.
+#[derive(Default)]
+struct Counts {
+    kinds: [u64; 3],
+    instructions: u64,
+}
+
+impl Counts {
+    fn add(&mut self, block: &[Access]) {
+        for access in block {
+            self.kinds[access.kind as usize] += 1;
+            self.instructions += access.instructions();
+        }
+    }
+
+    fn fields(&self, value: &mut Value) {
+        let [loads, stores, fetches] = self.kinds;
+        value["accesses"] = (loads + stores + fetches).into();
+        value["loads"] = loads.into();
+        value["stores"] = stores.into();
+        value["fetches"] = fetches.into();
+        value["instructions"] = self.instructions.into();
+    }
+}
+
+fn info(args: &Info) -> anyhow::Result<Value> {
+    let format = format_of(&args.file, args.from)?;
+    let mut counts = Counts::default();
+    let mut pages = std::collections::HashSet::new();
+    let header = files::read(&args.file, format, u64::MAX, &mut |block| {
+        counts.add(block);
+        pages.extend(block.iter().map(|access| access.va >> 12));
+        !stop_requested()
+    })
+    .with_context(|| format!("reading {}", args.file.display()))?;
+    let mut value = json!({
+        "schema": "ample.trace.info/1",
+        "file": args.file.display().to_string(),
+        "format": format.name(),
+        "program": header.program,
+        "partial": header.partial || stop_requested(),
+        "file_bytes": std::fs::metadata(&args.file)?.len(),
+        "touched_4k_pages": pages.len(),
+    });
+    counts.fields(&mut value);
+    value["regions"] = serde_json::to_value(&header.regions)?;
+    Ok(value)
+}
+
+fn convert(args: &Convert) -> anyhow::Result<Value> {
+    if args.input.canonicalize().ok() == args.output.canonicalize().ok() {
+        bail!("{} would be written while it is read", args.input.display());
+    }
+    let from = format_of(&args.input, args.from)?;
+    let to = output_format(&args.output, args.to)?;
+    let reading = || format!("reading {}", args.input.display());
+    let writing = || format!("writing {}", args.output.display());
+    // What the trace says about itself comes before its accesses.
+    let header = files::read(&args.input, from, 1, &mut |_| false).with_context(reading)?;
+    let mut writer = FileWriter::create(&args.output, to, &header).with_context(writing)?;
+    let mut counts = Counts::default();
+    let mut written = true;
+    let read = files::read(&args.input, from, args.limit, &mut |block| {
+        counts.add(block);
+        written = writer.consume(block);
+        written && !stop_requested()
+    });
+    writer.finish().with_context(writing)?;
+    read.with_context(reading)?;
+    let mut value = json!({
+        "schema": "ample.trace.convert/1",
+        "input": args.input.display().to_string(),
+        "input_format": from.name(),
+        "output": args.output.display().to_string(),
+        "output_format": to.name(),
+        "partial": stop_requested(),
+    });
+    counts.fields(&mut value);
+    sizes(&args.output, &mut value)?;
+    Ok(value)
+}
+
+fn sizes(path: &Path, value: &mut Value) -> anyhow::Result<()> {
+    let bytes = std::fs::metadata(path)?.len();
+    let accesses = value["accesses"].as_u64().unwrap_or(0).max(1);
+    value["file_bytes"] = bytes.into();
+    value["bytes_per_access"] = (bytes as f64 / accesses as f64).into();
+    Ok(())
+}
+
+fn make(args: &Make) -> anyhow::Result<Value> {
+    let to = output_format(&args.output, None)?;
+    let known = programs::NAMES;
+    if !known.contains(&args.program.as_str()) {
+        bail!(
+            "there is no program '{}'; known: {}",
+            args.program,
+            known.join(", ")
+        );
+    }
+    let mut program = programs::by_name(&args.program, args.scale, args.seed)
+        .with_context(|| format!("{} is not to be had", args.program))?;
+    let header = TraceHeader {
+        program: args.program.clone(),
+        regions: program.regions().to_vec(),
+        partial: false,
+    };
+    let writing = || format!("writing {}", args.output.display());
+    let mut writer = FileWriter::create(&args.output, to, &header).with_context(writing)?;
+    let mut counts = Counts::default();
+    let mut consumer = |block: &[Access]| {
+        counts.add(block);
+        writer.consume(block) && !stop_requested()
+    };
+    let mut recorder = Recorder::new(&mut consumer, args.limit);
+    program.run(&mut recorder);
+    recorder.flush();
+    writer.finish().with_context(writing)?;
+    let mut value = json!({
+        "schema": "ample.trace.make/1",
+        "output": args.output.display().to_string(),
+        "output_format": to.name(),
+        "seed": args.seed,
+        "partial": stop_requested(),
+    });
+    counts.fields(&mut value);
+    sizes(&args.output, &mut value)?;
+    Ok(value)
+}
+
+fn simulate(args: &Run) -> anyhow::Result<Value> {
+    let format = format_of(&args.file, args.from)?;
+    let mut trace = Replay::open(&args.file, format, args.limit)
+        .with_context(|| format!("reading {}", args.file.display()))?;
+    let model = Model {
+        machine: args.machine.clone(),
+        scheme: args.scheme.clone(),
+        pages: args.pages,
+    };
+    let warm_up = args.warm_up.unwrap_or(trace.len() as u64 / 4);
+    let run = recorded::run_trace(&mut trace, &model, warm_up)?;
+    Ok(serde_json::to_value(&run)?)
+}

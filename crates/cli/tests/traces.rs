@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample record --program` and `ample trace` as a user meets them.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn ample(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ample"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = ample(arguments);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {told}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = ample(arguments);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+    told
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn traces_are_made_converted_described_and_simulated() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let (own, champsim, lackey) = (file("m.trace"), file("m.champsim.gz"), file("m.lackey"));
+    let made = json(&[
+        "trace",
+        "make",
+        "redis",
+        text(&own),
+        "--scale",
+        "tiny",
+        "--limit",
+        "50000",
+        "--json",
+    ]);
+    assert_eq!(made["accesses"], 50_000);
+    assert!(made["bytes_per_access"].as_f64().unwrap() <= 4.0);
+    json(&["trace", "convert", text(&own), text(&champsim), "--json"]);
+    json(&["trace", "convert", text(&champsim), text(&lackey), "--json"]);
+    let counts = |path: &Path| {
+        let info = json(&["trace", "info", text(path), "--json"]);
+        ["loads", "stores", "touched_4k_pages"].map(|key| info[key].as_u64().unwrap())
+    };
+    // One page of code is added where instructions lie in a format of instructions.
+    let [loads, stores, pages] = counts(&own);
+    assert_eq!(loads + stores, 50_000);
+    for path in [&champsim, &lackey] {
+        assert_eq!(counts(path), [loads, stores, pages + 1]);
+    }
+    let walks = |pages: &str| {
+        let run = json(&["trace", "run", text(&own), "--pages", pages, "--json"]);
+        run["walks_per_kilo_instruction"].as_f64().unwrap()
+    };
+    assert!(walks("2m") < walks("4k"));
+    let segment = json(&["trace", "run", text(&own), "--scheme", "segment", "--json"]);
+    assert!(segment["segment_bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn wrong_files_and_options_say_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x");
+    std::fs::write(&path, [7u8; 300]).unwrap();
+    let file = text(&path);
+    assert!(refused(&["trace", "info", file]).contains("--from"));
+    let cut = refused(&["trace", "info", file, "--from", "champsim"]);
+    assert!(
+        cut.contains("record 4") && cut.contains("44 of 64"),
+        "{cut}"
+    );
+    assert!(refused(&["trace", "info", "none.trace"]).contains("none.trace"));
+    assert!(refused(&["trace", "make", "nothing", "o.trace"]).contains("graph500"));
+    assert!(refused(&["trace", "convert", file, file, "--from", "lackey"]).contains("while"));
+    assert!(refused(&["record", "--", "true"]).contains("--program"));
+    let own = directory.path().join("t.trace");
+    json(&[
+        "trace",
+        "make",
+        "gups",
+        text(&own),
+        "--scale",
+        "tiny",
+        "--limit",
+        "5000",
+        "--json",
+    ]);
+    assert!(refused(&["trace", "run", text(&own), "--machine", "x"]).contains("skylake"));
+    assert!(refused(&["trace", "run", text(&own), "--warm-up", "5000"]).contains("warm-up"));
+    let mut bytes = std::fs::read(&own).unwrap();
+    bytes.truncate(bytes.len() - 20);
+    std::fs::write(&own, bytes).unwrap();
+    assert!(refused(&["trace", "run", text(&own)]).contains("at byte"));
+}
+
+/// Needs gcc and qemu-x86_64; without them there is nothing to test.
+#[test]
+fn a_program_is_recorded_with_its_address_space() {
+    let installed = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
+    if !installed("gcc") || !installed("qemu-x86_64") {
+        eprintln!("skipped: gcc or qemu-x86_64 is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("echo.trace");
+    let recorded = json(&[
+        "record",
+        "--program",
+        "-o",
+        text(&path),
+        "--model",
+        "skylake",
+        "--json",
+        "--",
+        "/bin/echo",
+        "said",
+    ]);
+    assert!(recorded["accesses"].as_u64().unwrap() > 1000);
+    assert!(recorded["map_changes"].as_u64().unwrap() > 5);
+    assert!(recorded["model"]["faults"].as_u64().unwrap() > 10);
+    let info = json(&["trace", "info", text(&path), "--json"]);
+    assert_eq!(info["accesses"], recorded["accesses"]);
+    assert_eq!(info["program"], "/bin/echo said");
+    let regions = info["regions"].as_array().unwrap();
+    assert!(regions.iter().any(|region| region["backing"] == "code"));
+    assert!(refused(&["record", "--program", "--", "no-such-program"]).contains("no-such-program"));
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Real programs: recorded into a trace, with the model of translation live behind them, or
+//! simulated from a trace afterwards. Their memory appears as they touch it.
+
+use crate::config::MachineConfig;
+use crate::functional::FunctionalRun;
+use crate::setup::{Length, measure, stop_requested};
+use ample_trace::capture::{Capture, build_plugin};
+use ample_trace::files::{FileWriter, Format, set_header};
+use ample_trace::{Access, Backing, Consumer, MapChange, Program, Replay, TraceHeader};
+use ample_translate::{
+    Admission, Engine, IdealFrames, MmuConfig, PageSize, Primary, Request, Stats, USER_RW, Vma,
+    bits, presets, scheme,
+};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Memory that a recorded program can touch.
+const MEMORY_BYTES: u64 = 1 << 40;
+
+/// The model behind a program.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Machine preset.
+    pub machine: String,
+    /// Translation scheme.
+    pub scheme: String,
+    /// Pages that faults bring in: 4 KB or 2 MB.
+    pub pages: PageSize,
+}
+
+impl Model {
+    fn engine(&self, mmu: &MmuConfig, units: u64) -> Result<Engine> {
+        ensure!(
+            self.pages != PageSize::G1,
+            "faults bring in 4 KB or 2 MB pages, not 1 GB"
+        );
+        let scheme = scheme::by_name(&self.scheme).map_err(|e| anyhow!(e))?;
+        let frames = Box::new(IdealFrames::new(MEMORY_BYTES));
+        let mut engine = Engine::new(mmu, scheme, frames, units).map_err(|e| anyhow!(e))?;
+        // Recorders do not tell code from data everywhere, so that all of it may be executed.
+        let half = 1u64 << (9 * mmu.levels + 11);
+        for (base, end) in [(0, half), (half.wrapping_neg(), !0xfff)] {
+            engine.vmas[0].push(Vma {
+                base,
+                end,
+                flags: USER_RW & !bits::NO_EXECUTE,
+                largest: self.pages,
+            });
+        }
+        Ok(engine)
+    }
+}
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// A trace file to write, of the project's own format.
+    pub out: Option<PathBuf>,
+    /// A model to run behind the program.
+    pub model: Option<Model>,
+    /// Ends after so many accesses.
+    pub limit: u64,
+}
+
+/// What the model saw.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelReport {
+    /// Machine preset.
+    pub machine: String,
+    /// Scheme.
+    pub scheme: String,
+    /// Bytes of the pages that faults brought in.
+    pub page_bytes: u64,
+    /// First-level data TLB misses.
+    pub l1d_misses: u64,
+    /// Walks for data.
+    pub walks_data: u64,
+    /// Walks for instructions.
+    pub walks_fetch: u64,
+    /// Page faults.
+    pub faults: u64,
+    /// Invalidations, of unmapping and other rights.
+    pub invalidations: u64,
+}
+
+/// What recording a program came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recorded {
+    /// `ample.record/1`.
+    pub schema: &'static str,
+    /// The command.
+    pub command: String,
+    /// Ended by hand.
+    pub partial: bool,
+    /// Accesses, fetches of further lines among them.
+    pub accesses: u64,
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Fetches of another line than before.
+    pub fetches: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Wall time from the first access on.
+    pub duration_ns: u64,
+    /// Accesses a second of wall time.
+    pub accesses_per_s: f64,
+    /// Changes of the address space seen.
+    pub map_changes: u64,
+    /// Bytes that the program had mapped itself at the end.
+    pub mapped_bytes: u64,
+    /// The trace file.
+    pub trace_file: Option<String>,
+    /// Its size.
+    pub trace_bytes: Option<u64>,
+    /// Its size an access.
+    pub bytes_per_access: Option<f64>,
+    /// The model, if one ran.
+    pub model: Option<ModelReport>,
+}
+
+/// Counts, writes and models what a program does.
+struct Sink<'a> {
+    counts: [u64; 3],
+    instructions: u64,
+    changes: u64,
+    writer: Option<FileWriter>,
+    run: Option<FunctionalRun<'a>>,
+    failed: bool,
+}
+
+impl Consumer for Sink<'_> {
+    fn consume(&mut self, block: &[Access]) -> bool {
+        for access in block {
+            self.counts[access.kind as usize] += 1;
+            self.instructions += access.instructions();
+        }
+        let written = self.writer.as_mut().is_none_or(|w| w.consume(block));
+        let modelled = self.run.as_mut().is_none_or(|run| run.consume(block));
+        self.failed = !(written && modelled);
+        !self.failed && !stop_requested()
+    }
+
+    fn remap(&mut self, change: MapChange, range: Range<u64>) {
+        self.changes += 1;
+        if let Some(run) = &mut self.run {
+            run.remap(change, range);
+        }
+    }
+}
+
+/// A directory of this process's own that goes when it ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("ample-record-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| format!("creating {}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a program under QEMU and records it until it ends, the limit is reached or a stop is asked
+/// for; then the program is ended.
+///
+/// # Errors
+/// If a tool is missing, the model does not exist or cannot go on, or the file cannot be written.
+pub fn record(options: &RecordOptions) -> Result<Recorded> {
+    record_beside(options, || Ok(()))
+}
+
+/// As [`record`]; `started` is called once the program is under way (to give it work).
+///
+/// # Errors
+/// As [`record`], and what `started` returns.
+pub fn record_beside(
+    options: &RecordOptions,
+    started: impl FnOnce() -> Result<()>,
+) -> Result<Recorded> {
+    let mut engine = match &options.model {
+        Some(model) => {
+            let mmu = presets::by_name(&model.machine).map_err(|e| anyhow!(e))?;
+            Some(model.engine(&mmu, 1)?)
+        }
+        None => None,
+    };
+    let scratch = Scratch::new()?;
+    let plugin = build_plugin(&scratch.0)?;
+    let mut header = TraceHeader {
+        program: options.command.join(" "),
+        ..TraceHeader::default()
+    };
+    let writer = match &options.out {
+        Some(path) => Some(
+            FileWriter::create(path, Format::Ample, &header)
+                .with_context(|| format!("writing {}", path.display()))?,
+        ),
+        None => None,
+    };
+    let mut sink = Sink {
+        counts: [0; 3],
+        instructions: 0,
+        changes: 0,
+        writer,
+        run: engine.as_mut().map(FunctionalRun::new),
+        failed: false,
+    };
+    let mut capture = Capture::start(&options.command, &plugin, &scratch.0)?;
+    let clock = Instant::now();
+    let ran = started().and_then(|()| Ok(capture.run(&mut sink, options.limit)?));
+    let duration_ns = clock.elapsed().as_nanos() as u64;
+    let regions = capture.regions();
+    capture.finish(true);
+    let accesses = ran?;
+    if let Some((number, bad)) = sink.run.as_ref().and_then(|run| run.failed) {
+        bail!("the model, access {number}: {bad}");
+    }
+    header.regions = regions;
+    header.partial = stop_requested();
+    let mut trace_bytes = None;
+    if let (Some(writer), Some(path)) = (sink.writer.take(), &options.out) {
+        let told = || format!("writing {}", path.display());
+        writer.finish().with_context(told)?;
+        set_header(path, &header).with_context(told)?;
+        trace_bytes = Some(std::fs::metadata(path).with_context(told)?.len());
+    }
+    let ([loads, stores, fetches], instructions) = (sink.counts, sink.instructions);
+    let map_changes = sink.changes;
+    Ok(Recorded {
+        schema: "ample.record/1",
+        command: header.program,
+        partial: header.partial,
+        accesses,
+        loads,
+        stores,
+        fetches,
+        instructions,
+        duration_ns,
+        accesses_per_s: accesses as f64 * 1e9 / duration_ns.max(1) as f64,
+        map_changes,
+        mapped_bytes: header.regions.iter().map(|r| r.bytes).sum(),
+        trace_file: options.out.as_ref().map(|path| path.display().to_string()),
+        trace_bytes,
+        bytes_per_access: trace_bytes.map(|bytes| bytes as f64 / accesses.max(1) as f64),
+        model: options
+            .model
+            .as_ref()
+            .zip(engine.as_ref())
+            .map(|(model, engine)| report(model, &engine.mmu.stats)),
+    })
+}
+
+fn report(model: &Model, stats: &Stats) -> ModelReport {
+    ModelReport {
+        machine: model.machine.clone(),
+        scheme: model.scheme.clone(),
+        page_bytes: model.pages.bytes(),
+        l1d_misses: stats.l1d_misses,
+        walks_data: stats.walks_data,
+        walks_fetch: stats.walks_fetch,
+        faults: stats.faults,
+        invalidations: stats.invalidations,
+    }
+}
+
+/// A trace on a simulated machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TraceRun {
+    /// `ample.trace.run/1`.
+    pub schema: &'static str,
+    /// Program of the trace.
+    pub program: String,
+    /// Ended early.
+    pub partial: bool,
+    /// Accesses before counting started.
+    pub warm_up_accesses: u64,
+    /// Loads and stores counted.
+    pub accesses: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Cycles.
+    pub cycles: f64,
+    /// Instructions a cycle.
+    pub ipc: f64,
+    /// Cycles with a walk under way, percent.
+    pub walk_percent: f64,
+    /// Cycles lost to translation, an estimate, percent.
+    pub translation_stall_percent: f64,
+    /// Data TLB misses of the first level in 1000 instructions.
+    pub l1d_misses_per_kilo_instruction: f64,
+    /// Data walks in 1000 instructions.
+    pub walks_per_kilo_instruction: f64,
+    /// Walks by where their references hit, root side first (at most five references).
+    pub walk_trajectories: BTreeMap<String, u64>,
+    /// Bytes that the segment maps (scheme `segment`: the largest anonymous region).
+    pub segment_bytes: Option<u64>,
+    /// Counters of translation.
+    pub model: ModelReport,
+}
+
+/// Simulates a trace once: its first `warm_up_accesses` warm up, the rest counts.
+///
+/// # Errors
+/// If the machine or the scheme does not exist, or an access cannot be translated.
+pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Result<TraceRun> {
+    let length = trace.len() as u64;
+    ensure!(
+        warm_up_accesses < length,
+        "a warm-up of {warm_up_accesses} accesses leaves nothing of the {length} of the trace"
+    );
+    let machine = MachineConfig::preset(&model.machine)?;
+    let mut engine = model.engine(&machine.mmu, u64::from(machine.core.width))?;
+    let segment_bytes = match model.scheme.as_str() {
+        "segment" => Some(segment(&mut engine, trace)?),
+        _ => None,
+    };
+    trace.rewind();
+    let length = Length {
+        warm_up_accesses,
+        accesses: length - warm_up_accesses,
+    };
+    let run = measure(&machine, engine, trace, &length)?;
+    let kilo = run.report.instructions.max(1) as f64 / 1000.0;
+    Ok(TraceRun {
+        schema: "ample.trace.run/1",
+        program: trace.name().to_owned(),
+        partial: run.partial,
+        warm_up_accesses,
+        accesses: run.stats.accesses,
+        instructions: run.report.instructions,
+        cycles: run.report.cycles,
+        ipc: run.report.ipc,
+        walk_percent: run.report.walk_percent(),
+        translation_stall_percent: 100.0 * run.report.translation_stall_cycles / run.report.cycles,
+        l1d_misses_per_kilo_instruction: run.stats.l1d_misses as f64 / kilo,
+        walks_per_kilo_instruction: run.walks_per_kilo_instruction(),
+        walk_trajectories: run.stats.trajectory_histogram(),
+        segment_bytes,
+        model: report(model, &run.stats),
+    })
+}
+
+/// Makes the largest anonymous region of a trace the primary region and provisions its segment.
+fn segment(engine: &mut Engine, trace: &Replay) -> Result<u64> {
+    let anonymous = trace.regions().iter();
+    let largest = anonymous
+        .filter(|r| r.backing == Backing::Anonymous)
+        .max_by_key(|r| r.bytes);
+    let Some(region) = largest else {
+        bail!("the trace names no anonymous memory that a segment could map");
+    };
+    let mut primary = Primary::new(region.base, region.bytes, Admission::OptOut);
+    primary.allocate(&Request {
+        bytes: region.bytes,
+        anonymous: true,
+        read_write: true,
+        wish: None,
+    });
+    Ok(primary.provision(engine)?.segment_bytes)
+}
