@@ -48,7 +48,7 @@ fn work(thread: usize, to: &Sender<Message>, from: &Receiver<Message>) -> usize 
         to.send(Message::new(count * THREADS + thread))
             .expect("the next thread listens");
         let message = from.recv().expect("the thread before sends");
-        if message.number % 3 == 0 {
+        if message.number.is_multiple_of(3) {
             kept.insert(message.number, message);
         } else {
             intact += usize::from(message.is_intact());
