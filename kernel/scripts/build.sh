@@ -151,8 +151,8 @@ export_series() {
 	git add -Af . && git commit -qm base
 	cp -r "$kernel/src/." . && git add -Af .
 	git commit -qm "mm: add the files of Contiguitas" \
-		-m "The border, the resizer, its policy, pressure and control files. Not yet built: the
-hooks follow, the last of them adds the Kconfig entry."
+		-m "The border, the resizer, its policy, pressure and control files. Not yet
+built: the hooks follow, the last of them adds the Kconfig entry."
 	git am -q "$kernel"/patches/*.patch
 	git format-patch -q -s --cover-letter -o "$out" HEAD~$(($(git rev-list --count HEAD) - 1))
 	cp "$kernel/patches/cover-letter.txt" "$out/0000-cover-letter.patch"

@@ -14,7 +14,7 @@ mkdir -p "$root"/{bin,sbin,lib/modules,plans,etc,tmp,usr/bin,usr/sbin,run} \
 	"$root"/var/{log,lib}/nginx
 cp "$(command -v busybox)" "$root/bin/busybox"
 install -m 755 "$here/guest/init" "$root/init"
-cp "$here/guest/plan.sh" "$root/lib/"
+cp "$here/guest/plan.sh" "$here/guest/workloads.sh" "$root/lib/"
 cp "$here"/guest/plans/*.sh "$root/plans/"
 cp -r "$here/guest/etc/." "$root/etc/"
 for src in "$here"/guest/src/*.c; do
@@ -53,9 +53,9 @@ cp -nL /lib/x86_64-linux-gnu/libnss_files.so.2 "$root/lib/x86_64-linux-gnu/" 2>/
 if [ -n "$tree" ]; then
 	cp "$tree/../module-$(basename "$tree")/ample_hostile.ko" "$root/lib/modules/"
 fi
-# The command itself, for the plan scan; a debug build will do.
+# The command itself, for the plans that scan; a debug build will do.
 for ample in "$here"/../target/{release,debug}/ample; do
-	if [ "$plan" = scan ] && [ -x "$ample" ] && [ ! -e "$root/usr/bin/ample" ]; then
+	if [[ $plan = scan || $plan = record_load ]] && [ -x "$ample" ] && [ ! -e "$root/usr/bin/ample" ]; then
 		add "$ample"
 		strip "$root/usr/bin/ample"
 	fi
