@@ -55,7 +55,8 @@ if [ -n "$tree" ]; then
 fi
 # The command itself, for the plans that scan; a debug build will do.
 for ample in "$here"/../target/{release,debug}/ample; do
-	if [[ $plan = scan || $plan = record_load ]] && [ -x "$ample" ] && [ ! -e "$root/usr/bin/ample" ]; then
+	[[ $plan = scan || $plan = record_load ]] || continue
+	if [ -x "$ample" ] && [ ! -e "$root/usr/bin/ample" ]; then
 		add "$ample"
 		strip "$root/usr/bin/ample"
 	fi
