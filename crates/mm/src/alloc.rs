@@ -428,10 +428,15 @@ impl Server {
         in_region(LOW) + in_region(HIGH)
     }
 
-    /// Free pages that user memory and page cache may take: those below a border are the
-    /// kernel's. Per-CPU lists included.
+    /// Free pages that user memory and page cache may take: those below a border that confines are
+    /// the kernel's. Per-CPU lists included.
     pub fn free_user_pages(&self) -> u64 {
-        self.core.free_pages(HIGH) + self.core.pcp_pages[HIGH]
+        let regions = self.core.rules.route[MigrateType::Movable as usize];
+        let in_lists: u64 = regions
+            .iter()
+            .map(|&region| self.core.pcp_pages[region])
+            .sum();
+        self.core.free_user_pages() + in_lists
     }
 }
 

@@ -265,6 +265,12 @@ impl Core {
         self.areas[region].free_pages
     }
 
+    /// Free pages of the regions that movable pages may go to, per-CPU lists left out.
+    pub(crate) fn free_user_pages(&self) -> u64 {
+        let regions = self.rules.route[MigrateType::Movable as usize];
+        regions.iter().map(|&region| self.free_pages(region)).sum()
+    }
+
     /// Recomputes the watermarks after the border moved.
     pub(crate) fn set_watermarks(&mut self) {
         for region in [LOW, HIGH] {

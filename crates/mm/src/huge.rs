@@ -3,7 +3,7 @@
 
 use crate::alloc::Request;
 use crate::compact::{Compaction, Goal};
-use crate::core::{BLOCK_ORDER, BLOCK_PAGES, GIGA_ORDER, HIGH, LOW};
+use crate::core::{BLOCK_ORDER, BLOCK_PAGES, GIGA_ORDER, HIGH};
 use crate::frame::{Kind, MigrateType, State};
 use crate::server::Server;
 use ample_pfn::PageClass;
@@ -104,10 +104,8 @@ impl Server {
                 .sum();
             let inside: u64 = u64::from(GIGA_BLOCKS * BLOCK_PAGES) - used;
             let mut rounds = 0;
-            while self.core.free_pages(HIGH) + self.core.free_pages(LOW)
-                < used + inside + 2 * self.core.watermarks[HIGH].high
-                && rounds < 512
-            {
+            let room = used + inside + 2 * self.core.watermarks[HIGH].high;
+            while self.core.free_user_pages() < room && rounds < 512 {
                 let (_, freed) = self.core.reclaim(HIGH, 8 * BLOCK_PAGES);
                 rounds += 1;
                 if freed == 0 {
@@ -161,6 +159,7 @@ pub struct PoolId(pub(crate) u32);
 
 #[cfg(test)]
 mod tests {
+    use super::GIGA_BLOCKS;
     use crate::Server;
     use crate::config::{Config, PolicyKind};
     use ample_pfn::PageClass;
@@ -174,5 +173,22 @@ mod tests {
         server.read_cache(PageClass::File, pages, 0);
         let pool = server.new_pool();
         assert_eq!(server.hugetlb_2m(pool, 32), 32);
+    }
+
+    /// What is free below the border of Contiguitas is no room for the pages of the range.
+    #[test]
+    fn page_cache_makes_room_for_a_1g_page_above_a_border() {
+        let mut config = Config::new(PolicyKind::Contiguitas);
+        config.memory_bytes = 4 << 30;
+        config.policy.low_region_ratio = 0.25;
+        let mut server = Server::new(&config).expect("a valid size");
+        let (small, pool) = (server.new_pool(), server.new_pool());
+        // The lowest whole gigabyte of user memory is in 2 MB pages, the highest is page cache.
+        assert_eq!(server.hugetlb_2m(small, 1500), 1500);
+        (0..600).for_each(|highest| server.free_entry(small.0, highest, 0));
+        let pages = server.free_user_pages() as u32;
+        server.read_cache(PageClass::File, pages, 0);
+        assert_eq!(server.hugetlb_1g(pool, 1), 1);
+        assert!(server.core.blocks[GIGA_BLOCKS as usize].giga, "the lowest");
     }
 }
