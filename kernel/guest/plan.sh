@@ -56,13 +56,8 @@ extfrag_crossing() {
 
 # huge_1g: ask for as many 1 GB pages as memory could hold; give them back
 huge_1g() {
-	f=/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages
-	[ -f $f ] || { echo null; return; }
-	want=$(awk '/MemTotal/ { print int($2 / 1048576) }' /proc/meminfo)
-	echo "$want" > $f
-	got=$(cat $f)
-	echo 0 > $f
-	echo "{\"want\": $want, \"got\": $got}"
+	[ -d /sys/kernel/mm/hugepages/hugepages-1048576kB ] || { echo null; return; }
+	load gigantic "$(awk '/MemTotal/ { print int($2 / 1048576) }' /proc/meminfo)"
 }
 
 # huge_2m: the same with 2 MB pages for half of the free memory

@@ -6,7 +6,14 @@ extfrag_on
 contiguity boot
 result extfrag extfrag_crossing
 result thp load thp 64
-result huge_1g huge_1g
+kpf > /tmp/kpf
+huge_1g > /tmp/huge_1g
+result huge_1g cat /tmp/huge_1g
+if [ -d $ctg ]; then
+	clean=$(sed 's/.*"order18": {.*"potential_blocks_max": \([0-9]*\).*/\1/' /tmp/kpf)
+	expect "each of $clean GB without an unmovable page became a huge page" \
+		[ "$(sed 's/.*"got": //; s/}//' /tmp/huge_1g)" -ge "$clean" ]
+fi
 counters counters
 [ -d $ctg ] && for f in $(find $ctg -type f); do echo "@@ note $f $(cat $f)"; done
 cat /proc/pagetypeinfo

@@ -9,6 +9,8 @@
  * load fork N MIB            N times: fork a child that touches MIB, wait
  * load pair ROUNDS           map, touch and unmap one page: fault + free
  * load stall                 fault and free pages until SIGTERM; the longest wait
+ * load gigantic N            ask for N 1 GB pages while fresh pages wait in every CPU's LRU
+ *                            batch; how many came, which are given back
  * load send KIB ROUNDS ZC    send KIB over loopback TCP, MSG_ZEROCOPY if ZC=1
  */
 #define _GNU_SOURCE
@@ -18,6 +20,7 @@
 #include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -215,6 +218,43 @@ static int stall(void)
 	return 0;
 }
 
+#define NR_GIGANTIC "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
+
+static void set_gigantic(const char *pages)
+{
+	int fd = open(NR_GIGANTIC, O_WRONLY);
+
+	if (fd < 0 || write(fd, pages, strlen(pages)) < 0)
+		die(NR_GIGANTIC);
+	close(fd);
+}
+
+/* 20 pages a CPU: a batch takes 31, and whoever exits there empties it. */
+static int gigantic(const char *want)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), got = 0;
+	char *fresh = map_anon(cpus * 20 * 4096);
+	FILE *f;
+
+	madvise(fresh, cpus * 20 * 4096, MADV_NOHUGEPAGE);
+	for (long i = 0; i < cpus * 20; i++) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(i / 20, &set);
+		if (i % 20 == 0 && sched_setaffinity(0, sizeof(set), &set))
+			die("load: affinity");
+		fresh[i * 4096] = 1;
+	}
+	set_gigantic(want);
+	f = fopen(NR_GIGANTIC, "r");
+	if (!f || fscanf(f, "%ld", &got) != 1)
+		die(NR_GIGANTIC);
+	set_gigantic("0");
+	printf("{\"want\": %s, \"got\": %ld}\n", want, got);
+	return 0;
+}
+
 static void reap_zerocopy(int fd)
 {
 	char control[128];
@@ -290,8 +330,10 @@ int main(int argc, char **argv)
 		return pair(ARG(2));
 	if (!strcmp(what, "stall") && argc == 2)
 		return stall();
+	if (!strcmp(what, "gigantic") && argc == 3)
+		return gigantic(argv[2]);
 	if (!strcmp(what, "send") && argc == 5)
 		return send_load(ARG(2), ARG(3), ARG(4));
-	fprintf(stderr, "usage: load hog|thp|churn|cache|fork|pair|stall|send ARGS, see the source\n");
+	fprintf(stderr, "usage: load hog|thp|churn|cache|fork|pair|stall|gigantic|send ARGS, see the source\n");
 	return 2;
 }
