@@ -20,8 +20,11 @@
 /* While the region is larger than at boot, see this often whether it need be. */
 #define CTG_REVIEW_MS	5000
 
-/* An unmovable request waits at most this long for a step of the border, then reclaims. */
-#define CTG_RELIEVE_MS	1000
+/*
+ * An unmovable request waits at most this long for a step of the border, then
+ * reclaims: many times what a step takes, for what must not retry fails then.
+ */
+#define CTG_RELIEVE_MS	4000
 
 struct ctg_tunables ctg_tunables = {
 	.policy = {
