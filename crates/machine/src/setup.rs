@@ -221,6 +221,22 @@ pub fn back_with_host(
     Ok(())
 }
 
+/// Makes the engine's memory that of a virtual machine whose host maps all of it by one segment.
+///
+/// # Errors
+/// If the segment cannot be set.
+pub fn back_with_segment(engine: &mut Engine, machine: &MachineConfig) -> Result<()> {
+    let bytes = machine.memory_bytes;
+    let mut frames = IdealFrames::new(bytes + (1 << 30));
+    let mut space = Space::new(0, machine.mmu.levels, &mut frames)?;
+    let run = frames.alloc_run(bytes >> 12);
+    let pfn = run.ok_or_else(|| frames.exhausted(0))?;
+    space.set_segment(0, bytes, pfn, &mut frames)?;
+    space.pending.clear();
+    engine.host = Some(Host::new(space, &machine.mmu).map_err(|e| anyhow!(e))?);
+    Ok(())
+}
+
 /// Puts the anonymous memory of a program into a direct segment, the rest into 4 KB pages.
 ///
 /// # Errors
@@ -353,7 +369,8 @@ pub fn measure(
     measure_redirected(machine, engine, program, length, None)
 }
 
-/// As [`measure`], every access passed through `redirect` first.
+/// As [`measure`], every access passed through `redirect` first. Walks are counted apart in the
+/// range that the engine watches, without one in the program's anonymous memory.
 ///
 /// # Errors
 /// As [`measure`].
@@ -364,7 +381,9 @@ pub fn measure_redirected(
     length: &Length,
     redirect: Option<Redirect<'_>>,
 ) -> Result<Measured> {
-    engine.mmu.watched = anonymous_range(program.regions());
+    if engine.mmu.watched.is_empty() {
+        engine.mmu.watched = anonymous_range(program.regions());
+    }
     let mut core = machine.core(engine)?;
     run_part(&mut core, program, length.warm_up_accesses, redirect)?;
     core.start_measuring();

@@ -2,7 +2,7 @@
 //! The experiments on small programs: shapes that must hold whatever the size, and errors.
 
 use ample_machine::experiments::perforated::Fragmentation;
-use ample_machine::experiments::{self, Recording, directseg, perforated, speedup};
+use ample_machine::experiments::{self, Recording, directseg, perforated, segments, speedup};
 use ample_machine::setup::{Length, PageMix};
 use ample_machine::{MachineConfig, config};
 
@@ -53,6 +53,51 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
 }
 
 #[test]
+fn segments_serve_the_kernel_and_virtual_machines() {
+    let params = segments::Params {
+        machine: "directseg-sandybridge".into(),
+        scale: "tiny".into(),
+        length: SHORT,
+        seeds: vec![3],
+        kernel: segments::KernelParams {
+            program: "memcached-net".into(),
+            work: 2.0,
+            paper_user_percent: 0.0,
+            paper_kernel_percent: 0.0,
+            paper_direct_share: 0.0,
+        },
+        guests: segments::GuestParams {
+            programs: vec!["gups".into()],
+            scale: "tiny".into(),
+            gups_bytes: 256 << 20,
+        },
+    };
+    let result = segments::run(&params).unwrap();
+    let [small, large, _, segment, _, both] = result.kernel.as_slice() else {
+        panic!("six rows")
+    };
+    assert!(small.kernel_percent > large.kernel_percent, "{small:?}");
+    assert!(small.direct_share.unwrap() > 0.95, "{small:?}");
+    // What the kernel's segment leaves is vmalloc memory.
+    assert!(
+        segment.kernel_percent < 0.1 * small.kernel_percent,
+        "{segment:?}"
+    );
+    assert!(both.user_percent < 0.1 * small.user_percent, "{both:?}");
+    let [native, paged, _, _, first, second, _, third] = result.guests.as_slice() else {
+        panic!("eight rows")
+    };
+    assert!(paged.references_per_walk > 2.0 * native.references_per_walk);
+    assert!(paged.longest_walk_references <= 24, "{paged:?}");
+    // One dimension is left with a segment on either side, none with both.
+    assert!(first.longest_walk_references <= 4, "{first:?}");
+    assert!(second.longest_walk_references <= 4, "{second:?}");
+    assert_eq!(third.walks_per_kilo_instruction, 0.0, "{third:?}");
+    assert!(third.speedup > first.speedup && first.speedup > 1.0);
+    assert_eq!(segments::run(&params).unwrap(), result, "not deterministic");
+}
+
+#[test]
 fn perforated_pages_keep_their_shape() {
     let params = perforated::Params {
         machine: "perforated-skylake".into(),
@@ -71,6 +116,12 @@ fn perforated_pages_keep_their_shape() {
         assert!(point.ipc_ideal >= point.ipc_small * 0.999, "{point:?}");
         assert!(point.over_conventional > 0.97, "{point:?}");
         assert!(point.of_ideal < 1.02, "{point:?}");
+        assert_eq!(point.ipc_rmm.is_none(), point.virtualised, "{point:?}");
+        if let Some((colt, rmm)) = point.ipc_colt.zip(point.ipc_rmm) {
+            // Pages in order never do worse than pages anywhere.
+            assert!(colt.min(rmm) > 0.98 * point.ipc_small, "{point:?}");
+            assert!(colt.max(rmm) < 1.02 * point.ipc_ideal, "{point:?}");
+        }
         if point.clustered {
             assert!(point.of_ideal > 0.9, "{point:?}");
         }
@@ -97,7 +148,15 @@ fn one_pinned_page_a_block_hardly_hurts_perforated_pages() {
     assert_eq!((holes.blocks.len(), holes.holed_share()), (256, 1.0));
     let machine = MachineConfig::preset("perforated-skylake").unwrap();
     let mut gups = recording.of("gups").unwrap();
-    let point = perforated::point(&machine, &SHORT, &mut gups, &holes, false).unwrap();
+    let mut point = |known: &mut perforated::Baselines| {
+        perforated::point(&machine, &SHORT, &mut gups, &holes, false, known).unwrap()
+    };
+    // What was run once for all states is what running it again gives.
+    let (mut known, mut other) = Default::default();
+    let first = point(&mut known);
+    assert_eq!(point(&mut known), first);
+    assert_eq!(point(&mut other), first);
+    let point = first;
     assert_eq!(point.holes_per_region, 1.0);
     assert!(point.of_ideal > 0.95, "{point:?}");
     assert!(point.over_conventional > 1.1, "{point:?}");

@@ -8,11 +8,13 @@ use std::fmt::Write;
 /// colours were chosen to stay apart for readers with the common colour-vision deficiencies.
 pub const STYLE: &str = "\
 :root{--ink:#1c2330;--soft:#5b6472;--rule:#d9dee6;--paper:#fff;--card:#f6f8fb;--accent:#0b5cad;\
---s0:#b3352c;--s1:#c98a17;--s2:#7a6bb0;--s3:#0b5cad;--s4:#12866e;--s5:#6b7280;--good:#12866e;\
+--s0:#b3352c;--s1:#c98a17;--s2:#7a6bb0;--s3:#0b5cad;--s4:#12866e;--s5:#6b7280;\
+--s6:#7c8b12;--good:#12866e;\
 --free:#cfe3f5;--movable:#5b9bd5;--polluted:#e8a33d;--unmovable:#b3352c;--hole:#e9ecf1}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa4b2;--rule:#343c49;\
 --paper:#12161d;--card:#1a2029;--accent:#6db1f2;--s0:#ef7f76;--s1:#e6b45a;--s2:#a99be0;\
---s3:#6db1f2;--s4:#4fc3a8;--s5:#9aa4b2;--good:#4fc3a8;--free:#24425e;--movable:#3f7fbf;\
+--s3:#6db1f2;--s4:#4fc3a8;--s5:#9aa4b2;\
+--s6:#c3d04b;--good:#4fc3a8;--free:#24425e;--movable:#3f7fbf;\
 --polluted:#d8923a;--unmovable:#e0685f;--hole:#232a35}}\
 svg.fig{width:100%;height:auto;font:12px system-ui,sans-serif}svg.fig text{fill:var(--soft)}\
 svg.fig .strong{fill:var(--ink);font-weight:600}svg.fig .rule{stroke:var(--rule)}\
@@ -29,7 +31,7 @@ pub fn standalone(svg: &str) -> String {
 
 /// CSS variable of the n-th series colour.
 pub(crate) fn series_colour(index: usize) -> String {
-    format!("var(--s{})", index % 6)
+    format!("var(--s{})", index % 7)
 }
 
 /// An SVG document under construction.

@@ -18,6 +18,10 @@ pub enum Backing {
     Code,
     /// A file mapping.
     File,
+    /// The kernel's direct map of physical memory.
+    DirectMap,
+    /// Kernel memory at variable addresses (vmalloc, modules).
+    Vmalloc,
 }
 
 /// One contiguous range of virtual addresses.
@@ -52,6 +56,9 @@ pub const PRIMARY_BASE: u64 = 0x0000_1000_0000_0000;
 const STATIC_BASE: u64 = 0x0000_0000_0040_0000;
 const STACK_TOP: u64 = 0x0000_7fff_f000_0000;
 const FILE_BASE: u64 = 0x0000_7f00_0000_0000;
+/// Where x86-64 Linux has had its direct map and its vmalloc area since 2.6.31.
+const DIRECT_MAP_BASE: u64 = 0xffff_8800_0000_0000;
+const VMALLOC_BASE: u64 = 0xffff_c900_0000_0000;
 
 impl Layout {
     /// An empty address space.
@@ -111,6 +118,18 @@ impl Layout {
     pub fn file(&mut self, name: &str, bytes: u64) -> u64 {
         let base = self.below_or_after(FILE_BASE, &[Backing::File]);
         self.add(name, base, bytes.next_multiple_of(4096), Backing::File)
+    }
+
+    /// The direct map of `bytes` bytes of physical memory.
+    pub fn direct_map(&mut self, bytes: u64) -> u64 {
+        let bytes = bytes.next_multiple_of(1 << 21);
+        self.add("direct map", DIRECT_MAP_BASE, bytes, Backing::DirectMap)
+    }
+
+    /// Kernel memory outside the direct map.
+    pub fn vmalloc(&mut self, name: &str, bytes: u64) -> u64 {
+        let base = self.below_or_after(VMALLOC_BASE, &[Backing::Vmalloc]);
+        self.add(name, base, bytes.next_multiple_of(4096), Backing::Vmalloc)
     }
 
     /// The regions, in the order they were made.

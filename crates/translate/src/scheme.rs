@@ -64,6 +64,8 @@ impl<P: Port + ?Sized> Refill<'_, P> {
         self.mmu.stats.walk_cycles += end - start;
         if self.fetch {
             self.mmu.stats.walk_cycles_fetch += end - start;
+        } else if self.mmu.watched.contains(&self.va) {
+            self.mmu.stats.walk_cycles_watched += end - start;
         }
         self.port.walk_end(start, end);
         self.now = end;

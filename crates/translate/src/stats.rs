@@ -84,6 +84,8 @@ pub struct Stats {
     pub walk_cycles: u64,
     /// The part of `walk_cycles` that was for fetches.
     pub walk_cycles_fetch: u64,
+    /// The part of `walk_cycles` that was for data in the watched range.
+    pub walk_cycles_watched: u64,
     trajectories: Vec<u64>,
 }
 
@@ -115,6 +117,7 @@ impl Default for Stats {
             invalidations: 0,
             walk_cycles: 0,
             walk_cycles_fetch: 0,
+            walk_cycles_watched: 0,
             trajectories: vec![0; TRAJECTORIES],
         }
     }

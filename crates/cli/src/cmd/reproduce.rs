@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample reproduce`: every experiment, as JSON files and one page.
 
-use super::sim::{generic, simulate};
+use super::sim::{self, generic, simulate};
 use super::{Verdict, progress_bar, scan};
 use ample_machine::experiments as hardware;
+use ample_machine::setup::stop_requested;
 use ample_mm::experiment::Params;
 use ample_report::{Page, Section, escape, standalone};
 use anyhow::{Context, bail};
@@ -16,7 +17,9 @@ use std::time::Instant;
 ///
 /// The page sets the paper's values beside ours. At full size this takes hours: --quick runs
 /// small versions whose figures are not the experiments' but show that each one works, and --only
-/// picks. An experiment that fails does not keep the others from running.
+/// picks. An experiment that fails does not keep the others from running. Ctrl-C ends the run
+/// after the experiment under way, cut short where that can be (exit code 1; a second Ctrl-C ends
+/// it at once).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -106,12 +109,16 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         std::io::stdout().lock().write_all(text.as_bytes())?;
         return Ok(Verdict::Ok);
     }
+    sim::stop_on_interrupt()?;
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot create {}", args.out.display()))?;
     let mut page = Page::new("The experiments, paper beside here", &lead(args));
     let mut all = Vec::new();
     let count = chosen.len();
     for (index, entry) in chosen.into_iter().enumerate() {
+        if stop_requested() {
+            break;
+        }
         eprintln!("[{} of {count}] {}: {}", index + 1, entry.id, entry.title);
         let started = Instant::now();
         let results = run_entry(&entry, args.quick);
@@ -139,6 +146,10 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         .collect();
     if !failed.is_empty() {
         bail!("{} of {count} failed: {}", failed.len(), failed.join(", "));
+    }
+    if stop_requested() {
+        eprintln!("stopped early: the results are partial");
+        return Ok(Verdict::Negative);
     }
     Ok(Verdict::Ok)
 }
@@ -195,7 +206,7 @@ fn run_entry(entry: &Entry, quick: bool) -> anyhow::Result<Results> {
             Ok(Results {
                 text: generic::render(&result),
                 json: serde_json::to_string_pretty(&result)? + "\n",
-                svg: None,
+                svg: sim::figure(experiment.what, &result),
             })
         }
         Kind::ScanBench => {
@@ -213,26 +224,48 @@ fn run_entry(entry: &Entry, quick: bool) -> anyhow::Result<Results> {
 /// runs, small footprints.
 fn quick_parameters(text: &str) -> anyhow::Result<String> {
     let mut table: toml::Table = text.parse()?;
-    let smaller = |value: &mut toml::Value, most: i64| {
-        if let toml::Value::Integer(number) = value {
-            *number = (*number).min(most);
-        }
-    };
-    if let Some(scale) = table.get_mut("scale") {
-        *scale = "tiny".into();
-    }
-    if let Some(bytes) = table.get_mut("gups_bytes") {
-        smaller(bytes, 64 << 20);
-    }
-    if let Some(toml::Value::Array(sizes)) = table.get_mut("footprints_mb") {
-        sizes.retain(|size| size.as_integer().is_some_and(|mb| mb <= 64));
-    }
-    if let Some(toml::Value::Table(length)) = table.get_mut("length") {
-        for (_, accesses) in length.iter_mut() {
-            smaller(accesses, 100_000);
-        }
-    }
+    cut_down(&mut table);
     Ok(toml::to_string(&table)?)
+}
+
+fn cut_down(table: &mut toml::Table) {
+    use toml::Value;
+    // Real programs: a few million accesses, once.
+    let live = table.contains_key("limit");
+    for (key, value) in table.iter_mut() {
+        let most = match key.as_str() {
+            "gups_bytes" => 64 << 20,
+            "limit" => 2_000_000,
+            "rounds" if live => 1,
+            "keys" => 2_000,
+            "warm_up_accesses" | "accesses" => 100_000,
+            _ => i64::MAX,
+        };
+        match (key.as_str(), value) {
+            ("scale", scale) => *scale = "tiny".into(),
+            (_, Value::Integer(number)) => *number = (*number).min(most),
+            ("footprints_mb", Value::Array(sizes)) => {
+                sizes.retain(|size| size.as_integer().is_some_and(|mb| mb <= 64));
+            }
+            // Servers to take frames from.
+            ("sources", Value::Array(sources)) => {
+                for source in sources.iter_mut().filter_map(Value::as_table_mut) {
+                    shorten(source);
+                }
+            }
+            ("length" | "kernel" | "guests", Value::Table(inner)) => cut_down(inner),
+            _ => {}
+        }
+    }
+}
+
+fn shorten(source: &mut toml::Table) {
+    if let Some(toml::Value::Float(seconds)) = source.get_mut("duration_s") {
+        *seconds = seconds.min(900.0);
+    }
+    if let Some(toml::Value::Integer(bytes)) = source.get_mut("memory_bytes") {
+        *bytes = (*bytes).min(1 << 30);
+    }
 }
 
 fn section(entry: &Entry, results: &anyhow::Result<Results>) -> Section {
@@ -270,6 +303,7 @@ fn print(args: &Args, all: &[Done], index: &Path) -> anyhow::Result<()> {
         let view = serde_json::json!({
             "schema": "ample.reproduce/1",
             "quick": args.quick,
+            "partial": stop_requested(),
             "page": page,
             "experiments": all,
         });

@@ -207,6 +207,9 @@ pub fn run(params: &Params) -> Result<Tables> {
         let mut samples = Vec::new();
         for &seed in &params.seeds[..count] {
             samples.extend(sample(&machine, params, row, seed)?);
+            if stop_requested() {
+                break;
+            }
         }
         if stop_requested() {
             break;

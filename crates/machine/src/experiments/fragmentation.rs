@@ -2,7 +2,7 @@
 //! Perforated pages and direct segments on real fragmentation: the frames of a snapshot, of this
 //! machine, or of the server model after hours of load, instead of random holes.
 
-use super::perforated::{self, Fragmentation};
+use super::perforated::{self, Baselines, Fragmentation};
 use super::program;
 use super::runs::Recording;
 use crate::config::MachineConfig;
@@ -113,6 +113,11 @@ pub struct Row {
     pub gtsm_of_ideal: f64,
     /// Perforated pages, of ideal.
     pub perforated_of_ideal: f64,
+    /// Coalesced TLB entries (CoLT) over the frames that perforated pages would use, of ideal;
+    /// None on a virtual machine.
+    pub colt_of_ideal: Option<f64>,
+    /// A range TLB (RMM) over the same, of ideal; None on a virtual machine.
+    pub rmm_of_ideal: Option<f64>,
     /// Share of the program in a segment over the longest run after compaction, the rest in 4 KB
     /// pages.
     pub segment_share: f64,
@@ -242,12 +247,15 @@ fn row(
     frames: &[FrameUse],
     state: &State,
     virtualised: bool,
+    baselines: &mut Baselines,
 ) -> Result<Row> {
     let machine = MachineConfig::preset(&params.machine)?;
     let length = &params.length;
     let blocks = perforated::blocks_of(program);
     let holes = Fragmentation::of_filled(frames, params.filled_share, blocks, state.seed)?;
-    let speeds = perforated::speeds(&machine, length, program, &holes, virtualised)?;
+    let key = format!("{}, seed {}", program.name(), state.seed);
+    let known = (baselines, key.as_str());
+    let speeds = perforated::speeds(&machine, length, program, &holes, virtualised, known)?;
     let ideal = speeds.ideal;
     let range = anonymous_range(program.regions());
     let bytes = range.end - range.start;
@@ -272,6 +280,8 @@ fn row(
         conventional_of_ideal: speeds.conventional / ideal,
         gtsm_of_ideal: speeds.gtsm / ideal,
         perforated_of_ideal: speeds.perforated / ideal,
+        colt_of_ideal: speeds.colt.map(|ipc| ipc / ideal),
+        rmm_of_ideal: speeds.rmm.map(|ipc| ipc / ideal),
         segment_share: segment_bytes as f64 / bytes as f64,
         segment_of_ideal,
     })
@@ -299,6 +309,7 @@ pub fn run(params: &Params) -> Result<Fragmented> {
         program(name, &params.scale, 1)?;
     }
     let (mut states, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    let mut baselines = Baselines::default();
     for source in &params.sources {
         for &seed in &params.seeds {
             if stop_requested() {
@@ -325,7 +336,8 @@ pub fn run(params: &Params) -> Result<Fragmented> {
                     if stop_requested() {
                         continue;
                     }
-                    let row = row(params, &mut program, &frames, &state, virtualised)?;
+                    let known = &mut baselines;
+                    let row = row(params, &mut program, &frames, &state, virtualised, known)?;
                     if !stop_requested() {
                         rows.push(row);
                     }

@@ -11,6 +11,7 @@ pub mod hugepages;
 pub mod live;
 pub mod perforated;
 mod runs;
+pub mod segments;
 pub mod speedup;
 pub mod walks;
 
@@ -82,8 +83,12 @@ pub const ALL: &[Experiment] = experiments! {
         "Direct Segments, tables 3 to 5 and figure 4";
     "footprint": adapt(footprint::run),
         "Direct Segments, figure 5: GUPS over its footprint";
+    "segments": adapt(segments::run),
+        "Direct Segments, section 3.3: the kernel's segment, segments on virtual machines";
     "perforated": adapt(perforated::run),
         "Perforated Pages: hole ratio, distribution and use, native and virtualised";
+    "perforated-programs": adapt(perforated::run),
+        "Perforated Pages: further programs, by the share of fragmented regions";
     "chase": adapt(chase::run),
         "this machine: latency of random loads, measured and simulated";
     "live": adapt(live::run),

@@ -5,6 +5,7 @@
 mod graph500;
 mod irregular;
 mod micro;
+mod networked;
 mod npb;
 mod service;
 mod stores;
@@ -13,6 +14,7 @@ mod tpcc;
 pub use graph500::Graph500;
 pub use irregular::{Mcf, Omnetpp};
 pub use micro::{Chase, Gups, Stream};
+pub use networked::NetworkedStore;
 pub use npb::{Bt, Cg};
 pub use service::{CACHE, Service, ServiceShape, WEB};
 pub use stores::Store;
@@ -55,6 +57,7 @@ pub const NAMES: &[&str] = &[
     "cg",
     "bt",
     "memcached",
+    "memcached-net",
     "redis",
     "tpcc",
     "mcf",
@@ -88,6 +91,11 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
             1024,
             seed,
         )),
+        "memcached-net" => {
+            let store = Store::memcached(pick(10_000, 4 << 20, 64 << 20) as u32, 1024, seed);
+            let memory_bytes = pick(256 << 20, 16 << 30, 96 << 30);
+            Box::new(NetworkedStore::new(store, memory_bytes, seed))
+        }
         "redis" => Box::new(Store::redis(
             pick(10_000, 4 << 20, 8 << 20) as u32,
             512,

@@ -47,7 +47,7 @@ enum Flavour {
 /// A key-value server: for each request it reads a connection's buffer, parses, looks the key up
 /// and copies the value out.
 pub struct Store {
-    layout: Layout,
+    pub(super) layout: Layout,
     flavour: Flavour,
     table: Table,
     zipf: Option<Zipf>,
@@ -143,7 +143,8 @@ impl Store {
         }
     }
 
-    fn request(&mut self, recorder: &mut Recorder<'_>) {
+    /// One request, from the parsed line to the copied value.
+    pub(super) fn request(&mut self, recorder: &mut Recorder<'_>) {
         self.parse(recorder);
         let rank = match &self.zipf {
             Some(zipf) => zipf.sample(&mut self.rng),

@@ -3,9 +3,12 @@
 //! text and the figure.
 
 use super::super::Verdict;
-use super::{Args, generic, hardware_figures, refuse_server_options, translation_figures};
+use super::{
+    Args, generic, hardware_figures, paging_figures, refuse_server_options, translation_figures,
+};
 use ample_machine::experiments::{self, Experiment};
 use ample_machine::setup;
+use ample_report::standalone;
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::path::Path;
@@ -52,9 +55,9 @@ pub(super) fn run(
     );
     let result = experiment.run(own.as_deref().unwrap_or(parameters))?;
     if let Some(path) = &args.figure {
-        let figure = hardware_figures::figure(experiment.what, &result);
-        let Some(figure) = figure.or_else(|| translation_figures::figure(&result)) else {
-            bail!("{} has no figure; leave --figure out", experiment.id);
+        let svg = || figure(experiment.what, &result).map(|svg| standalone(&svg));
+        let Some(figure) = hardware_figures::page(experiment.what, &result).or_else(svg) else {
+            bail!("{} has nothing to draw; leave --figure out", experiment.id);
         };
         std::fs::write(path, figure).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -65,6 +68,13 @@ pub(super) fn run(
         return Ok(Verdict::Negative);
     }
     Ok(Verdict::Ok)
+}
+
+/// The figure of a result as a bare `<svg>`; None if there is nothing to draw.
+pub(in crate::cmd) fn figure(title: &str, result: &serde_json::Value) -> Option<String> {
+    hardware_figures::figure(title, result)
+        .or_else(|| translation_figures::figure(result))
+        .or_else(|| paging_figures::figure(result))
 }
 
 /// A result as one JSON object or as text.

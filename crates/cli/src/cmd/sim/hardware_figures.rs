@@ -3,25 +3,30 @@
 
 use ample_report::{
     Bar, BarChart, BarGroup, LineCell, LineChart, LinePlace, MIGRATION_LEGEND, MigrationFrame,
-    Page, Section, Series, Unit, migration_frame, standalone,
+    Page, Section, Series, Unit, migration_frame,
 };
 use serde_json::Value;
 
-/// The figure of a result, if its kind has one: an SVG document, or a page (`hw-steps`).
+/// The pictures of a result that has many: a page of their own.
+pub(super) fn page(title: &str, result: &Value) -> Option<String> {
+    match result["schema"].as_str()? {
+        "ample.hw-steps/1" => steps(title, result),
+        _ => None,
+    }
+}
+
+/// The figure of a result, if its kind has one, as a bare `<svg>`.
 pub(super) fn figure(title: &str, result: &Value) -> Option<String> {
-    let svg = match result["schema"].as_str()? {
-        // Many pictures: a page of their own.
-        "ample.hw-steps/1" => return steps(title, result),
-        "ample.hw-unavailable/1" => unavailable(title, result)?,
-        "ample.hw-traffic/1" => by_way(title, &result["points"], "rate_per_s", "loss")?,
-        "ample.hw-sweep/1" => by_way(title, &result["variants"], "what", "copy_ns")?,
-        "ample.hw-losses/1" => by_way(title, &result["losses"], "rate_per_s", "loss")?,
-        "ample.hw-migration/1" => migration(title, result)?,
-        "ample.hw-hugepages/1" => hugepages(title, result)?,
-        "ample.hw-defrag/1" => defrag(title, result)?,
-        _ => return None,
-    };
-    Some(standalone(&svg))
+    match result["schema"].as_str()? {
+        "ample.hw-unavailable/1" => unavailable(title, result),
+        "ample.hw-traffic/1" => by_way(title, &result["points"], "rate_per_s", "loss"),
+        "ample.hw-sweep/1" => by_way(title, &result["variants"], "what", "copy_ns"),
+        "ample.hw-losses/1" => by_way(title, &result["losses"], "rate_per_s", "loss"),
+        "ample.hw-migration/1" => migration(title, result),
+        "ample.hw-hugepages/1" => hugepages(title, result),
+        "ample.hw-defrag/1" => defrag(title, result),
+        _ => None,
+    }
 }
 
 /// Figure 13: one line a quantity, over the number of remote TLBs.
@@ -60,12 +65,12 @@ fn label(value: &Value) -> Option<String> {
 }
 
 /// Bars put into groups by a name, one of each series in a group.
-struct Bars {
+pub(super) struct Bars {
     chart: BarChart,
 }
 
 impl Bars {
-    fn new(title: &str, unit: Unit) -> Self {
+    pub(super) fn new(title: &str, unit: Unit) -> Self {
         Self {
             chart: BarChart {
                 title: title.into(),
@@ -77,7 +82,7 @@ impl Bars {
         }
     }
 
-    fn put(&mut self, group: &str, series: &str, bar: Bar) {
+    pub(super) fn put(&mut self, group: &str, series: &str, bar: Bar) {
         let chart = &mut self.chart;
         let place = chart.series.iter().position(|name| name == series);
         let place = place.unwrap_or_else(|| {
@@ -99,7 +104,7 @@ impl Bars {
         chart.groups[known].bars[place] = bar;
     }
 
-    fn svg(self) -> Option<String> {
+    pub(super) fn svg(self) -> Option<String> {
         (!self.chart.groups.is_empty()).then(|| self.chart.to_svg())
     }
 }

@@ -5,10 +5,11 @@ mod figures;
 pub(super) mod generic;
 mod hardware;
 mod hardware_figures;
+mod paging_figures;
 mod tables;
 mod translation_figures;
 
-pub(super) use hardware::{output, stop_on_interrupt};
+pub(super) use hardware::{figure, output, stop_on_interrupt};
 
 use super::{Verdict, malloc, progress_bar};
 use ample_mm::experiment::{self, Experiment, ExperimentError, Params};

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures of the translation simulator, from the JSON of the experiments (the schema says which).
 
-use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit, standalone};
+use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit};
 use serde_json::Value;
 
-/// The figure of a result that has one.
+/// The figure of a result that has one, as a bare `<svg>`.
 pub(super) fn figure(result: &Value) -> Option<String> {
-    let svg = match result["schema"].as_str()? {
+    Some(match result["schema"].as_str()? {
         "ample.sim.chase/1" => chase(result)?.to_svg(),
         "ample.sim.footprint/1" => footprint(result)?.to_svg(),
         "ample.sim.fig10/2" => fig10(result)?.to_svg(),
         _ => return None,
-    };
-    Some(standalone(&svg))
+    })
 }
 
 /// Gains over stock Linux by workload and fragmentation, one bar a policy.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Requests sent before answers are read.
@@ -68,12 +69,13 @@ impl Load {
         }
     }
 
-    /// Serves the server until it is gone, which is the way it ends.
+    /// Serves the server until it is gone, which is the way it ends; `gone` says so of one that
+    /// never opened its socket.
     ///
     /// # Errors
     /// If it does not start, or answers with anything but what it was given.
-    pub fn drive(&self, socket: &Path) -> Result<()> {
-        let mut stream = connect(socket)?;
+    pub fn drive(&self, socket: &Path, gone: &AtomicBool) -> Result<()> {
+        let mut stream = connect(socket, gone)?;
         let value = "x".repeat(self.value_bytes);
         let (stored, found) = self.answers(&value);
         let mut batch = String::new();
@@ -103,12 +105,12 @@ impl Load {
     }
 }
 
-fn connect(socket: &Path) -> Result<UnixStream> {
+fn connect(socket: &Path, gone: &AtomicBool) -> Result<UnixStream> {
     let clock = Instant::now();
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return Ok(stream),
-            Err(error) if clock.elapsed() > START_LIMIT => {
+            Err(error) if gone.load(Ordering::Relaxed) || clock.elapsed() > START_LIMIT => {
                 return Err(error).context("the server does not open its socket");
             }
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
@@ -173,7 +175,7 @@ mod tests {
             let socket = std::env::temp_dir().join(name);
             let listener = UnixListener::bind(&socket).unwrap();
             let server = std::thread::spawn(move || serve(&listener, load, 3));
-            load.drive(&socket).unwrap();
+            load.drive(&socket, &AtomicBool::new(false)).unwrap();
             server.join().unwrap();
             std::fs::remove_file(&socket).unwrap();
         }

@@ -13,6 +13,8 @@ use client::{Load, Protocol};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Parameters.
 #[derive(Clone, Debug, Deserialize)]
@@ -175,6 +177,7 @@ fn served(
         limit: params.limit,
     };
     let mut client = None;
+    let gone = Arc::new(AtomicBool::new(false));
     let recorded = record_beside(&options, || {
         client = program.load.map(|protocol| {
             let socket = directory.join("socket");
@@ -184,10 +187,12 @@ fn served(
                 value_bytes: params.value_bytes,
                 seed: params.seed,
             };
-            std::thread::spawn(move || load.drive(&socket))
+            let gone = gone.clone();
+            std::thread::spawn(move || load.drive(&socket, &gone))
         });
         Ok(())
     });
+    gone.store(true, Ordering::Relaxed);
     if let Some(client) = client {
         let ended = client.join().map_err(|_| anyhow!("the client panicked"))?;
         ended.with_context(|| format!("serving {}", program.name))?;

@@ -17,6 +17,11 @@ pub enum Policy {
     Gtsm,
     /// Perforated pages.
     Perforated,
+    /// 2 MB in sound blocks; in others 4 KB pages on the frames of one block, in order, as far as
+    /// these are no holes. Coalesced TLB entries (CoLT) take such pages eight at a time.
+    Coalesced,
+    /// The same memory under redundant mappings (RMM), which take the runs between holes whole.
+    Ranges,
     /// 2 MB pages as if nothing were fragmented.
     Ideal,
 }
@@ -134,23 +139,35 @@ impl Fragmentation {
     }
 }
 
-/// Maps one block of memory under a policy. `whole`: the policy may use a large page here.
+/// How one block of memory is mapped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// One 2 MB page.
+    Large,
+    /// One 2 MB page with holes.
+    Perforated,
+    /// 4 KB pages on a block, holes elsewhere.
+    InPlace,
+    /// 4 KB pages anywhere.
+    Scattered,
+}
+
+/// Maps one block of memory.
 fn map_block(
     space: &mut Space,
     frames: &mut dyn FrameSource,
     va: u64,
     fragmentation: &Fragmentation,
     block: usize,
-    large: bool,
-    perforate: bool,
+    shape: Shape,
 ) -> Result<()> {
     let holes = fragmentation.blocks[block];
-    if large {
+    if shape == Shape::Large {
         let pfn = frames.alloc(9).ok_or_else(|| frames.exhausted(9))?;
         space.map(va, PageSize::M2, pfn, USER_RW, frames)?;
         return Ok(());
     }
-    if perforate {
+    if shape == Shape::Perforated {
         let pfn = frames.alloc(9).ok_or_else(|| frames.exhausted(9))?;
         space.map_perforated(va, pfn, holes, USER_RW, frames)?;
         for page in (0..512).filter(|&p| fragmentation.used && fragmentation.is_hole(block, p)) {
@@ -159,9 +176,17 @@ fn map_block(
         }
         return Ok(());
     }
+    let whole = match shape {
+        Shape::InPlace => Some(frames.alloc(9).ok_or_else(|| frames.exhausted(9))?),
+        _ => None,
+    };
     for page in 0..512 {
-        if fragmentation.used || !fragmentation.is_hole(block, page) {
-            let frame = frames.alloc(0).ok_or_else(|| frames.exhausted(0))?;
+        let hole = fragmentation.is_hole(block, page);
+        if fragmentation.used || !hole {
+            let frame = match whole {
+                Some(first) if !hole => first + page as u64,
+                _ => frames.alloc(0).ok_or_else(|| frames.exhausted(0))?,
+            };
             space.map(
                 va + ((page as u64) << 12),
                 PageSize::K4,
@@ -195,15 +220,17 @@ pub(super) fn map_range(
 ) -> Result<()> {
     for block in 0..fragmentation.blocks.len() {
         let sound = fragmentation.blocks[block] == [0; 8];
-        let large = match policy {
-            Policy::Small => false,
-            Policy::Ideal => true,
-            Policy::Conventional | Policy::Perforated => sound,
-            Policy::Gtsm => sound || block % 2 == 0 && gtsm_pair(fragmentation, block),
+        let shape = match policy {
+            Policy::Small => Shape::Scattered,
+            Policy::Ideal => Shape::Large,
+            _ if sound => Shape::Large,
+            Policy::Perforated => Shape::Perforated,
+            Policy::Coalesced | Policy::Ranges => Shape::InPlace,
+            Policy::Gtsm if block % 2 == 0 && gtsm_pair(fragmentation, block) => Shape::Large,
+            Policy::Gtsm | Policy::Conventional => Shape::Scattered,
         };
         let va = start + block as u64 * M2;
-        let perforate = policy == Policy::Perforated;
-        map_block(space, frames, va, fragmentation, block, large, perforate)?;
+        map_block(space, frames, va, fragmentation, block, shape)?;
     }
     space.pending.clear();
     Ok(())

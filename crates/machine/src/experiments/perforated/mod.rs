@@ -18,6 +18,7 @@ use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, Stats, scheme};
 use anyhow::{Result, anyhow, ensure};
 use holes::map_range;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 const M2: u64 = 2 << 20;
 
@@ -68,6 +69,11 @@ pub struct Point {
     pub ipc_gtsm: f64,
     /// Perforated pages.
     pub ipc_perforated: f64,
+    /// 2 MB + 4 KB in place, with coalesced TLB entries (CoLT); None on a virtual machine, where
+    /// neither of these two is defined.
+    pub ipc_colt: Option<f64>,
+    /// The same with a range TLB (RMM).
+    pub ipc_rmm: Option<f64>,
     /// Ideal 2 MB.
     pub ipc_ideal: f64,
     /// Perforated over ideal.
@@ -107,10 +113,11 @@ fn build(
     policy: Policy,
     virtualised: bool,
 ) -> Result<Engine> {
-    let name = if policy == Policy::Perforated {
-        "perforated"
-    } else {
-        "paging"
+    let name = match policy {
+        Policy::Perforated => "perforated",
+        Policy::Coalesced => "colt",
+        Policy::Ranges => "rmm",
+        _ => "paging",
     };
     let scheme = scheme::by_name(name).map_err(|e| anyhow!(e))?;
     let range = anonymous_range(regions);
@@ -181,33 +188,58 @@ pub(super) struct Speeds {
     pub(super) conventional: f64,
     pub(super) gtsm: f64,
     pub(super) perforated: f64,
+    pub(super) colt: Option<f64>,
+    pub(super) rmm: Option<f64>,
     pub(super) ideal: f64,
     /// Counters under perforated pages.
     counters: Stats,
 }
 
-/// Runs a program under each policy.
+/// Speeds that no state of fragmentation changes, so that they need one run for all states: 4 KB
+/// pages and ideal pages of a program where holes are used. The key is of the program's choice.
+#[derive(Clone, Debug, Default)]
+pub struct Baselines(HashMap<(String, bool), [f64; 2]>);
+
+/// Runs a program under each policy; `key` names program and seed among the baselines.
 pub(super) fn speeds(
     machine: &MachineConfig,
     length: &Length,
     program: &mut Replay,
     fragmentation: &Fragmentation,
     virtualised: bool,
+    (baselines, key): (&mut Baselines, &str),
 ) -> Result<Speeds> {
     let mut run = |policy| one(machine, length, program, fragmentation, policy, virtualised);
+    let known = (key.to_owned(), virtualised);
+    let [small, ideal] = match baselines.0.get(&known).filter(|_| fragmentation.used) {
+        Some(&ipcs) => ipcs,
+        None => [
+            run(Policy::Small)?.report.ipc,
+            run(Policy::Ideal)?.report.ipc,
+        ],
+    };
+    if fragmentation.used {
+        baselines.0.insert(known, [small, ideal]);
+    }
     let perforated = run(Policy::Perforated)?;
     let mut ipc = |policy| run(policy).map(|run| run.report.ipc);
+    let mut native = |policy| match virtualised {
+        true => Ok(None),
+        false => ipc(policy).map(Some),
+    };
     Ok(Speeds {
-        small: ipc(Policy::Small)?,
+        colt: native(Policy::Coalesced)?,
+        rmm: native(Policy::Ranges)?,
+        small,
         conventional: ipc(Policy::Conventional)?,
         gtsm: ipc(Policy::Gtsm)?,
-        ideal: ipc(Policy::Ideal)?,
+        ideal,
         perforated: perforated.report.ipc,
         counters: perforated.stats,
     })
 }
 
-/// The point of one state of fragmentation.
+/// The point of one state of fragmentation; `baselines` are those of one seed.
 ///
 /// # Errors
 /// If a run fails.
@@ -217,9 +249,11 @@ pub fn point(
     program: &mut Replay,
     fragmentation: &Fragmentation,
     virtualised: bool,
+    baselines: &mut Baselines,
 ) -> Result<Point> {
     let name = program.name().to_owned();
-    let speeds = speeds(machine, length, program, fragmentation, virtualised)?;
+    let known = (baselines, name.as_str());
+    let speeds = speeds(machine, length, program, fragmentation, virtualised, known)?;
     let holes = |map: &HoleMap| map.iter().map(|g| f64::from(g.count_ones())).sum::<f64>();
     let fragmented: Vec<f64> = fragmentation
         .blocks
@@ -239,6 +273,8 @@ pub fn point(
         ipc_conventional: speeds.conventional,
         ipc_gtsm: speeds.gtsm,
         ipc_perforated: speeds.perforated,
+        ipc_colt: speeds.colt,
+        ipc_rmm: speeds.rmm,
         ipc_ideal: speeds.ideal,
         of_ideal: speeds.perforated / speeds.ideal,
         over_conventional: speeds.perforated / speeds.conventional,
@@ -268,6 +304,7 @@ pub fn run(params: &Params) -> Result<Sweep> {
         seed: params.seed,
     };
     let mut points = Vec::new();
+    let mut baselines = Baselines::default();
     for name in &params.programs {
         let mut program = recording.of(name)?;
         let blocks = blocks_of(&program);
@@ -289,8 +326,14 @@ pub fn run(params: &Params) -> Result<Sweep> {
                         if stop_requested() {
                             continue;
                         }
-                        let point =
-                            point(&machine, &params.length, &mut program, &state, virtualised)?;
+                        let point = point(
+                            &machine,
+                            &params.length,
+                            &mut program,
+                            &state,
+                            virtualised,
+                            &mut baselines,
+                        )?;
                         if !stop_requested() {
                             points.push(Point { clustered, ..point });
                         }

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Direct Segments, section 3.3: a segment for the kernel's direct map, and the three forms of
+//! segments on virtual machines.
+
+use super::program;
+use crate::config::MachineConfig;
+use crate::setup::{
+    HostPages, Length, Measured, PageMix, anonymous_range, back_with_host, back_with_segment,
+    engine, map_mix, map_segment, measure_redirected, stop_requested, stretch,
+};
+use ample_trace::programs::Gups;
+use ample_trace::{Backing, Program, Region};
+use ample_translate::{Engine, PageSize, USER_RW, bits};
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Machine preset.
+    pub machine: String,
+    /// Scale of the program with a kernel.
+    pub scale: String,
+    /// Length of each run.
+    pub length: Length,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// The kernel's segment.
+    pub kernel: KernelParams,
+    /// Virtual machines.
+    pub guests: GuestParams,
+}
+
+/// The program with a kernel, and the paper's values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelParams {
+    /// Program; it must have a direct map.
+    pub program: String,
+    /// Factor on the instructions between accesses, calibrated on user pages of 4 KB.
+    pub work: f64,
+    /// Percent of cycles on TLB misses of the program itself.
+    pub paper_user_percent: f64,
+    /// The same of the kernel.
+    pub paper_kernel_percent: f64,
+    /// Share of the kernel's misses in the direct map.
+    pub paper_direct_share: f64,
+}
+
+/// The programs on virtual machines.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestParams {
+    /// Programs.
+    pub programs: Vec<String>,
+    /// Their scale (GUPS: always `gups_bytes`).
+    pub scale: String,
+    /// Footprint of GUPS, bytes.
+    pub gups_bytes: u64,
+}
+
+/// One way of mapping program and kernel; percent of cycles, means over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelRow {
+    /// How the program's memory is mapped.
+    pub user: &'static str,
+    /// How the direct map is mapped.
+    pub kernel: &'static str,
+    /// Walks of the program.
+    pub user_percent: f64,
+    /// Walks of the kernel.
+    pub kernel_percent: f64,
+    /// The least of the seeds.
+    pub kernel_percent_min: f64,
+    /// The greatest of the seeds.
+    pub kernel_percent_max: f64,
+    /// Share of the kernel's walks that lie in the direct map.
+    pub direct_share: Option<f64>,
+    /// Walks of the kernel in 1000 instructions.
+    pub kernel_walks_per_kilo_instruction: f64,
+    /// Speed over the first row.
+    pub speedup: f64,
+}
+
+/// One program in one form of virtualisation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GuestRow {
+    /// Program.
+    pub program: String,
+    /// Guest's mapping.
+    pub guest: &'static str,
+    /// Host's mapping; None: no virtual machine.
+    pub host: Option<&'static str>,
+    /// Percent of cycles with a walk under way.
+    pub walk_percent: f64,
+    /// Walks in 1000 instructions.
+    pub walks_per_kilo_instruction: f64,
+    /// References of a walk, mean.
+    pub references_per_walk: f64,
+    /// Most references of one walk.
+    pub longest_walk_references: u64,
+    /// Speed over 4 KB pages on a host with 4 KB pages.
+    pub speedup: f64,
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Segments {
+    /// `ample.sim.segments/1`.
+    pub schema: &'static str,
+    /// Machine preset.
+    pub machine: String,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Ended early.
+    pub partial: bool,
+    /// Paper: percent of cycles on the program's TLB misses with 4 KB pages.
+    pub paper_user_percent: f64,
+    /// Paper: the same of the kernel.
+    pub paper_kernel_percent: f64,
+    /// Paper: share of the kernel's misses in the direct map.
+    pub paper_direct_share: f64,
+    /// The kernel's segment.
+    pub kernel: Vec<KernelRow>,
+    /// Virtual machines.
+    pub guests: Vec<GuestRow>,
+}
+
+/// How something is mapped: pages of a size, or a segment.
+type Mapping = Option<PageSize>;
+
+fn named(mapping: Mapping) -> &'static str {
+    match mapping {
+        Some(PageSize::K4) => "4 KB",
+        Some(PageSize::M2) => "2 MB",
+        Some(PageSize::G1) => "1 GB",
+        None => "segment",
+    }
+}
+
+fn find(regions: &[Region], backing: Backing) -> Result<&Region> {
+    let found = regions.iter().find(|r| r.backing == backing);
+    found.with_context(|| format!("the program has no {backing:?}, so nothing for the kernel"))
+}
+
+/// Maps the direct map onto one run of frames, by pages or by the kernel's segment.
+fn map_direct(engine: &mut Engine, direct: &Region, mapping: Mapping) -> Result<()> {
+    let whole = PageSize::G1;
+    let (space, frames) = engine.space_and_frames();
+    let run = frames.alloc_run((direct.bytes + whole.bytes()) >> 12);
+    let first = run.context("no run of frames for the direct map")?;
+    let pfn = first.next_multiple_of(whole.bytes() >> 12);
+    let Some(size) = mapping else {
+        space.set_segment(direct.base, direct.bytes, pfn, frames)?;
+        engine.sync();
+        return Ok(());
+    };
+    let end = direct.base + direct.bytes;
+    let mut va = direct.base;
+    while va < end {
+        let fits = va.is_multiple_of(size.bytes()) && end - va >= size.bytes();
+        let size = if fits { size } else { PageSize::M2.min(size) };
+        let at = pfn + ((va - direct.base) >> 12);
+        space.map(va, size, at, USER_RW & !bits::USER, frames)?;
+        va += size.bytes();
+    }
+    space.pending.clear();
+    Ok(())
+}
+
+/// Runs the program with a kernel once; walks in `watched` are counted apart.
+fn with_kernel(
+    machine: &MachineConfig,
+    params: &Params,
+    seed: u64,
+    user: Mapping,
+    kernel: Mapping,
+    watched: Backing,
+) -> Result<Measured> {
+    let mut program = program(&params.kernel.program, &params.scale, seed)?;
+    let (own, kernels): (Vec<Region>, Vec<Region>) = program
+        .regions()
+        .iter()
+        .cloned()
+        .partition(|r| !matches!(r.backing, Backing::DirectMap | Backing::Vmalloc));
+    let mut engine = engine(machine, "segment")?;
+    map_direct(&mut engine, find(&kernels, Backing::DirectMap)?, kernel)?;
+    let vmalloc = find(&kernels, Backing::Vmalloc)?;
+    engine.premap(vmalloc.base, vmalloc.bytes, PageSize::K4)?;
+    match user {
+        Some(size) => map_mix(&mut engine, &own, &PageMix::only(size))?,
+        None => map_segment(&mut engine, &own)?,
+    }
+    engine.mmu.watched = match watched {
+        Backing::DirectMap => range(find(&kernels, Backing::DirectMap)?),
+        _ => 1 << 63..u64::MAX,
+    };
+    let work = stretch(params.kernel.work);
+    measure_redirected(
+        machine,
+        engine,
+        program.as_mut(),
+        &params.length,
+        Some(&work),
+    )
+}
+
+fn range(region: &Region) -> Range<u64> {
+    region.base..region.end()
+}
+
+/// What one seed gave.
+struct Sample {
+    user: f64,
+    kernel: f64,
+    walks: f64,
+    ipc: f64,
+}
+
+fn sample(run: &Measured) -> Sample {
+    let stats = &run.stats;
+    let part = |cycles: u64| cycles as f64 / stats.walk_cycles.max(1) as f64;
+    let percent = run.report.walk_percent();
+    let kernel = part(stats.walk_cycles_watched);
+    Sample {
+        user: percent * (1.0 - kernel - part(stats.walk_cycles_fetch)),
+        kernel: percent * kernel,
+        walks: 1000.0 * stats.walks_watched as f64 / run.report.instructions as f64,
+        ipc: run.report.ipc,
+    }
+}
+
+/// The ways of mapping program and kernel, in the order of the table.
+const KERNEL_ROWS: [(Mapping, Mapping); 6] = [
+    (Some(PageSize::K4), Some(PageSize::K4)),
+    (Some(PageSize::K4), Some(PageSize::M2)),
+    (Some(PageSize::K4), Some(PageSize::G1)),
+    (Some(PageSize::K4), None),
+    (None, Some(PageSize::M2)),
+    (None, None),
+];
+
+fn kernel_rows(machine: &MachineConfig, params: &Params) -> Result<Vec<KernelRow>> {
+    let mut rows = Vec::new();
+    let mut base = None;
+    for (user, kernel) in KERNEL_ROWS {
+        let mut samples = Vec::new();
+        let mut direct_share = None;
+        for &seed in &params.seeds {
+            let run = with_kernel(machine, params, seed, user, kernel, Backing::Vmalloc)?;
+            if stop_requested() {
+                return Ok(rows);
+            }
+            samples.push(sample(&run));
+            if direct_share.is_none() && kernel.is_some() {
+                // The same run once more, its walks sorted in another way.
+                let again = with_kernel(machine, params, seed, user, kernel, Backing::DirectMap)?;
+                let all = run.stats.walks_watched.max(1) as f64;
+                direct_share = Some(again.stats.walks_watched as f64 / all);
+            }
+        }
+        let count = samples.len() as f64;
+        let mean = |value: fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / count;
+        let kernels = || samples.iter().map(|s| s.kernel);
+        let ipc = mean(|s| s.ipc);
+        rows.push(KernelRow {
+            user: named(user),
+            kernel: named(kernel),
+            user_percent: mean(|s| s.user),
+            kernel_percent: mean(|s| s.kernel),
+            kernel_percent_min: kernels().fold(f64::INFINITY, f64::min),
+            kernel_percent_max: kernels().fold(0.0, f64::max),
+            direct_share,
+            kernel_walks_per_kilo_instruction: mean(|s| s.walks),
+            speedup: ipc / *base.get_or_insert(ipc),
+        });
+    }
+    Ok(rows)
+}
+
+/// Guest and host of each form: none, pages on pages, then the three forms of the section (host's
+/// segment; guest's segment; both).
+const GUEST_ROWS: [(Mapping, Option<Mapping>); 8] = [
+    (Some(PageSize::K4), None),
+    (Some(PageSize::K4), Some(Some(PageSize::K4))),
+    (Some(PageSize::K4), Some(Some(PageSize::M2))),
+    (Some(PageSize::M2), Some(Some(PageSize::M2))),
+    (Some(PageSize::K4), Some(None)),
+    (None, Some(Some(PageSize::K4))),
+    (None, Some(Some(PageSize::M2))),
+    (None, Some(None)),
+];
+
+fn guest_run(
+    machine: &MachineConfig,
+    params: &Params,
+    name: &str,
+    guest: Mapping,
+    host: Option<Mapping>,
+) -> Result<Measured> {
+    let (scale, seed) = (&params.guests.scale, params.seeds[0]);
+    let mut program: Box<dyn Program> = match name {
+        "gups" => Box::new(Gups::new(params.guests.gups_bytes, seed)),
+        _ => program(name, scale, seed)?,
+    };
+    let own = anonymous_range(program.regions());
+    let room = (own.end - own.start).next_multiple_of(1 << 30) + (2 << 30);
+    let machine = &MachineConfig {
+        memory_bytes: room,
+        ..machine.clone()
+    };
+    let mut engine = engine(machine, "segment")?;
+    match guest {
+        Some(size) => map_mix(&mut engine, program.regions(), &PageMix::only(size))?,
+        None => map_segment(&mut engine, program.regions())?,
+    }
+    let pages = |share_2m| HostPages {
+        share_2m,
+        huge_1g: false,
+    };
+    match host {
+        None => {}
+        Some(None) => back_with_segment(&mut engine, machine)?,
+        Some(Some(PageSize::K4)) => back_with_host(&mut engine, machine, &pages(0.0))?,
+        Some(Some(_)) => back_with_host(&mut engine, machine, &pages(1.0))?,
+    }
+    measure_redirected(machine, engine, program.as_mut(), &params.length, None)
+}
+
+fn guest_rows(machine: &MachineConfig, params: &Params, rows: &mut Vec<GuestRow>) -> Result<()> {
+    for name in &params.guests.programs {
+        let first = rows.len();
+        let mut ipcs = Vec::new();
+        for (guest, host) in GUEST_ROWS {
+            let run = guest_run(machine, params, name, guest, host)?;
+            if stop_requested() {
+                rows.truncate(first);
+                return Ok(());
+            }
+            ipcs.push(run.report.ipc);
+            rows.push(GuestRow {
+                program: name.clone(),
+                guest: named(guest),
+                host: host.map(named),
+                walk_percent: run.report.walk_percent(),
+                walks_per_kilo_instruction: run.walks_per_kilo_instruction(),
+                references_per_walk: run.stats.walk_refs() as f64 / run.stats.walks().max(1) as f64,
+                longest_walk_references: run.stats.longest_walk_refs,
+                speedup: 1.0,
+            });
+        }
+        for (row, ipc) in rows[first..].iter_mut().zip(&ipcs) {
+            row.speedup = ipc / ipcs[1];
+        }
+    }
+    Ok(())
+}
+
+/// Runs both parts.
+///
+/// # Errors
+/// If the parameters are wrong or a run fails.
+pub fn run(params: &Params) -> Result<Segments> {
+    let machine = MachineConfig::preset(&params.machine)?;
+    ensure!(
+        !params.seeds.is_empty(),
+        "seeds lists no seed; give at least one"
+    );
+    let kernel = kernel_rows(&machine, params)?;
+    let mut guests = Vec::new();
+    if !stop_requested() {
+        guest_rows(&machine, params, &mut guests)?;
+    }
+    Ok(Segments {
+        schema: "ample.sim.segments/1",
+        machine: params.machine.clone(),
+        seeds: params.seeds.clone(),
+        partial: stop_requested(),
+        paper_user_percent: params.kernel.paper_user_percent,
+        paper_kernel_percent: params.kernel.paper_kernel_percent,
+        paper_direct_share: params.kernel.paper_direct_share,
+        kernel,
+        guests,
+    })
+}
