@@ -230,13 +230,15 @@ fn quick_parameters(text: &str) -> anyhow::Result<String> {
 
 fn cut_down(table: &mut toml::Table) {
     use toml::Value;
-    // Real programs: a few million accesses, once.
-    let live = table.contains_key("limit");
+    // What is measured by accesses: a few million, once.
+    let counted = ["limit", "timed_accesses"];
+    let counted = counted.iter().any(|key| table.contains_key(*key));
     for (key, value) in table.iter_mut() {
         let most = match key.as_str() {
             "gups_bytes" => 64 << 20,
-            "limit" => 2_000_000,
-            "rounds" if live => 1,
+            "limit" | "functional_accesses" | "timed_accesses" => 2_000_000,
+            "stream_bytes" => 64 << 20,
+            "rounds" if counted => 1,
             "keys" => 2_000,
             "warm_up_accesses" | "accesses" => 100_000,
             _ => i64::MAX,

@@ -12,6 +12,7 @@ pub mod live;
 pub mod perforated;
 mod runs;
 pub mod segments;
+pub mod simulator_speed;
 pub mod speedup;
 pub mod walks;
 
@@ -91,6 +92,8 @@ pub const ALL: &[Experiment] = experiments! {
         "Perforated Pages: further programs, by the share of fragmented regions";
     "chase": adapt(chase::run),
         "this machine: latency of random loads, measured and simulated";
+    "simulator-speed": adapt(simulator_speed::run),
+        "how fast the simulator of translation runs on this machine (measured)";
     "live": adapt(live::run),
         "real programs under QEMU, the model of translation live behind them (measured)";
     "fragmentation": adapt(fragmentation::run),

@@ -15,6 +15,7 @@ pub(super) fn figure(result: &Value) -> Option<String> {
         "ample.sim.fragmentation/1" => fragmentation(result),
         "ample.sim.segments/1" => segments(result),
         "ample.sim.live/1" => live(result),
+        "ample.sim.simulator-speed/1" => simulator_speed(result),
         _ => None,
     }
 }
@@ -235,6 +236,26 @@ fn live(result: &Value) -> Option<String> {
     bars.svg()
 }
 
+/// Accesses or instructions a second, the bars of the project as marks.
+fn simulator_speed(result: &Value) -> Option<String> {
+    let title = "Speed of the simulator a second of processor time (mark: the project's bar)";
+    let mut bars = Bars::new(title, Unit::Count);
+    for row in result["rows"].as_array()? {
+        let low = row["per_s_min"].as_f64();
+        let bar = Bar {
+            value: row["per_s"].as_f64(),
+            spread: low.zip(row["per_s_max"].as_f64()),
+            paper: row["bar_per_s"].as_f64(),
+        };
+        let what = match row["timed"] == true {
+            true => "timed, instructions",
+            false => "functional, accesses",
+        };
+        bars.put(row["program"].as_str()?, what, bar);
+    }
+    bars.svg()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,6 +316,12 @@ mod tests {
                 "redis",
             ),
         ];
+        let row = json!({"program": "gups", "timed": true, "per_s": 1e7, "per_s_min": 9e6,
+            "per_s_max": 1.1e7, "bar_per_s": 1e7});
+        let speed = json!({"rows": [row]});
+        let results = results
+            .into_iter()
+            .chain([("simulator-speed", speed, "timed")]);
         for (name, mut result, label) in results {
             result["schema"] = format!("ample.sim.{name}/1").into();
             let svg = figure(&result).unwrap_or_else(|| panic!("{name} has no figure"));

@@ -222,7 +222,8 @@ fn row(program: &Program, pages: PageSize, mut runs: Vec<Recorded>) -> Option<Ro
     })
 }
 
-fn load_average() -> Option<f64> {
+/// The load average over the last minute.
+pub(super) fn load_average() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split(' ').next()?.parse().ok()
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How fast the simulator itself runs, in processor time of this thread: accesses a second of
+//! functional runs, instructions a second of the timed core, both on 4 KB pages.
+
+use crate::config::MachineConfig;
+use crate::functional::run_functional;
+use crate::setup::stop_requested;
+use ample_trace::programs::{Chase, Gups, Stream};
+use ample_trace::{Program, Recorder};
+use ample_translate::{Engine, PageSize, scheme};
+use anyhow::{Result, anyhow, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Machine preset.
+    pub machine: String,
+    /// Footprint of GUPS and of the chase, bytes.
+    pub gups_bytes: u64,
+    /// Footprint of the stream, bytes.
+    pub stream_bytes: u64,
+    /// Accesses of a functional round.
+    pub functional_accesses: u64,
+    /// Accesses of a timed round.
+    pub timed_accesses: u64,
+    /// Rounds counted; one more goes before.
+    pub rounds: u32,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// One program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Program.
+    pub program: &'static str,
+    /// With the timed core (else functional).
+    pub timed: bool,
+    /// What is counted: accesses, or instructions with the timed core.
+    pub unit: &'static str,
+    /// So many a second of processor time: median of the rounds.
+    pub per_s: f64,
+    /// The slowest round.
+    pub per_s_min: f64,
+    /// The fastest round.
+    pub per_s_max: f64,
+    /// The bar, if there is one.
+    pub bar_per_s: Option<f64>,
+    /// Data walks an access.
+    pub walks_per_access: f64,
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Speed {
+    /// `ample.sim.simulator-speed/1`.
+    pub schema: &'static str,
+    /// Machine preset.
+    pub machine: String,
+    /// Load average of this machine at the start (one minute), as far as it can be read.
+    pub load_average: Option<f64>,
+    /// Seed.
+    pub seed: u64,
+    /// Ended early.
+    pub partial: bool,
+    /// Rows.
+    pub rows: Vec<Row>,
+}
+
+/// Processor time of this thread so far: unlike wall time it is not disturbed by other processes.
+fn cpu_ns() -> Result<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let first = text.split(' ').next().and_then(|ns| ns.parse().ok());
+    first.ok_or_else(|| anyhow!("/proc/thread-self/schedstat gives no processor time"))
+}
+
+/// What a round counted, and its processor time.
+type Round = (u64, u64);
+
+fn functional(params: &Params, program: &mut dyn Program) -> Result<(Vec<Round>, f64)> {
+    let machine = MachineConfig::preset(&params.machine)?;
+    let mut engine = mapped(&machine, program)?;
+    let mut rounds = Vec::new();
+    for _ in 0..=params.rounds {
+        if stop_requested() {
+            break;
+        }
+        let start = cpu_ns()?;
+        let count = run_functional(&mut engine, program, params.functional_accesses)?;
+        rounds.push((count, cpu_ns()? - start));
+    }
+    let walks = engine.mmu.stats.walk_ratio();
+    Ok((rounds, walks))
+}
+
+fn timed(params: &Params, program: &mut dyn Program) -> Result<(Vec<Round>, f64)> {
+    let machine = MachineConfig::preset(&params.machine)?;
+    let mut core = machine.core(mapped(&machine, program)?)?;
+    let mut rounds = Vec::new();
+    for _ in 0..=params.rounds {
+        if stop_requested() {
+            break;
+        }
+        core.start_measuring();
+        let start = cpu_ns()?;
+        let mut recorder = Recorder::new(&mut core, params.timed_accesses);
+        program.run(&mut recorder);
+        recorder.flush();
+        rounds.push((core.report().instructions, cpu_ns()? - start));
+    }
+    let walks = core.engine.mmu.stats.walk_ratio();
+    Ok((rounds, walks))
+}
+
+fn mapped(machine: &MachineConfig, program: &dyn Program) -> Result<Engine> {
+    let mut engine = machine.engine(scheme::by_name("paging").map_err(|e| anyhow!(e))?)?;
+    for region in program.regions() {
+        engine.premap(region.base, region.bytes, PageSize::K4)?;
+    }
+    Ok(engine)
+}
+
+/// The programs: name, timed or functional, bar.
+type Entry = (&'static str, bool, Option<f64>);
+
+const ENTRIES: [Entry; 6] = [
+    ("gups", false, Some(20e6)),
+    ("gups, loads only", false, None),
+    ("stream", false, None),
+    ("gups", true, Some(10e6)),
+    ("chase", true, None),
+    ("stream", true, Some(30e6)),
+];
+
+fn program(params: &Params, name: &str) -> Box<dyn Program> {
+    let (bytes, seed) = (params.gups_bytes, params.seed);
+    match name {
+        "gups" => Box::new(Gups::new(bytes, seed)),
+        "chase" => Box::new(Chase::new(bytes, 64, 28, seed)),
+        "stream" => Box::new(Stream::new(params.stream_bytes)),
+        _ => Box::new(Gups::reads(bytes, seed)),
+    }
+}
+
+fn row((program, timed, bar_per_s): Entry, rounds: &[Round], walks_per_access: f64) -> Option<Row> {
+    // The first warms up.
+    let rate = |&(count, ns): &Round| count as f64 * 1e9 / ns.max(1) as f64;
+    let mut rates: Vec<f64> = rounds.iter().skip(1).map(rate).collect();
+    rates.sort_by(f64::total_cmp);
+    Some(Row {
+        program,
+        timed,
+        unit: if timed { "instructions" } else { "accesses" },
+        per_s: *rates.get(rates.len() / 2)?,
+        per_s_min: *rates.first()?,
+        per_s_max: *rates.last()?,
+        bar_per_s,
+        walks_per_access,
+    })
+}
+
+/// Runs all programs.
+///
+/// # Errors
+/// If the parameters are wrong or processor time cannot be read.
+pub fn run(params: &Params) -> Result<Speed> {
+    ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
+    let load_average = super::live::load_average();
+    let mut rows = Vec::new();
+    for entry in ENTRIES {
+        let mut program = program(params, entry.0);
+        let (rounds, walks) = match entry.1 {
+            true => timed(params, program.as_mut())?,
+            false => functional(params, program.as_mut())?,
+        };
+        if stop_requested() {
+            break;
+        }
+        rows.extend(row(entry, &rounds, walks));
+    }
+    Ok(Speed {
+        schema: "ample.sim.simulator-speed/1",
+        machine: params.machine.clone(),
+        load_average,
+        seed: params.seed,
+        partial: stop_requested(),
+        rows,
+    })
+}
