@@ -41,7 +41,7 @@ pub struct TraceHeader {
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// Reading or writing failed.
-    #[error("at byte {at}: {source}")]
+    #[error("reading or writing failed at byte {at}")]
     Io {
         /// Position in the file.
         at: u64,
