@@ -98,6 +98,25 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
+/// Found by the fuzzer: the length of such a zone wrapped around.
+#[test]
+fn a_zone_that_ends_before_it_starts_is_refused() {
+    let mut bytes = encode(&small()).unwrap();
+    let text = br#""start":5,"end":8"#;
+    let at = (0..bytes.len() - text.len())
+        .find(|&at| bytes[at..].starts_with(text))
+        .expect("the zone of the description");
+    bytes[at + text.len() - 1] = b'2';
+    let content = bytes.len() - 4;
+    let crc = crc32(&bytes[..content]);
+    bytes[content..].copy_from_slice(&crc.to_le_bytes());
+    let error = decode(&bytes).expect_err("no such zone").to_string();
+    assert!(
+        error.contains("ends at 2, before its start at 5"),
+        "{error}"
+    );
+}
+
 #[test]
 fn every_truncation_is_refused_with_its_place() {
     let bytes = encode(&small()).unwrap();

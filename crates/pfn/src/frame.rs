@@ -61,13 +61,35 @@ impl Order {
     }
 }
 
-/// A half-open range of frames `[start, end)`.
+/// A half-open range of frames `[start, end)`, which does not end before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "Ends")]
 pub struct PfnRange {
     /// First frame.
     pub start: Pfn,
     /// One past the last frame.
     pub end: Pfn,
+}
+
+/// A range as it is written.
+#[derive(Deserialize)]
+struct Ends {
+    start: Pfn,
+    end: Pfn,
+}
+
+impl TryFrom<Ends> for PfnRange {
+    type Error = String;
+
+    fn try_from(Ends { start, end }: Ends) -> Result<PfnRange, String> {
+        if end < start {
+            return Err(format!(
+                "a range of frames ends at {}, before its start at {}",
+                end.0, start.0
+            ));
+        }
+        Ok(PfnRange { start, end })
+    }
 }
 
 impl PfnRange {
