@@ -272,7 +272,7 @@ mod tests {
         ]});
         let svg = figure("losses", &result).expect("has a figure");
         assert!(
-            svg.starts_with("<?xml") && svg.contains("nginx 100"),
+            svg.starts_with("<svg") && svg.contains("nginx 100"),
             "{svg}"
         );
         assert!(svg.contains("cacheable") && svg.contains("software"));
