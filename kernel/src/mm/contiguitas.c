@@ -403,8 +403,11 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 					 n->base_pfn + ctg_size(n), ret);
 		count_vm_event(expand ? (ret < 0 ? CTG_EXPAND_FAIL : CTG_EXPAND) :
 					(ret < 0 ? CTG_SHRINK_FAIL : CTG_SHRINK));
-		/* A block taken with all its pages serves nobody. */
-		if (expand && ret)
+		/*
+		 * A block taken with all its pages serves nobody, and one that was
+		 * spared is taken in the next round if somebody has come to wait.
+		 */
+		if (expand && (ret > 0 || (ret && must)))
 			ctg_served(n);
 		cond_resched();
 	}
