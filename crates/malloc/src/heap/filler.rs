@@ -91,7 +91,7 @@ impl FillerSizes {
 
 /// Partly filled hugepages.
 pub struct Filler {
-    lists: [Lists; KINDS],
+    lists: Lists<KINDS>,
     sizes: FillerSizes,
     /// Whether sparse and dense spans share hugepages. (False is zero: the heap is zero memory.)
     mix_densities: bool,
@@ -107,7 +107,7 @@ impl Filler {
     /// No hugepages.
     pub const fn new() -> Self {
         Filler {
-            lists: [const { Lists::new() }; KINDS],
+            lists: Lists::new(),
             sizes: FillerSizes {
                 hugepages: 0,
                 used_pages: [0; DENSITIES],
@@ -131,11 +131,11 @@ impl Filler {
     /// Sizes, at no cost.
     pub fn sizes(&self) -> FillerSizes {
         let mut sizes = self.sizes;
-        for (count, lists) in sizes.regular.iter_mut().zip(&self.lists[REGULAR..]) {
-            *count = lists.count();
+        for (density, count) in sizes.regular.iter_mut().enumerate() {
+            *count = self.lists.count(REGULAR + density);
         }
         let count = |from: usize, len: usize| -> usize {
-            self.lists[from..from + len].iter().map(Lists::count).sum()
+            (from..from + len).map(|kind| self.lists.count(kind)).sum()
         };
         sizes.donated = count(DONATED, 1);
         sizes.partly_released = count(PARTLY_RELEASED, DENSITIES);
@@ -165,16 +165,13 @@ impl Filler {
     }
 
     fn link(&mut self, trackers: &mut Trackers, id: u32) {
-        let tracker = &mut trackers[id];
-        let kind = Self::kind_of(tracker);
-        tracker.kind = kind as u8;
-        let index = tracker.list_index();
-        self.lists[kind].push(trackers, id, index);
+        let tracker = &trackers[id];
+        let (kind, index) = (Self::kind_of(tracker), tracker.list_index());
+        self.lists.push(trackers, kind, id, index);
     }
 
     fn unlink(&mut self, trackers: &mut Trackers, id: u32) {
-        let kind = trackers[id].kind as usize;
-        self.lists[kind].remove(trackers, id);
+        self.lists.remove(trackers, id);
     }
 
     /// Places a span of `len` pages on a hugepage that the filler has; `None` if no hugepage has
@@ -187,16 +184,16 @@ impl Filler {
     ) -> Option<Placement> {
         let density = self.density(density).index();
         let from = len * CHUNKS;
-        let mut id = self.lists[REGULAR + density].least(from);
+        let mut id = self.lists.least(REGULAR + density, from);
         if id == 0 && density == Density::SPARSE.index() {
-            id = self.lists[DONATED].least(from);
+            id = self.lists.least(DONATED, from);
         }
         if id == 0 && self.sizes.hugepages < SHARED_HUGEPAGES {
             id = self.least_of_any(from);
         }
         for kind in [PARTLY_RELEASED + density, RELEASED + density] {
             if id == 0 {
-                id = self.lists[kind].least(from);
+                id = self.lists.least(kind, from);
             }
         }
         if id == 0 {
@@ -208,7 +205,7 @@ impl Filler {
     /// A hugepage of another density: in a small heap an own hugepage for each costs too much.
     fn least_of_any(&self, from: usize) -> u32 {
         (REGULAR..=DONATED)
-            .map(|kind| self.lists[kind].least(from))
+            .map(|kind| self.lists.least(kind, from))
             .find(|&id| id != 0)
             .unwrap_or(0)
     }
@@ -348,7 +345,7 @@ impl Filler {
         let mut best: Option<(u16, u32)> = None;
         for kind in kinds {
             let mut left = SCAN;
-            self.lists[kind].visit_down(trackers, |id| {
+            self.lists.visit_down(trackers, kind, |id| {
                 let tracker = &trackers[id];
                 if tracker.free_backed_pages() >= min_free
                     && best.is_none_or(|(used, _)| tracker.used_pages < used)
@@ -430,7 +427,7 @@ impl Filler {
         let mut best: Option<(u16, u32)> = None;
         for kind in PARTLY_RELEASED..KINDS {
             let mut left = SCAN;
-            self.lists[kind].visit_down(trackers, |id| {
+            self.lists.visit_down(trackers, kind, |id| {
                 let tracker = &trackers[id];
                 let due = tracker.looked_at_s == 0 || tracker.looked_at_s < before_s;
                 if due

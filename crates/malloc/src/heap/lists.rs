@@ -1,87 +1,93 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arrays of lists with a bitmap of the non-empty ones: the least sufficient list in constant time.
+//! What a search looks at lies together, so that a small program touches few pages of it.
 
 use super::tracker::{LISTS, Trackers};
 
 const WORDS: usize = LISTS.div_ceil(64);
 
-/// Lists of hugepages, ranked by their index.
-pub struct Lists {
-    heads: [u32; LISTS],
-    nonempty: [u64; WORDS],
-    count: usize,
+/// `KINDS` arrays of lists of hugepages, which are ranked by the index of their list.
+pub struct Lists<const KINDS: usize> {
+    counts: [usize; KINDS],
+    nonempty: [[u64; WORDS]; KINDS],
+    heads: [[u32; LISTS]; KINDS],
 }
 
-impl Lists {
+impl<const KINDS: usize> Lists<KINDS> {
     /// No hugepages.
     pub const fn new() -> Self {
         Lists {
-            heads: [0; LISTS],
-            nonempty: [0; WORDS],
-            count: 0,
+            counts: [0; KINDS],
+            nonempty: [[0; WORDS]; KINDS],
+            heads: [[0; LISTS]; KINDS],
         }
     }
 
-    /// Hugepages on all lists.
-    pub const fn count(&self) -> usize {
-        self.count
+    /// Hugepages on all lists of a kind.
+    pub const fn count(&self, kind: usize) -> usize {
+        self.counts[kind]
     }
 
-    /// Puts a hugepage at the front of list `index`.
-    pub fn push(&mut self, trackers: &mut Trackers, id: u32, index: usize) {
-        let head = self.heads[index];
+    /// Puts a hugepage at the front of list `index` of a kind.
+    pub fn push(&mut self, trackers: &mut Trackers, kind: usize, id: u32, index: usize) {
+        let head = self.heads[kind][index];
         trackers[id].next = head;
         trackers[id].previous = 0;
+        trackers[id].kind = kind as u8;
         trackers[id].index = index as u16;
         if head == 0 {
-            self.nonempty[index / 64] |= 1 << (index % 64);
+            self.nonempty[kind][index / 64] |= 1 << (index % 64);
         } else {
             trackers[head].previous = id;
         }
-        self.heads[index] = id;
-        self.count += 1;
+        self.heads[kind][index] = id;
+        self.counts[kind] += 1;
     }
 
     /// Takes a hugepage off the list it is on.
     pub fn remove(&mut self, trackers: &mut Trackers, id: u32) {
         let (next, previous) = (trackers[id].next, trackers[id].previous);
-        let index = trackers[id].index as usize;
+        let (kind, index) = (trackers[id].kind as usize, trackers[id].index as usize);
         if next != 0 {
             trackers[next].previous = previous;
         }
         if previous != 0 {
             trackers[previous].next = next;
         } else {
-            self.heads[index] = next;
+            self.heads[kind][index] = next;
             if next == 0 {
-                self.nonempty[index / 64] &= !(1 << (index % 64));
+                self.nonempty[kind][index / 64] &= !(1 << (index % 64));
             }
         }
-        self.count -= 1;
+        self.counts[kind] -= 1;
     }
 
-    /// The first hugepage of the lowest non-empty list from `index` on, or 0.
-    pub fn least(&self, index: usize) -> u32 {
+    /// The first hugepage of the lowest non-empty list of a kind from `index` on, or 0.
+    pub fn least(&self, kind: usize, index: usize) -> u32 {
+        if self.counts[kind] == 0 {
+            return 0;
+        }
+        let nonempty = &self.nonempty[kind];
         let mut word = index / 64;
-        let mut bits = self.nonempty[word] & (u64::MAX << (index % 64));
+        let mut bits = nonempty[word] & (u64::MAX << (index % 64));
         while bits == 0 {
             word += 1;
             if word == WORDS {
                 return 0;
             }
-            bits = self.nonempty[word];
+            bits = nonempty[word];
         }
-        self.heads[word * 64 + bits.trailing_zeros() as usize]
+        self.heads[kind][word * 64 + bits.trailing_zeros() as usize]
     }
 
-    /// Calls `visit` for hugepages from the highest list down until it returns false.
-    pub fn visit_down(&self, trackers: &Trackers, mut visit: impl FnMut(u32) -> bool) {
+    /// Calls `visit` for hugepages of a kind from the highest list down until it returns false.
+    pub fn visit_down(&self, trackers: &Trackers, kind: usize, mut visit: impl FnMut(u32) -> bool) {
         for word in (0..WORDS).rev() {
-            let mut bits = self.nonempty[word];
+            let mut bits = self.nonempty[kind][word];
             while bits != 0 {
                 let bit = 63 - bits.leading_zeros() as usize;
                 bits &= !(1 << bit);
-                let mut id = self.heads[word * 64 + bit];
+                let mut id = self.heads[kind][word * 64 + bit];
                 while id != 0 {
                     if !visit(id) {
                         return;
@@ -93,7 +99,7 @@ impl Lists {
     }
 }
 
-impl Default for Lists {
+impl<const KINDS: usize> Default for Lists<KINDS> {
     fn default() -> Self {
         Self::new()
     }
