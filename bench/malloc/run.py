@@ -5,8 +5,9 @@
 Each round runs every load once under every allocator, in an order that rotates, so that a change of
 the machine's state hits all alike. The tables show medians with the lowest and highest run.
 
-The suite `all` runs speed, threads, drift and redis one after the other, each for as many rounds as
-asked or as its share of --minutes allows, but one at least.
+The suite `all` runs speed, threads, drift (in both modes of transparent hugepages), redis and
+memcached one after the other, each for as many rounds as asked or as its share of --minutes allows,
+but one at least.
 
 Peers come from the package registries: apt-get install libjemalloc2 libmimalloc2.0
 libtcmalloc-minimal4 redis-server memcached, and google/tcmalloc by
@@ -14,10 +15,12 @@ cargo build --release in bench/malloc/peers. A peer that is not installed is lef
 """
 
 import argparse
+import getpass
 import json
 import math
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,10 +42,10 @@ LOADS = {
 THREADS = {f"{load} x{count}": ["loads", load, str(count)]
            for load in ("server", "batches", "mixed") for count in (1, 2, 4)}
 # Suite -> its share of the time of `all`.
-ALL = {"speed": 0.3, "threads": 0.12, "drift": 0.2, "redis": 0.38}
+ALL = {"speed": 0.25, "threads": 0.1, "drift": 0.25, "redis": 0.3, "memcached": 0.1}
 # The tables of `all`, for RESULTS.md; everything else is in the JSON.
 SHOWN = {"speed": ["cpu_s", "pair_ns", "stack_pair_ns", "peak_mib"],
-         "threads": ["cpu_s_a_thread"]}
+         "threads": ["cpu_s_a_thread", "wall_s"]}
 PYTHON = "import json\nd=[{'k%d'%i: list(range(20))} for i in range(60000)]\n" \
          "for _ in range(3): d=json.loads(json.dumps(d))"
 THP = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -144,16 +147,14 @@ def drift_case(programs, env, mode):
             THP.write_text(before)
 
 
-class Redis:
-    """redis-server on a socket of its own, for one measurement."""
+class Server:
+    """A server on a socket of its own, for one measurement."""
 
-    def __init__(self, env):
-        self.folder = tempfile.mkdtemp(prefix="ample-redis-")
-        self.socket = os.path.join(self.folder, "socket")
+    def __init__(self, env, folder, command):
+        self.socket = os.path.join(folder, "socket")
         self.server = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "",
-             "--appendonly", "no", "--disable-thp", "no"],
-            env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [word.replace("SOCKET", self.socket) for word in command], env=env,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(100):
             if os.path.exists(self.socket):
                 break
@@ -169,23 +170,34 @@ class Redis:
                for line in text.splitlines()[1:] if "kB" in line}
         return kib["Rss"] / 1024, kib["AnonHugePages"] / max(kib["Rss"], 1)
 
-    def load(self, *arguments):
+    def spent(self, command):
+        """The server's processor seconds while a client's command runs."""
         before = self.cpu_s()
-        subprocess.run(["redis-benchmark", "-s", self.socket, "-P", "16", "-q", *arguments],
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         return self.cpu_s() - before
+
+    def close(self):
+        self.server.terminate()
+        self.server.wait(timeout=20)
+
+
+class Redis(Server):
+    """redis-server and its own load generator."""
+
+    def __init__(self, env, folder):
+        super().__init__(env, folder, ["redis-server", "--port", "0", "--unixsocket", "SOCKET",
+                                       "--save", "", "--appendonly", "no", "--disable-thp", "no"])
+
+    def load(self, *arguments):
+        return self.spent(["redis-benchmark", "-s", self.socket, "-P", "16", "-q", *arguments])
 
     def command(self, *words):
         subprocess.run(["redis-cli", "-s", self.socket, *words], stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, check=False)
 
-    def close(self):
-        self.command("shutdown", "nosave")
-        self.server.wait(timeout=20)
 
-
-def redis_case(env):
-    server = Redis(env)
+def redis_case(env, folder):
+    server = Redis(env, folder)
     try:
         figures = {"lpush_cpu_s": server.load("-n", "1000000", "lpush", "list", *"12345")}
         figures["lrange_cpu_s"] = server.load("-n", "1000000", "lrange", "list", "0", "4")
@@ -199,6 +211,20 @@ def redis_case(env):
         server.command("flushall")
         time.sleep(4)
         figures["flushed_mib"], _ = server.memory()
+        return figures
+    finally:
+        server.close()
+
+
+def memcached_case(env, folder, programs):
+    server = Server(env, folder, ["memcached", "-u", getpass.getuser(), "-s", "SOCKET", "-t", "2",
+                                  "-m", "1024"])
+    try:
+        figures = {}
+        for kind, requests in (("set", 800000), ("get", 1000000), ("connect", 20000)):
+            figures[f"{kind}_cpu_s"] = server.spent(
+                [str(programs / "memload"), server.socket, kind, str(requests)])
+        figures["rss_mib"], figures["thp"] = server.memory()
         return figures
     finally:
         server.close()
@@ -239,19 +265,24 @@ def table(title, key, results):
 def cases_of(suite):
     if suite == "speed":
         return ["pairs", "true", *LOADS, "python", "gcc"]
-    return list(THREADS) if suite == "threads" else [suite]
+    return {"threads": list(THREADS), "drift": ["madvise", "always"]}.get(suite, [suite])
 
 
 def one_run(suite, case, programs, allocator, arguments):
     """The figures of one run of one case under one allocator, or None if it failed."""
     env = environment(allocator, arguments.options)
     if not arguments.cold:
-        subprocess.run([str(programs / "warm"), "512" if suite in ("drift", "redis") else "128"],
-                       check=False)
+        large = suite in ("drift", "redis", "memcached")
+        subprocess.run([str(programs / "warm"), "512" if large else "128"], check=False)
     if suite == "drift":
-        return drift_case(programs, env, arguments.thp)
-    if suite == "redis":
-        return redis_case(env)
+        return drift_case(programs, env, case)
+    if suite in ("redis", "memcached"):
+        if not shutil.which("redis-server" if suite == "redis" else suite):
+            print(f"{suite} is not installed, left out", file=sys.stderr)
+            return None
+        with tempfile.TemporaryDirectory(prefix="ample-server-") as folder:
+            return (redis_case(env, folder) if suite == "redis" else
+                    memcached_case(env, folder, programs))
     if suite == "forks":
         return output_of([str(programs / "forks"), "300"], env)
     return speed_case(case, programs, allocator, arguments.options)
@@ -293,7 +324,6 @@ def parse_arguments():
     parser.add_argument("--minutes", type=float, default=15, help="the time that `all` may take")
     parser.add_argument("--allocators", help="comma-separated; default all that are installed")
     parser.add_argument("--cases", help="comma-separated; default all of the suite")
-    parser.add_argument("--thp", default="madvise", choices=["madvise", "always"])
     parser.add_argument("--options", default="", help="AMPLE_MALLOC for the runs")
     parser.add_argument("--cold", action="store_true",
                         help="do not touch hugepages before each run (see programs/warm.c)")
@@ -311,22 +341,22 @@ def main():
     arguments = parse_arguments()
     wanted = arguments.allocators.split(",") if arguments.allocators else None
     chosen = allocators(wanted)
-    programs = pathlib.Path(tempfile.mkdtemp(prefix="ample-bench-"))
-    build(programs)
     everything = arguments.suite == "all"
     written = {}
     print(f"Load at the start: {os.getloadavg()[0]:.1f}")
-    for suite in ALL if everything else [arguments.suite]:
-        cases = arguments.cases.split(",") if arguments.cases else cases_of(suite)
-        seconds = arguments.minutes * 60 * ALL[suite] if everything else None
-        results, rounds = run_suite(suite, cases, programs, chosen, arguments, seconds)
-        show(suite, results, rounds, SHOWN.get(suite) if everything else None)
-        written[suite] = {"rounds": rounds, "median_min_max": results}
+    with tempfile.TemporaryDirectory(prefix="ample-bench-") as folder:
+        programs = pathlib.Path(folder)
+        build(programs)
+        for suite in ALL if everything else [arguments.suite]:
+            cases = arguments.cases.split(",") if arguments.cases else cases_of(suite)
+            seconds = arguments.minutes * 60 * ALL[suite] if everything else None
+            results, rounds = run_suite(suite, cases, programs, chosen, arguments, seconds)
+            show(suite, results, rounds, SHOWN.get(suite) if everything else None)
+            written[suite] = {"rounds": rounds, "median_min_max": results}
     print(f"\nLoad at the end: {os.getloadavg()[0]:.1f}")
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(
-            {"schema": "ample.malloc-bench/2", "thp": arguments.thp, "cold": arguments.cold,
-             "suites": written}))
+            {"schema": "ample.malloc-bench/3", "cold": arguments.cold, "suites": written}))
 
 
 if __name__ == "__main__":
