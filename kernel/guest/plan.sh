@@ -83,16 +83,16 @@ hog() {
 
 kill_hogs() { for h in $hogs; do kill ${h%:*}; done 2>/dev/null; }
 
-# fragment ROUNDS KERNEL HOG: the hostile fragmenter; KERNEL and HOG in percent of memory. Hogs of
-# HOG and page cache (of a file on /mnt) fill whatever was free; then, each round, one hog goes,
-# the kernel takes KERNEL and leaves two pages in each block it got, and a hog comes back: stock
-# Linux must break into new blocks every round.
+# fragment ROUNDS KERNEL HOG [USER]: the hostile fragmenter; KERNEL, HOG and USER (78) in percent of
+# memory. Hogs of HOG, USER in all, and page cache (of a file on /mnt) fill whatever was free; then,
+# each round, one hog goes, the kernel takes KERNEL and leaves two pages in each block it got, and a
+# hog comes back: stock Linux must break into new blocks every round.
 fragment() {
 	insmod /lib/modules/ample_hostile.ko 2>/dev/null
 	total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
-	rounds=$1 kernel=$2 each=$3 round=0 held=0
-	while [ $held -lt 78 ]; do
-		hog $((each < 78 - held ? each : 78 - held))
+	rounds=$1 kernel=$2 each=$3 user=${4:-78} round=0 held=0
+	while [ $held -lt $user ]; do
+		hog $((each < user - held ? each : user - held))
 		held=$((held + each))
 	done
 	load cache /mnt/fill $((total * 30 / 100)) > /dev/null
@@ -102,7 +102,7 @@ fragment() {
 		gone=${1#*:}
 		shift; hogs="$*"
 		echo $((total * kernel / 100)) > $hostile/fragment
-		# as large as the one that went: user memory stays at 78 %
+		# as large as the one that went: user memory stays at USER
 		hog $gone
 		[ $((round * each % 30)) = 0 ] && cat /mnt/fill > /dev/null
 		round=$((round + 1))

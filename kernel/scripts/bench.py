@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-WORKLOADS = ["fragmenter", "creep", "churn", "web", "build", "mixed", "restart"]
+WORKLOADS = ["fragmenter", "creep", "churn", "web", "build", "mixed", "restart", "full"]
 # The static confinement that stock Linux offers gets what ample starts with.
 CONFIGS = {
     "stock": ("stock", lambda mem: ""),

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Install what building and testing the kernel needs on Debian 12, and nothing else.
-# usage: setup.sh [bench|selftests]
-#   bench: the programs of the workloads as well; selftests: what those of mm/ link with
+# usage: setup.sh [bench|selftests|lint]
+#   bench: the programs of the workloads as well; selftests: what those of mm/ link with; lint: the
+#   checkers
 set -euo pipefail
 packages=(linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev cpio zstd xz-utils
 	rsync patch kmod git ccache qemu-system-x86 busybox-static e2fsprogs python3)
@@ -11,6 +12,7 @@ if [ "${1:-}" = bench ]; then
 		redis-tools tcc libtcc-dev)
 fi
 [ "${1:-}" = selftests ] && packages+=(libnuma-dev)
+[ "${1:-}" = lint ] && packages+=(sparse dwarves)
 missing=()
 for package in "${packages[@]}"; do
 	# another tree can stand in for the package

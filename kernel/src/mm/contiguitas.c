@@ -6,8 +6,8 @@
  * The free lists of a migratetype are the free lists of a region: below the
  * border every pageblock is UNMOVABLE, RECLAIMABLE or HIGHATOMIC, above it
  * MOVABLE, CMA or ISOLATE, and no request falls back across.  A movable page
- * may end up below the border (borrowed before an OOM kill, or in a block
- * swallowed with its pages); an unmovable page never ends up above it.
+ * may end up below the border (lent room there, or in a block swallowed with its
+ * pages); an unmovable page never ends up above it.
  *
  * contiguitas_border[] changes only under the lock of the zone it lies in.
  *
@@ -24,7 +24,7 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/contiguitas.h>
 
-static DEFINE_MUTEX(ctg_hw_lock);
+static DEFINE_MUTEX(ctg_hw_lock);	/* held while it is at work */
 static const struct contiguitas_hw_ops *ctg_hw;
 
 /* Is the chunk at @pfn present memory of one zone? */
@@ -117,7 +117,9 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 	unsigned long pfn, reach = desperate ? CTG_BAND : CTG_CHUNK, gained = 0;
 
 	lockdep_assert_held(&zone->lock);
-	if (!zone_spans_pfn(zone, border))
+	/* Who can wait has what is lent back first, unless that was not enough. */
+	if (!zone_spans_pfn(zone, border) ||
+	    (READ_ONCE(n->lent) && !READ_ONCE(n->expand_hard) && !(alloc_flags & ALLOC_RESERVES)))
 		return false;
 	for (pfn = border; pfn < border + reach && pfn < n->end_pfn; pfn += CTG_CHUNK) {
 		unsigned int types = chunk_whole(zone, pfn) ? chunk_types(pfn) : 0;
@@ -168,11 +170,6 @@ bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_
 	return (alloc_flags & ALLOC_WMARK_MASK) == ALLOC_WMARK_MIN &&
 	       (contiguitas_claim(zone, migratetype, alloc_flags) ||
 		(alloc_flags & ALLOC_RESERVES));
-}
-
-void contiguitas_note_overflow(void)
-{
-	count_vm_event(CTG_OVERFLOW);
 }
 
 /*
@@ -423,23 +420,14 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
  */
 int contiguitas_register_hw(const struct contiguitas_hw_ops *ops)
 {
-	int ret = 0;
-
-	mutex_lock(&ctg_hw_lock);
-	if (ctg_hw)
-		ret = -EBUSY;
-	else
-		WRITE_ONCE(ctg_hw, ops);
-	mutex_unlock(&ctg_hw_lock);
-	return ret;
+	return cmpxchg(&ctg_hw, NULL, ops) ? -EBUSY : 0;
 }
 EXPORT_SYMBOL_GPL(contiguitas_register_hw);
 
 void contiguitas_unregister_hw(const struct contiguitas_hw_ops *ops)
 {
 	mutex_lock(&ctg_hw_lock);
-	if (ctg_hw == ops)
-		WRITE_ONCE(ctg_hw, NULL);
+	cmpxchg(&ctg_hw, ops, NULL);
 	mutex_unlock(&ctg_hw_lock);
 }
 EXPORT_SYMBOL_GPL(contiguitas_unregister_hw);

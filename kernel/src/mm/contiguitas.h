@@ -57,7 +57,8 @@ struct contiguitas_node {
 	unsigned long initial_pages;
 	unsigned long min_pages;
 	unsigned long max_pages;
-	unsigned long stray_pfn;	/* first chunk with swallowed movable pages */
+	unsigned long stray_pfn;	/* first chunk with lent or swallowed movable pages */
+	bool lent;			/* some of them are lent */
 	unsigned long claim_dry;	/* jiffies: a desperate claim found nothing */
 
 	struct mutex resize_lock;	/* one resize at a time */
@@ -173,9 +174,8 @@ int contiguitas_retype(struct zone *zone, unsigned long pfn, int old_mt, int new
 
 bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_flags);
 bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_flags);
-void contiguitas_note_overflow(void);
 void __contiguitas_wake(int nid);
-bool contiguitas_relieve(const struct alloc_context *ac);
+bool contiguitas_relieve(struct alloc_context *ac, unsigned int order, bool last);
 void __contiguitas_stall(int nid, enum contiguitas_side side, bool enter);
 
 /*

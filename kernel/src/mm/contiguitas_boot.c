@@ -13,9 +13,8 @@
 #define CTG_MIN_NODE_PAGES	(SZ_128M >> PAGE_SHIFT)
 
 struct ctg_boot_size {
-	u64 value;
+	u64 value;		/* 0: not given */
 	bool percent;
-	bool given;
 };
 
 DEFINE_STATIC_KEY_FALSE(contiguitas_key);
@@ -34,14 +33,10 @@ static bool __init parse_size(char **s, struct ctg_boot_size *size)
 	if (end == *s)
 		return false;
 	size->percent = *end == '%';
-	if (size->percent)
-		end++;
+	end += size->percent;
 	if (!size->value || (size->percent && size->value > 100))
 		return false;
-	size->given = true;
-	if (*end == ',')
-		end++;
-	else if (*end)
+	if (*end && *end++ != ',')
 		return false;
 	*s = end;
 	return true;
@@ -74,15 +69,10 @@ early_param("contiguitas", contiguitas_param);
 static unsigned long __init size_in_pages(const struct ctg_boot_size *size,
 					  unsigned long node_pages, unsigned long dflt)
 {
-	u64 pages;
-
-	if (!size->given)
+	if (!size->value)
 		return dflt;
-	if (size->percent)
-		pages = (u64)node_pages * size->value / 100;
-	else
-		pages = size->value >> PAGE_SHIFT;
-	return ctg_round_up(pages, CTG_CHUNK);
+	return ctg_round_up(size->percent ? (u64)node_pages * size->value / 100 :
+			    size->value >> PAGE_SHIFT, CTG_CHUNK);
 }
 
 /* What memblock has handed out in the node by now, the kernel image included. */

@@ -77,13 +77,14 @@ void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
 }
 
 /*
- * Movable pages that were swallowed with their chunks go back above the
- * border, so that the region holds what it is for and need not grow. Only
- * kswapd makes room for them; what finds none waits for the next round.
+ * Up to @nr movable pages that were lent room, or swallowed with their chunks, go
+ * back above the border, so that the region holds what it is for and need not grow.
+ * Only kswapd makes room for them; what finds none waits for the next round.
+ * Returns how many went.
  */
-static void send_strays_home(struct contiguitas_node *n)
+static unsigned long send_strays_home(struct contiguitas_node *n, unsigned long nr)
 {
-	unsigned long border = READ_ONCE(contiguitas_border[n->nid]);
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), moved = 0;
 	unsigned long pfn = xchg(&n->stray_pfn, ULONG_MAX);
 	struct migration_target_control mtc = {
 		.nid = n->nid,
@@ -96,10 +97,12 @@ static void send_strays_home(struct contiguitas_node *n)
 		.ignore_skip_hint = true,
 		.no_set_skip_hint = true,
 	};
+	int ret;
 
 	INIT_LIST_HEAD(&cc.migratepages);
-	while (pfn < border) {
+	while (pfn < border && moved < nr) {
 		struct page *page = pfn_to_online_page(pfn);
+		unsigned int went = 0;
 		unsigned long end = min(pfn + CTG_CHUNK, border);
 
 		cc.migrate_pfn = end;
@@ -107,18 +110,20 @@ static void send_strays_home(struct contiguitas_node *n)
 		cc.zone = page ? page_zone(page) : NULL;
 		if (!page || isolate_migratepages_range(&cc, pfn, end))
 			cc.migrate_pfn = end;
-		if (migrate_pages(&cc.migratepages, alloc_migration_target, NULL,
-				  (unsigned long)&mtc, cc.mode, mtc.reason, NULL) < 0) {
-			putback_movable_pages(&cc.migratepages);
-			break;
-		}
+		ret = migrate_pages(&cc.migratepages, alloc_migration_target, NULL,
+				    (unsigned long)&mtc, cc.mode, mtc.reason, &went);
 		putback_movable_pages(&cc.migratepages);
+		moved += went;
+		if (ret < 0)
+			break;
 		pfn = cc.migrate_pfn;
 		cond_resched();
 	}
-	/* ... a claim may have left others meanwhile */
+	/* ... a claim, or a request that was lent to, may have left others meanwhile */
 	if (pfn < border)
 		n->stray_pfn = min(READ_ONCE(n->stray_pfn), pfn);
+	WRITE_ONCE(n->lent, n->lent && READ_ONCE(n->stray_pfn) < border);
+	return moved;
 }
 
 static unsigned long backoff_until(unsigned int failures)
@@ -192,6 +197,13 @@ static bool resizer_round(struct contiguitas_node *n)
 	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
 				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
 
+	/* What was lent is had back, for all CPUs, before the region grows for want of it. */
+	if (target > now && READ_ONCE(n->lent) && send_strays_home(n, CTG_BATCH)) {
+		drain_all_pages(NULL);
+		ctg_read_state(n, &s);
+		if (!must_grow(&s, false))
+			target = now;
+	}
 	/* Back-off after an attempt that spared blocks does not bind one that must. */
 	if (target > now && ((must_grow(&s, urgent) && !n->expand_hard) ||
 			     !time_before(jiffies, n->expand_after))) {
@@ -204,8 +216,9 @@ static bool resizer_round(struct contiguitas_node *n)
 		n->shrink_after = backoff_until(n->shrink_failures);
 		ret = -EAGAIN;
 	}
-	if (!starved && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages)
-		send_strays_home(n);
+	if (!starved && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages &&
+	    (!READ_ONCE(n->lent) || s.mov_free_pages > 2 * s.mov_low_wmark_pages))
+		send_strays_home(n, ULONG_MAX);
 	/* Who asked meanwhile has had nothing yet: the next round is for him. */
 	if (!READ_ONCE(n->urgent))
 		ctg_served(n);
@@ -245,25 +258,49 @@ void __contiguitas_wake(int nid)
 	wake_up_interruptible(&n->wait);
 }
 
-/**
- * contiguitas_relieve - have the border moved for a request that may sleep
- * @ac: the request
- *
- * Return: true if the resizer did something since; the request should look
- * for a page before it reclaims.
+/*
+ * Pages in use can keep a region from shrinking that is free for the most part. While
+ * the movable side loses time for lack of memory, it is lent what a shrink would give.
  */
-bool contiguitas_relieve(const struct alloc_context *ac)
+static bool may_lend(struct contiguitas_node *n)
 {
-	struct contiguitas_node *n;
-	int nid, passes;
+	struct ctg_state s;
+
+	ctg_read_state(n, &s);
+	if (!READ_ONCE(n->shrink_failures) ||
+	    s.pressure_mov_bp < ctg_tunables.policy.threshold_mov_bp ||
+	    s.unmov_free_pages < 2 * s.unmov_low_wmark_pages + CTG_CHUNK)
+		return false;
+	WRITE_ONCE(n->stray_pfn, n->base_pfn);
+	WRITE_ONCE(n->lent, true);
+	return true;
+}
+
+/**
+ * contiguitas_relieve - find memory for a request that may sleep before it reclaims
+ * @ac: the request; a movable one that is lent a page of the region becomes unmovable
+ * @order: of the request
+ * @last: nothing is left but the OOM killer: any movable request is lent to
+ *
+ * An unmovable request waits for the border to be moved.
+ *
+ * Return: true if it should look for a page now.
+ */
+bool contiguitas_relieve(struct alloc_context *ac, unsigned int order, bool last)
+{
+	int nid = zonelist_node_idx(ac->preferred_zoneref), passes;
+	struct contiguitas_node *n = contiguitas_nodes[nid];
 	long left;
 
-	if (ac->migratetype == MIGRATE_MOVABLE)
-		return false;
-	nid = zonelist_node_idx(ac->preferred_zoneref);
-	n = contiguitas_nodes[nid];
 	/* What the resizer itself needs, reclaim must find. */
-	if (!n || !n->task || current == n->task ||
+	if (!n || !n->task || (current == n->task && !last))
+		return false;
+	if (last || (ac->migratetype == MIGRATE_MOVABLE && !order && may_lend(n))) {
+		ac->migratetype = MIGRATE_UNMOVABLE;
+		count_vm_event(CTG_OVERFLOW);
+		return true;
+	}
+	if (ac->migratetype == MIGRATE_MOVABLE ||
 	    (READ_ONCE(n->expand_hard) && time_before(jiffies, READ_ONCE(n->expand_after))))
 		return false;
 
@@ -284,8 +321,6 @@ static int __init contiguitas_start(void)
 	struct task_struct *task;
 	int nid;
 
-	if (!contiguitas_enabled())
-		return 0;
 	for_each_node_state(nid, N_MEMORY) {
 		n = contiguitas_nodes[nid];
 		if (!n)
