@@ -3,7 +3,7 @@
 //! lackey. Both hold instructions, so that an access becomes its own after as many others as its
 //! gap says.
 
-use crate::format::TraceError;
+use crate::error::{FirstError, TraceError};
 use crate::{Access, Consumer, Kind};
 use std::io::Write;
 
@@ -43,7 +43,7 @@ pub struct InstructionWriter<W: Write> {
     instructions: u64,
     /// Compressors are slow with one record at a time.
     pending: Vec<u8>,
-    error: Option<TraceError>,
+    first_error: FirstError,
 }
 
 impl<W: Write> InstructionWriter<W> {
@@ -57,7 +57,7 @@ impl<W: Write> InstructionWriter<W> {
             accesses: 0,
             instructions: 0,
             pending: Vec::new(),
-            error: None,
+            first_error: FirstError::default(),
         }
     }
 
@@ -131,9 +131,7 @@ impl<W: Write> InstructionWriter<W> {
     /// # Errors
     /// If writing fails, or failed while a program ran into this writer.
     pub fn finish(mut self) -> Result<(u64, W), TraceError> {
-        if let Some(error) = self.error.take() {
-            return Err(error);
-        }
+        self.first_error.check()?;
         let open = !self.entered.is_empty();
         self.run_entered()?;
         if open {
@@ -146,13 +144,8 @@ impl<W: Write> InstructionWriter<W> {
 
 impl<W: Write> Consumer for InstructionWriter<W> {
     fn consume(&mut self, block: &[Access]) -> bool {
-        for access in block {
-            if let Err(error) = self.push(access) {
-                self.error = Some(error);
-                return false;
-            }
-        }
-        true
+        let written = block.iter().try_for_each(|access| self.push(access));
+        self.first_error.keep(written)
     }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Trace files of any known format: told apart, read and written.
 
+use crate::error::TraceError;
 use crate::export::InstructionWriter;
-use crate::format::{TraceError, TraceHeader, TraceReader, TraceWriter};
+use crate::format::{TraceHeader, TraceReader, TraceWriter};
 use crate::import;
 use crate::{Access, BLOCK, Consumer};
 use std::fs::File;

@@ -14,10 +14,10 @@
 //! a varint follows). Deltas are zigzag varints. A run on built-in programs takes 1 to 4 bytes an
 //! access.
 
+use crate::error::{FirstError, TraceError};
 use crate::{Access, Consumer, Kind, Region};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
-use thiserror::Error;
 
 const MAGIC: &[u8; 8] = b"AMPLTRC1";
 const RECORDS_PER_BLOCK: usize = 64 << 10;
@@ -35,42 +35,6 @@ pub struct TraceHeader {
     /// Recording was ended by hand.
     #[serde(default)]
     pub partial: bool,
-}
-
-/// What is wrong with a trace, and where.
-#[derive(Debug, Error)]
-pub enum TraceError {
-    /// Reading or writing failed.
-    #[error("reading or writing failed at byte {at}")]
-    Io {
-        /// Position in the file.
-        at: u64,
-        /// Cause.
-        source: std::io::Error,
-    },
-    /// Not such a file.
-    #[error("this is not a trace of this format (it does not start with AMPLTRC1)")]
-    Magic,
-    /// Damaged content.
-    #[error(
-        "at byte {at}: {what}; the trace is damaged, {good_records} records before it are good"
-    )]
-    Damaged {
-        /// Position in the file of the block that holds the damage.
-        at: u64,
-        /// What was found.
-        what: String,
-        /// Records read before.
-        good_records: u64,
-    },
-    /// A text or foreign trace that cannot be understood.
-    #[error("{place}: {what}")]
-    Syntax {
-        /// Line or record number.
-        place: String,
-        /// What was found.
-        what: String,
-    },
 }
 
 #[derive(Clone, Debug)]
@@ -226,7 +190,7 @@ pub struct TraceWriter<W: Write> {
     pending: u32,
     records: u64,
     bytes: u64,
-    error: Option<TraceError>,
+    first_error: FirstError,
 }
 
 impl<W: Write> TraceWriter<W> {
@@ -243,7 +207,7 @@ impl<W: Write> TraceWriter<W> {
             pending: 0,
             records: 0,
             bytes,
-            error: None,
+            first_error: FirstError::default(),
         })
     }
 
@@ -311,9 +275,7 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// As [`finish`](Self::finish).
     pub(crate) fn into_inner(mut self) -> Result<(u64, W), TraceError> {
-        if let Some(error) = self.error.take() {
-            return Err(error);
-        }
+        self.first_error.check()?;
         self.end_block()?;
         let mut end = 0u32.to_le_bytes().to_vec();
         end.extend(self.records.to_le_bytes());
@@ -328,13 +290,8 @@ impl<W: Write> TraceWriter<W> {
 
 impl<W: Write> Consumer for TraceWriter<W> {
     fn consume(&mut self, block: &[Access]) -> bool {
-        for access in block {
-            if let Err(error) = self.push(access) {
-                self.error = Some(error);
-                return false;
-            }
-        }
-        true
+        let written = block.iter().try_for_each(|access| self.push(access));
+        self.first_error.keep(written)
     }
 }
 

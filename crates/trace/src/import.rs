@@ -2,7 +2,7 @@
 //! Traces of other tools: ChampSim's 64-byte instruction records (raw, gzip or xz) and the text of
 //! Valgrind's lackey.
 
-use crate::format::TraceError;
+use crate::error::TraceError;
 use crate::{Access, Kind};
 use std::io::{BufRead, BufReader, Read};
 

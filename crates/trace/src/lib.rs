@@ -8,6 +8,7 @@
 pub mod access;
 pub mod address_map;
 pub mod capture;
+pub mod error;
 pub mod export;
 pub mod files;
 pub mod format;
@@ -19,7 +20,8 @@ pub mod rng;
 
 pub use access::{Access, BLOCK, Consumer, Kind, MapChange, Recorder};
 pub use address_map::AddressMap;
-pub use format::{TraceError, TraceHeader, TraceReader, TraceWriter};
+pub use error::TraceError;
+pub use format::{TraceHeader, TraceReader, TraceWriter};
 pub use programs::{Program, Scale};
 pub use region::{Backing, Layout, Region};
 pub use replay::Replay;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recorded trace as a program: it is read into memory and repeated as long as asked.
 
+use crate::error::TraceError;
 use crate::files::{self, Format};
-use crate::format::TraceError;
 use crate::programs::Program;
 use crate::{Access, Backing, Recorder, Region};
 use std::collections::HashSet;
