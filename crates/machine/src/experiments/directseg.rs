@@ -3,14 +3,14 @@
 //! 1 GB pages and with a segment, and the share of misses that a segment takes away.
 
 use super::program;
+use super::runs::{Mapping, check_seeds, map_as, mean};
 use crate::config::MachineConfig;
 use crate::setup::{
-    Length, Measured, PageMix, anonymous_range, engine, map_mix, map_segment, measure_redirected,
-    stop_requested, stretch,
+    Length, Measured, anonymous_range, engine, measure_redirected, stop_requested, stretch,
 };
 use ample_trace::Program;
 use ample_translate::PageSize;
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -112,15 +112,19 @@ fn data_percent(run: &Measured) -> f64 {
 pub(crate) fn one(
     machine: &MachineConfig,
     program: &mut dyn Program,
-    size: Option<PageSize>,
+    mapping: Mapping,
     work: f64,
     length: &Length,
 ) -> Result<Measured> {
-    let mut engine = engine(machine, if size.is_some() { "paging" } else { "segment" })?;
-    match size {
-        Some(size) => map_mix(&mut engine, program.regions(), &PageMix::only(size))?,
-        None => map_segment(&mut engine, program.regions())?,
-    }
+    let mut engine = engine(
+        machine,
+        if mapping.is_some() {
+            "paging"
+        } else {
+            "segment"
+        },
+    )?;
+    map_as(&mut engine, program.regions(), mapping)?;
     measure_redirected(machine, engine, program, length, Some(&stretch(work)))
 }
 
@@ -164,9 +168,6 @@ fn summary(params: &Params, row: &RowParams, samples: &[Sample]) -> Result<Row> 
     let program = program(&row.program, &params.scale, params.seeds[0])?;
     let anonymous = anonymous_range(program.regions());
     let bytes: u64 = program.regions().iter().map(|r| r.bytes).sum();
-    let mean = |value: &dyn Fn(&Sample) -> f64| {
-        samples.iter().map(value).sum::<f64>() / samples.len() as f64
-    };
     let fold = |value: &dyn Fn(&Sample) -> f64, pick: fn(f64, f64) -> f64| {
         samples.iter().map(value).reduce(pick).unwrap_or(f64::NAN)
     };
@@ -178,16 +179,16 @@ fn summary(params: &Params, row: &RowParams, samples: &[Sample]) -> Result<Row> 
         footprint_bytes: bytes,
         read_write_share: (anonymous.end - anonymous.start) as f64 / bytes as f64,
         paper_read_write_share: row.paper_read_write_share,
-        dtlb_percent: columns.map(|at| mean(&|s| s.percent[at])),
+        dtlb_percent: columns.map(|at| mean(samples, |s| s.percent[at])),
         dtlb_percent_min: columns.map(|at| fold(&|s| s.percent[at], f64::min)),
         dtlb_percent_max: columns.map(|at| fold(&|s| s.percent[at], f64::max)),
         paper_dtlb_percent: row.paper_percent,
-        segment_percent: mean(&|s| s.percent[3]),
-        inside_percent: mean(&|s| s.inside_percent),
+        segment_percent: mean(samples, |s| s.percent[3]),
+        inside_percent: mean(samples, |s| s.inside_percent),
         inside_percent_min: fold(&|s| s.inside_percent, f64::min),
         paper_inside_percent: row.paper_inside_percent,
-        walks_per_kilo_instruction: [0, 1, 2, 3].map(|at| mean(&|s| s.walks[at])),
-        segment_speedup: mean(&|s| s.speedup),
+        walks_per_kilo_instruction: [0, 1, 2, 3].map(|at| mean(samples, |s| s.walks[at])),
+        segment_speedup: mean(samples, |s| s.speedup),
     })
 }
 
@@ -197,10 +198,7 @@ fn summary(params: &Params, row: &RowParams, samples: &[Sample]) -> Result<Row> 
 /// If the parameters are wrong or a run fails.
 pub fn run(params: &Params) -> Result<Tables> {
     let machine = MachineConfig::preset(&params.machine)?;
-    ensure!(
-        !params.seeds.is_empty(),
-        "seeds lists no seed; give at least one"
-    );
+    check_seeds(&params.seeds)?;
     let mut rows = Vec::new();
     for row in &params.rows {
         let count = if row.seedless { 1 } else { params.seeds.len() };

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs that several experiments make: a program with its memory in a mix of page sizes, and a
-//! program recorded once for many runs.
+//! Runs that several experiments make: a program with its memory in a mix of page sizes, in pages
+//! of one size or a segment, and a program recorded once for many runs.
 
 use super::program;
 use crate::config::MachineConfig;
-use crate::setup::{Length, Measured, PageMix, engine, map_mix, measure, stop_requested};
+use crate::setup::{
+    Length, Measured, PageMix, engine, map_mix, map_segment, measure, stop_requested,
+};
 use ample_trace::programs::Gups;
-use ample_trace::{BLOCK, Program, Replay};
-use anyhow::Result;
+use ample_trace::{BLOCK, Program, Region, Replay};
+use ample_translate::{Engine, PageSize};
+use anyhow::{Result, ensure};
 
 /// Runs a program with its memory in a mix of page sizes; `None` when the run was stopped.
 pub(super) fn in_page_mix(
@@ -20,6 +23,28 @@ pub(super) fn in_page_mix(
     map_mix(&mut engine, program.regions(), mix)?;
     let run = measure(machine, engine, program, length)?;
     Ok((!stop_requested()).then_some(run))
+}
+
+/// How the anonymous memory of a program is mapped: pages of a size; None: a segment.
+pub(super) type Mapping = Option<PageSize>;
+
+/// Maps the regions of a program.
+pub(super) fn map_as(engine: &mut Engine, regions: &[Region], mapping: Mapping) -> Result<()> {
+    match mapping {
+        Some(size) => map_mix(engine, regions, &PageMix::only(size)),
+        None => map_segment(engine, regions),
+    }
+}
+
+/// Refuses an experiment over seeds that lists none.
+pub(super) fn check_seeds(seeds: &[u64]) -> Result<()> {
+    ensure!(!seeds.is_empty(), "seeds lists no seed; give at least one");
+    Ok(())
+}
+
+/// The mean of a value over what the seeds gave.
+pub(super) fn mean<T>(samples: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    samples.iter().map(value).sum::<f64>() / samples.len() as f64
 }
 
 /// How programs are recorded.

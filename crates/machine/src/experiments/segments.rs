@@ -3,15 +3,16 @@
 //! segments on virtual machines.
 
 use super::program;
+use super::runs::{Mapping, check_seeds, map_as, mean};
 use crate::config::MachineConfig;
 use crate::setup::{
-    HostPages, Length, Measured, PageMix, anonymous_range, back_with_host, back_with_segment,
-    engine, map_mix, map_segment, measure_redirected, stop_requested, stretch,
+    HostPages, Length, Measured, anonymous_range, back_with_host, back_with_segment, engine,
+    measure_redirected, stop_requested, stretch,
 };
 use ample_trace::programs::Gups;
 use ample_trace::{Backing, Program, Region};
 use ample_translate::{Engine, PageSize, USER_RW, bits};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -128,9 +129,6 @@ pub struct Segments {
     pub guests: Vec<GuestRow>,
 }
 
-/// How something is mapped: pages of a size, or a segment.
-type Mapping = Option<PageSize>;
-
 fn named(mapping: Mapping) -> &'static str {
     match mapping {
         Some(PageSize::K4) => "4 KB",
@@ -189,10 +187,7 @@ fn with_kernel(
     map_direct(&mut engine, find(&kernels, Backing::DirectMap)?, kernel)?;
     let vmalloc = find(&kernels, Backing::Vmalloc)?;
     engine.premap(vmalloc.base, vmalloc.bytes, PageSize::K4)?;
-    match user {
-        Some(size) => map_mix(&mut engine, &own, &PageMix::only(size))?,
-        None => map_segment(&mut engine, &own)?,
-    }
+    map_as(&mut engine, &own, user)?;
     engine.mmu.watched = match watched {
         Backing::DirectMap => range(find(&kernels, Backing::DirectMap)?),
         _ => 1 << 63..u64::MAX,
@@ -261,19 +256,17 @@ fn kernel_rows(machine: &MachineConfig, params: &Params) -> Result<Vec<KernelRow
                 direct_share = Some(again.stats.walks_watched as f64 / all);
             }
         }
-        let count = samples.len() as f64;
-        let mean = |value: fn(&Sample) -> f64| samples.iter().map(value).sum::<f64>() / count;
         let kernels = || samples.iter().map(|s| s.kernel);
-        let ipc = mean(|s| s.ipc);
+        let ipc = mean(&samples, |s| s.ipc);
         rows.push(KernelRow {
             user: named(user),
             kernel: named(kernel),
-            user_percent: mean(|s| s.user),
-            kernel_percent: mean(|s| s.kernel),
+            user_percent: mean(&samples, |s| s.user),
+            kernel_percent: mean(&samples, |s| s.kernel),
             kernel_percent_min: kernels().fold(f64::INFINITY, f64::min),
             kernel_percent_max: kernels().fold(0.0, f64::max),
             direct_share,
-            kernel_walks_per_kilo_instruction: mean(|s| s.walks),
+            kernel_walks_per_kilo_instruction: mean(&samples, |s| s.walks),
             speedup: ipc / *base.get_or_insert(ipc),
         });
     }
@@ -312,10 +305,7 @@ fn guest_run(
         ..machine.clone()
     };
     let mut engine = engine(machine, "segment")?;
-    match guest {
-        Some(size) => map_mix(&mut engine, program.regions(), &PageMix::only(size))?,
-        None => map_segment(&mut engine, program.regions())?,
-    }
+    map_as(&mut engine, program.regions(), guest)?;
     let pages = |share_2m| HostPages {
         share_2m,
         huge_1g: false,
@@ -364,10 +354,7 @@ fn guest_rows(machine: &MachineConfig, params: &Params, rows: &mut Vec<GuestRow>
 /// If the parameters are wrong or a run fails.
 pub fn run(params: &Params) -> Result<Segments> {
     let machine = MachineConfig::preset(&params.machine)?;
-    ensure!(
-        !params.seeds.is_empty(),
-        "seeds lists no seed; give at least one"
-    );
+    check_seeds(&params.seeds)?;
     let kernel = kernel_rows(&machine, params)?;
     let mut guests = Vec::new();
     if !stop_requested() {
