@@ -2,12 +2,11 @@
 //! A set-associative array of keys and values with exact LRU or tree-PLRU replacement: the one
 //! structure behind every TLB and page-walk cache of the model.
 //!
-//! Up to 16 ways a set keeps 32-bit tags side by side (compared several at a time) and its
-//! recency order as sixteen 4-bit way numbers in one word, so that a look-up that misses reads two
-//! or three cache lines of the host and an update moves no data. Wider sets (fully associative
-//! arrays) use a hash index and a linked list, O(1) for any number of ways.
+//! Up to 16 ways a set is a `NarrowSet`: a few instructions a look-up. Wider sets (fully
+//! associative arrays) use a hash index and a linked list, O(1) for any number of ways.
 
 use crate::error::ConfigError;
+use crate::narrow::{NarrowSet, Row};
 use crate::wide::WideSet;
 use serde::{Deserialize, Serialize};
 
@@ -76,132 +75,38 @@ impl Geometry {
     }
 }
 
-const EMPTY: u64 = u64::MAX;
-const NIBBLES: u64 = 0x1111_1111_1111_1111;
-
 /// The array. Keys are any `u64` but `u64::MAX`; the set comes from the `index` given beside the
 /// key, so that one array can hold pages of several sizes, each indexed by its own page number.
 #[derive(Clone, Debug)]
 pub struct Assoc {
     sets: u64,
     set_mask: Option<u64>,
-    ways: usize,
-    replacement: Replacement,
+    row: Row,
     body: Body,
     len: usize,
 }
 
+/// Sets of up to 4, 8, 12 and 16 ways, and wider ones.
 #[derive(Clone, Debug)]
 enum Body {
-    Narrow(Narrow),
+    Four(Vec<NarrowSet<4>>),
+    Eight(Vec<NarrowSet<8>>),
+    Twelve(Vec<NarrowSet<12>>),
+    Sixteen(Vec<NarrowSet<16>>),
     Wide(Vec<WideSet>),
 }
 
-#[derive(Clone, Debug)]
-struct Narrow {
-    /// Low halves of the keys, `stride` a set, empty ones 0.
-    tags: Vec<u32>,
-    keys: Vec<u64>,
-    values: Vec<u64>,
-    /// LRU: way numbers, most recent lowest. PLRU: direction bits.
-    order: Vec<u64>,
-    stride: usize,
-}
-
-#[inline(always)]
-fn matches<const N: usize>(row: &[u32], tag: u32) -> u32 {
-    let row: &[u32; N] = row[..N].try_into().expect("stride");
-    let mut mask = 0;
-    for (way, &entry) in row.iter().enumerate() {
-        mask |= u32::from(entry == tag) << way;
-    }
-    mask
-}
-
-#[inline(always)]
-fn tag_of(key: u64) -> u32 {
-    (key ^ (key >> 32)) as u32
-}
-
-impl Narrow {
-    #[inline(always)]
-    fn find(&self, set: usize, key: u64) -> Option<usize> {
-        let first = set * self.stride;
-        let row = &self.tags[first..first + self.stride];
-        let tag = tag_of(key);
-        let mut mask = match self.stride {
-            4 => matches::<4>(row, tag),
-            8 => matches::<8>(row, tag),
-            12 => matches::<12>(row, tag),
-            _ => matches::<16>(row, tag),
-        };
-        while mask != 0 {
-            let way = mask.trailing_zeros() as usize;
-            if self.keys[first + way] == key {
-                return Some(way);
-            }
-            mask &= mask - 1;
+/// The same expression on sets of each narrow width, and one for wide sets.
+macro_rules! on_sets {
+    ($body:expr, $sets:ident => $narrow:expr, $wide:ident => $other:expr) => {
+        match $body {
+            Body::Four($sets) => $narrow,
+            Body::Eight($sets) => $narrow,
+            Body::Twelve($sets) => $narrow,
+            Body::Sixteen($sets) => $narrow,
+            Body::Wide($wide) => $other,
         }
-        None
-    }
-
-    #[inline(always)]
-    fn touch_lru(&mut self, set: usize, way: usize) {
-        let order = self.order[set];
-        if order & 15 == way as u64 {
-            return;
-        }
-        // The lowest zero nibble of `order ^ way` is the place of `way`.
-        let differs = order ^ (NIBBLES * way as u64);
-        let zero = differs.wrapping_sub(NIBBLES) & !differs & (NIBBLES << 3);
-        let shift = zero.trailing_zeros() - 3;
-        let below = (1u64 << shift) - 1;
-        let above = !(below << 4 | 15);
-        self.order[set] = (order & above) | ((order & below) << 4) | way as u64;
-    }
-
-    fn send_last(&mut self, set: usize, way: usize, ways: usize) {
-        self.touch_lru(set, way);
-        let used = if ways == 16 {
-            u64::MAX
-        } else {
-            (1u64 << (4 * ways)) - 1
-        };
-        let order = self.order[set];
-        let rotated = ((order & used) >> 4) | ((way as u64) << (4 * (ways - 1)));
-        self.order[set] = (order & !used) | rotated;
-    }
-
-    fn touch_plru(&mut self, set: usize, way: usize, ways: usize) {
-        let mut node = 1usize;
-        let mut span = ways;
-        while span > 1 {
-            span /= 2;
-            let right = (way / span) & 1;
-            let bit = 1u64 << node;
-            if right == 1 {
-                self.order[set] &= !bit;
-            } else {
-                self.order[set] |= bit;
-            }
-            node = node * 2 + right;
-        }
-    }
-
-    fn victim_plru(&self, set: usize, ways: usize) -> usize {
-        let first = set * self.stride;
-        if let Some(free) = (0..ways).find(|&way| self.keys[first + way] == EMPTY) {
-            return free;
-        }
-        let (mut node, mut span, mut way) = (1usize, ways, 0);
-        while span > 1 {
-            span /= 2;
-            let right = (self.order[set] >> node & 1) as usize;
-            way += right * span;
-            node = node * 2 + right;
-        }
-        way
-    }
+    };
 }
 
 /// Where an entry lies; valid until the next change of the array.
@@ -220,24 +125,19 @@ impl Assoc {
         geometry.check(what)?;
         let ways = geometry.ways as usize;
         let sets = (geometry.entries / geometry.ways) as usize;
-        let body = if ways <= 16 {
-            let stride = ways.next_multiple_of(4);
-            Body::Narrow(Narrow {
-                tags: vec![0; sets * stride],
-                keys: vec![EMPTY; sets * stride],
-                values: vec![0; sets * stride],
-                order: vec![initial_order(geometry.replacement); sets],
-                stride,
-            })
-        } else {
-            Body::Wide((0..sets).map(|_| WideSet::new(ways)).collect())
+        let row = Row::new(geometry.ways, geometry.replacement);
+        let body = match ways {
+            1..=4 => Body::Four(vec![NarrowSet::new(&row); sets]),
+            5..=8 => Body::Eight(vec![NarrowSet::new(&row); sets]),
+            9..=12 => Body::Twelve(vec![NarrowSet::new(&row); sets]),
+            13..=16 => Body::Sixteen(vec![NarrowSet::new(&row); sets]),
+            _ => Body::Wide((0..sets).map(|_| WideSet::new(ways)).collect()),
         };
         let sets = sets as u64;
         Ok(Assoc {
             sets,
             set_mask: sets.is_power_of_two().then(|| sets - 1),
-            ways,
-            replacement: geometry.replacement,
+            row,
             body,
             len: 0,
         })
@@ -256,7 +156,7 @@ impl Assoc {
 
     /// Entries it can hold.
     pub fn capacity(&self) -> usize {
-        self.sets as usize * self.ways
+        self.sets as usize * self.row.ways as usize
     }
 
     #[inline(always)]
@@ -271,68 +171,45 @@ impl Assoc {
     #[inline(always)]
     pub fn lookup(&mut self, index: u64, key: u64) -> Option<(Slot, u64)> {
         let set = self.set(index);
-        match &mut self.body {
-            Body::Narrow(narrow) => {
-                let way = narrow.find(set, key)?;
-                match self.replacement {
-                    Replacement::Lru => narrow.touch_lru(set, way),
-                    Replacement::Plru => narrow.touch_plru(set, way, self.ways),
-                }
-                let value = narrow.values[set * narrow.stride + way];
-                Some((
-                    Slot {
-                        set: set as u32,
-                        at: way as u32,
-                    },
-                    value,
-                ))
-            }
-            Body::Wide(sets) => {
+        let (at, value) = on_sets!(&mut self.body,
+            sets => sets[set].lookup(key, &self.row)?,
+            sets => {
                 let at = sets[set].lookup(key)?;
-                Some((
-                    Slot {
-                        set: set as u32,
-                        at,
-                    },
-                    sets[set].value(at),
-                ))
+                (at, sets[set].value(at))
             }
-        }
+        );
+        let set = set as u32;
+        Some((Slot { set, at }, value))
     }
 
     /// Finds `key` and changes nothing.
     pub fn peek(&self, index: u64, key: u64) -> Option<u64> {
         let set = self.set(index);
-        match &self.body {
-            Body::Narrow(narrow) => narrow
-                .find(set, key)
-                .map(|way| narrow.values[set * narrow.stride + way]),
-            Body::Wide(sets) => sets[set].find(key).map(|at| sets[set].value(at)),
-        }
+        on_sets!(&self.body,
+            sets => sets[set].find(key).map(|(_, value)| value),
+            sets => sets[set].find(key).map(|at| sets[set].value(at))
+        )
     }
 
     /// Replaces the value of an entry just found.
     #[inline]
     pub fn set_value(&mut self, slot: Slot, value: u64) {
-        match &mut self.body {
-            Body::Narrow(narrow) => {
-                narrow.values[slot.set as usize * narrow.stride + slot.at as usize] = value;
-            }
-            Body::Wide(sets) => sets[slot.set as usize].set_value(slot.at, value),
-        }
+        let set = slot.set as usize;
+        on_sets!(&mut self.body,
+            sets => sets[set].set_value(slot.at, value),
+            sets => sets[set].set_value(slot.at, value)
+        );
     }
 
     /// Puts in an entry as the most recently used, over an older value of the same key if there
     /// is one. Returns the entry that had to leave.
     #[inline(always)]
     pub fn insert(&mut self, index: u64, key: u64, value: u64) -> Option<(u64, u64)> {
-        debug_assert_ne!(key, EMPTY);
-        let set = self.set(index);
         if let Some((slot, _)) = self.lookup(index, key) {
             self.set_value(slot, value);
             return None;
         }
-        self.fill(set, key, value)
+        self.insert_new(index, key, value)
     }
 
     /// As [`insert`](Self::insert), for a key known not to be present.
@@ -343,36 +220,10 @@ impl Assoc {
             "key {key:#x} is already present"
         );
         let set = self.set(index);
-        self.fill(set, key, value)
-    }
-
-    #[inline(always)]
-    fn fill(&mut self, set: usize, key: u64, value: u64) -> Option<(u64, u64)> {
-        let old = match &mut self.body {
-            Body::Narrow(narrow) => {
-                let way = match self.replacement {
-                    Replacement::Lru => {
-                        let order = narrow.order[set];
-                        let way = (order >> (4 * (self.ways - 1)) & 15) as usize;
-                        // The last of the order becomes the first; unused nibbles stay.
-                        narrow.order[set] = rotate_in(order, way as u64, self.ways);
-                        way
-                    }
-                    Replacement::Plru => {
-                        let way = narrow.victim_plru(set, self.ways);
-                        narrow.touch_plru(set, way, self.ways);
-                        way
-                    }
-                };
-                let at = set * narrow.stride + way;
-                let old = (narrow.keys[at], narrow.values[at]);
-                narrow.tags[at] = tag_of(key);
-                narrow.keys[at] = key;
-                narrow.values[at] = value;
-                (old.0 != EMPTY).then_some(old)
-            }
-            Body::Wide(sets) => sets[set].insert_new(key, value),
-        };
+        let old = on_sets!(&mut self.body,
+            sets => sets[set].insert_new(key, value, &self.row),
+            sets => sets[set].insert_new(key, value)
+        );
         self.len += usize::from(old.is_none());
         old
     }
@@ -380,22 +231,10 @@ impl Assoc {
     /// Removes `key`; true if it was present.
     pub fn remove(&mut self, index: u64, key: u64) -> bool {
         let set = self.set(index);
-        let ways = self.ways;
-        let found = match &mut self.body {
-            Body::Narrow(narrow) => match narrow.find(set, key) {
-                Some(way) => {
-                    let at = set * narrow.stride + way;
-                    narrow.keys[at] = EMPTY;
-                    narrow.tags[at] = 0;
-                    if self.replacement == Replacement::Lru {
-                        narrow.send_last(set, way, ways);
-                    }
-                    true
-                }
-                None => false,
-            },
-            Body::Wide(sets) => sets[set].remove(key),
-        };
+        let found = on_sets!(&mut self.body,
+            sets => sets[set].remove(key, &self.row),
+            sets => sets[set].remove(key)
+        );
         self.len -= usize::from(found);
         found
     }
@@ -416,20 +255,14 @@ impl Assoc {
 
     /// Calls `visit(set, key, value)` for every entry.
     pub fn for_each(&self, mut visit: impl FnMut(u64, u64, u64)) {
-        match &self.body {
-            Body::Narrow(narrow) => {
-                for (at, &key) in narrow.keys.iter().enumerate() {
-                    if key != EMPTY {
-                        visit((at / narrow.stride) as u64, key, narrow.values[at]);
-                    }
-                }
+        on_sets!(&self.body,
+            sets => for (number, set) in sets.iter().enumerate() {
+                set.for_each(|key, value| visit(number as u64, key, value));
+            },
+            sets => for (number, set) in sets.iter().enumerate() {
+                set.for_each(|key, value| visit(number as u64, key, value));
             }
-            Body::Wide(sets) => {
-                for (number, set) in sets.iter().enumerate() {
-                    set.for_each(|key, value| visit(number as u64, key, value));
-                }
-            }
-        }
+        );
     }
 
     /// Forgets everything.
@@ -438,22 +271,6 @@ impl Assoc {
             self.retain(|_, _| false);
         }
     }
-}
-
-fn initial_order(replacement: Replacement) -> u64 {
-    match replacement {
-        // Way 15 most recent ... way 0 is not what matters: any permutation of 0..16 will do.
-        Replacement::Lru => 0xfedc_ba98_7654_3210,
-        Replacement::Plru => 0,
-    }
-}
-
-#[inline(always)]
-fn rotate_in(order: u64, way: u64, ways: usize) -> u64 {
-    let shift = 4 * (ways - 1);
-    let below = (1u64 << shift) - 1;
-    let above = !(below << 4 | 15);
-    (order & above) | ((order & below) << 4) | way
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod error;
 mod events;
 pub mod frames;
 pub mod mmu;
+mod narrow;
 pub mod nested;
 pub mod pagetable;
 pub mod presets;

@@ -73,22 +73,25 @@ pub struct Fill {
 #[derive(Clone, Debug)]
 pub struct Tlb {
     assoc: Assoc,
-    holds: [bool; 3],
+    /// Bit per page size it is for.
+    sizes: u8,
     /// Bit per kind of entry ever put in since the last clear; others cannot hit.
     seen: u8,
 }
 
 impl Tlb {
     fn new(array: &TlbArray, what: &str) -> Result<Self, ConfigError> {
-        let mut holds = [false; 3];
-        for &size in &array.sizes {
-            holds[size as usize] = true;
-        }
+        let bits = array.sizes.iter().map(|&size| 1 << size as u8);
         Ok(Tlb {
             assoc: Assoc::new(array.geometry, what)?,
-            holds,
+            sizes: bits.fold(0, |all, bit: u8| all | bit),
             seen: 0,
         })
+    }
+
+    #[inline(always)]
+    fn holds(&self, size: PageSize) -> bool {
+        self.sizes >> size as u8 & 1 != 0
     }
 
     /// Entries held now.
@@ -129,11 +132,17 @@ impl Tlb {
 
     #[inline(always)]
     fn get_page(&mut self, va: u64, asid: u16) -> Option<(PageSize, u64)> {
+        let present = self.sizes & self.seen;
+        if present == 0 {
+            return None;
+        }
         for size in PageSize::ALL {
-            if self.holds[size as usize]
-                && let Some(value) = self.get(size as u8, index_of(va, size.shift()), asid)
-            {
-                return Some((size, value));
+            if present >> size as u8 & 1 != 0 {
+                let index = index_of(va, size.shift());
+                let found = self.assoc.lookup(index, key_of(index, asid, size as u8));
+                if let Some((_, value)) = found {
+                    return Some((size, value));
+                }
             }
         }
         None
@@ -195,6 +204,7 @@ pub struct Walked {
 
 impl Walked {
     /// Page size of the leaf.
+    #[inline(always)]
     pub fn size(&self) -> PageSize {
         PageSize::ALL[self.level as usize - 1]
     }
@@ -228,6 +238,7 @@ impl Mmu {
     }
 
     /// What it was built from.
+    #[inline(always)]
     pub fn config(&self) -> &MmuConfig {
         &self.config
     }
@@ -269,7 +280,7 @@ impl Mmu {
     #[inline(always)]
     pub fn l1_install(&mut self, va: u64, asid: u16, fetch: bool, fill: &Fill) -> u64 {
         let arrays = if fetch { &mut self.l1i } else { &mut self.l1d };
-        let holds = |t: &&mut Tlb| t.holds[fill.size as usize];
+        let holds = |t: &&mut Tlb| t.holds(fill.size);
         let (size, entry) = (fill.size, fill.entry);
         if let Some(tlb) = arrays.iter_mut().find(holds) {
             tlb.put_new(size as u8, index_of(va, size.shift()), asid, entry);
@@ -284,7 +295,7 @@ impl Mmu {
             return (entry & bits::FRAME & !(size.bytes() - 1)) | (va & (size.bytes() - 1));
         }
         let entry = fragment(entry, va, size, PageSize::K4);
-        if let Some(tlb) = arrays.iter_mut().find(|t| t.holds[0]) {
+        if let Some(tlb) = arrays.iter_mut().find(|t| t.holds(PageSize::K4)) {
             tlb.put(0, index_of(va, 12), asid, entry);
         }
         self.last = NO_LAST;
@@ -294,13 +305,18 @@ impl Mmu {
     /// Looks for a page of any size in the second level.
     #[inline(always)]
     pub fn l2_page(&mut self, va: u64, asid: u16) -> Option<(PageSize, u64)> {
-        self.l2.iter_mut().find_map(|tlb| tlb.get_page(va, asid))
+        for tlb in &mut self.l2 {
+            if let Some(found) = tlb.get_page(va, asid) {
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// Installs a page that the second level was asked for in vain, if it holds that size.
     #[inline(always)]
     pub fn l2_install(&mut self, va: u64, asid: u16, size: PageSize, entry: u64) {
-        if let Some(tlb) = self.l2.iter_mut().find(|t| t.holds[size as usize]) {
+        if let Some(tlb) = self.l2.iter_mut().find(|t| t.holds(size)) {
             tlb.put_new(size as u8, index_of(va, size.shift()), asid, entry);
         }
     }
@@ -309,7 +325,7 @@ impl Mmu {
     /// entries. None if there is no such array.
     #[inline]
     pub fn l2_array(&mut self, size: PageSize) -> Option<&mut Tlb> {
-        self.l2.iter_mut().find(|t| t.holds[size as usize])
+        self.l2.iter_mut().find(|t| t.holds(size))
     }
 
     /// Walks a page table from the deepest page-walk-cache hit down to its leaf, every reference
