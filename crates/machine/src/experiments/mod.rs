@@ -4,6 +4,7 @@
 pub mod chase;
 pub mod defrag;
 pub mod directseg;
+pub mod exactness;
 pub mod fig10;
 pub mod footprint;
 pub mod fragmentation;
@@ -94,6 +95,8 @@ pub const ALL: &[Experiment] = experiments! {
         "this machine: latency of random loads, measured and simulated";
     "simulator-speed": adapt(simulator_speed::run),
         "how fast the simulator of translation runs on this machine (measured)";
+    "exactness": adapt(exactness::run),
+        "the model of translation against closed forms: misses, reach, walks, holes, segments";
     "live": adapt(live::run),
         "real programs under QEMU, the model of translation live behind them (measured)";
     "fragmentation": adapt(fragmentation::run),

@@ -10,6 +10,7 @@ pub(super) fn figure(result: &Value) -> Option<String> {
         "ample.sim.chase/1" => chase(result)?.to_svg(),
         "ample.sim.footprint/1" => footprint(result)?.to_svg(),
         "ample.sim.fig10/2" => fig10(result)?.to_svg(),
+        "ample.sim.exactness/1" => exactness(result)?.to_svg(),
         _ => return None,
     })
 }
@@ -54,6 +55,42 @@ fn fig10_bar(gain: &Value) -> Option<Bar> {
         value: spread["mean"].as_f64(),
         spread: Some((spread["min"].as_f64()?, spread["max"].as_f64()?)),
         paper: paper[0].as_f64().filter(|_| paper[0] == paper[1]),
+    })
+}
+
+/// Misses of uniform random accesses by pages over entries: each TLB's, and 1 − E/W.
+fn exactness(result: &Value) -> Option<LineChart> {
+    let mut law: Vec<(f64, f64)> = Vec::new();
+    let mut series: Vec<Series> = Vec::new();
+    for row in result["rows"].as_array()? {
+        let Some(ratio) = row["pages_per_entry"].as_f64() else {
+            continue;
+        };
+        law.push((ratio.log2(), row["expected"].as_f64()?));
+        let point = (ratio.log2(), row["here"].as_f64()?);
+        let name = row["case"].as_str()?.rsplit_once(", ")?.0;
+        match series.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => series.push(Series {
+                name: name.into(),
+                points: vec![point],
+                band: Vec::new(),
+            }),
+        }
+    }
+    law.sort_by(|a, b| a.0.total_cmp(&b.0));
+    law.dedup();
+    series.push(Series {
+        name: "1 − E/W".into(),
+        points: law,
+        band: Vec::new(),
+    });
+    Some(LineChart {
+        title: "Misses of uniform random accesses by log2 of pages over entries".into(),
+        series,
+        x_unit: Unit::Plain,
+        y_unit: Unit::Percent,
+        y_max: Some(1.0),
     })
 }
 
@@ -158,5 +195,13 @@ mod tests {
         let svg = figure(&fig10).expect("a figure");
         assert!(svg.contains("web, full") && svg.contains("contiguitas-hw"));
         assert!(figure(&serde_json::json!({"schema": "ample.sim.walks/1"})).is_none());
+        let row = |pages: f64| {
+            serde_json::json!({"case": format!("64 entries, 4 ways, {} pages", 64.0 * pages),
+                "pages_per_entry": pages, "expected": 1.0 - 1.0 / pages, "here": 0.5})
+        };
+        let exactness = serde_json::json!({"schema": "ample.sim.exactness/1",
+            "rows": [row(2.0), row(4.0), {"case": "a walk", "pages_per_entry": null}]});
+        let svg = figure(&exactness).expect("a figure");
+        assert!(svg.contains("64 entries, 4 ways<") && svg.contains("1 − E/W"));
     }
 }

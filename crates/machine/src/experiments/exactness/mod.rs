@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts of the translation model that have a formula: what the formula gives beside what the
+//! model counts. Random accesses must come close, everything else must be equal.
+
+mod pages;
+mod tlbs;
+
+use crate::config::MachineConfig;
+use crate::setup::stop_requested;
+use ample_trace::rng::Rng;
+use ample_translate::{
+    Engine, Geometry, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, PwcKind, TlbArray, scheme,
+};
+use anyhow::{Result, anyhow, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Where all checks put their memory.
+const BASE: u64 = 1 << 40;
+/// "Within 0.2 %".
+const WITHIN: f64 = 0.002;
+
+/// Parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Machine preset of the rows that do not describe their own hardware.
+    pub machine: String,
+    /// TLBs under uniform random accesses.
+    pub uniform: Vec<UniformTlb>,
+    /// Pages accessed, in entries of the TLB; above 1.
+    pub pages_per_entry: Vec<f64>,
+    /// Random accesses before counting starts.
+    pub uniform_warm_up: u64,
+    /// Random accesses counted.
+    pub uniform_accesses: u64,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// One TLB of one level.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UniformTlb {
+    /// Entries.
+    pub entries: u32,
+    /// Entries of a set.
+    pub ways: u32,
+    /// Size of the pages.
+    pub page: PageSize,
+}
+
+/// When a row is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Equal to the access.
+    Equal,
+    /// Within 0.2 % of what is expected.
+    Within,
+    /// At most what is expected.
+    AtMost,
+}
+
+/// One count.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What law it belongs to.
+    pub law: &'static str,
+    /// Hardware and accesses.
+    pub case: String,
+    /// What is counted.
+    pub count: &'static str,
+    /// What the formula gives.
+    pub expected: f64,
+    /// What the model counted.
+    pub here: f64,
+    /// `here` minus `expected`.
+    pub difference: f64,
+    /// How the two are compared.
+    pub rule: Rule,
+    /// The greatest difference allowed.
+    pub bar: f64,
+    /// Whether it is kept.
+    pub met: bool,
+    /// Pages accessed over entries, where the law speaks of both.
+    pub pages_per_entry: Option<f64>,
+}
+
+impl Row {
+    fn new(
+        law: &'static str,
+        case: impl Into<String>,
+        count: &'static str,
+        rule: Rule,
+        (expected, here): (f64, f64),
+    ) -> Self {
+        let difference = here - expected;
+        let bar = match rule {
+            Rule::Within => WITHIN * expected,
+            Rule::Equal | Rule::AtMost => 0.0,
+        };
+        let met = match rule {
+            Rule::Equal | Rule::Within => difference.abs() <= bar,
+            Rule::AtMost => difference <= bar,
+        };
+        Row {
+            law,
+            case: case.into(),
+            count,
+            expected,
+            here,
+            difference,
+            rule,
+            bar,
+            met,
+            pages_per_entry: None,
+        }
+    }
+
+    /// Two counts of events that must be equal.
+    fn equal(
+        law: &'static str,
+        case: impl Into<String>,
+        count: &'static str,
+        expected: u64,
+        here: u64,
+    ) -> Self {
+        let both = (expected as f64, here as f64);
+        Row::new(law, case, count, Rule::Equal, both)
+    }
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Exactness {
+    /// `ample.sim.exactness/1`.
+    pub schema: &'static str,
+    /// Machine preset.
+    pub machine: String,
+    /// Seed.
+    pub seed: u64,
+    /// Ended early.
+    pub partial: bool,
+    /// Rows that keep their bar.
+    pub rows_met: usize,
+    /// Rows that do not.
+    pub rows_missed: usize,
+    /// Rows.
+    pub rows: Vec<Row>,
+}
+
+/// One TLB array for 4 KB and 2 MB pages, no second level, at most one cache of PDEs.
+fn bare(mmu: &MmuConfig, l1: Geometry, pwc: Vec<Geometry>) -> MmuConfig {
+    MmuConfig {
+        levels: 4,
+        l1d: vec![TlbArray::new(&[PageSize::K4, PageSize::M2], l1)],
+        l2: vec![],
+        pwc: match pwc.is_empty() {
+            true => PwcKind::Absent,
+            false => PwcKind::PerLevel(pwc),
+        },
+        nested_tlb: None,
+        prefetch_next: false,
+        ..mmu.clone()
+    }
+}
+
+/// An engine with `bytes` bytes mapped from [`BASE`] with pages of `size`.
+fn engine(config: &MmuConfig, name: &str, bytes: u64, size: PageSize) -> Result<Engine> {
+    let scheme = scheme::by_name(name).map_err(|e| anyhow!(e))?;
+    let frames = Box::new(IdealFrames::new(bytes * 2 + (64 << 20)));
+    let mut engine = Engine::new(config, scheme, frames, 1).map_err(|e| anyhow!(e))?;
+    engine.premap(BASE, bytes, size)?;
+    Ok(engine)
+}
+
+/// Reads one address.
+fn read(engine: &mut Engine, va: u64) -> Result<u64> {
+    let answer = engine.translate(va, Intent::Read, 0, &mut NoMemory);
+    Ok(answer.map_err(|e| anyhow!(e))?.pa)
+}
+
+/// Reads words anywhere in the first `bytes` bytes.
+fn uniform(engine: &mut Engine, bytes: u64, accesses: u64, rng: &mut Rng) -> Result<()> {
+    for _ in 0..accesses {
+        read(engine, BASE + rng.below(bytes / 8) * 8)?;
+    }
+    Ok(())
+}
+
+/// Reads every page once, in order.
+fn sweep(engine: &mut Engine, pages: u64, size: PageSize) -> Result<()> {
+    (0..pages).try_for_each(|page| read(engine, BASE + page * size.bytes()).map(drop))
+}
+
+/// Checks all laws.
+///
+/// # Errors
+/// If the parameters are wrong.
+pub fn run(params: &Params) -> Result<Exactness> {
+    let mmu = MachineConfig::preset(&params.machine)?.mmu;
+    ensure!(
+        params.uniform_accesses > 0 && !params.uniform.is_empty(),
+        "uniform and uniform_accesses must not be empty or 0"
+    );
+    type Law = fn(&MmuConfig, &Params) -> Result<Vec<Row>>;
+    let laws: [Law; 8] = [
+        tlbs::uniform_misses,
+        tlbs::reach,
+        tlbs::inclusion,
+        tlbs::walk_references,
+        pages::nested_walks,
+        pages::no_holes,
+        pages::all_holes,
+        pages::segment,
+    ];
+    let mut rows = Vec::new();
+    for law in laws {
+        if stop_requested() {
+            break;
+        }
+        rows.extend(law(&mmu, params)?);
+    }
+    let rows_met = rows.iter().filter(|row| row.met).count();
+    Ok(Exactness {
+        schema: "ample.sim.exactness/1",
+        machine: params.machine.clone(),
+        seed: params.seed,
+        partial: stop_requested(),
+        rows_met,
+        rows_missed: rows.len() - rows_met,
+        rows,
+    })
+}
