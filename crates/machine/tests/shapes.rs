@@ -107,6 +107,7 @@ fn perforated_pages_keep_their_shape() {
         fragmented_shares: vec![1.0],
         holes_per_region: vec![8],
         virtualised: vec![false, true],
+        variants: vec![],
         length: SHORT,
         seed: 5,
     };

@@ -156,6 +156,26 @@ pub const REGISTRY: &[Entry] = &[
         make: schemes::perforated,
     },
     Entry {
+        name: "perforated-parallel",
+        what: "perforated pages, the bitmap asked together with the page",
+        make: schemes::perforated_parallel,
+    },
+    Entry {
+        name: "perforated-apart",
+        what: "perforated pages, bitmaps in an array of their own",
+        make: schemes::perforated_apart,
+    },
+    Entry {
+        name: "perforated-keep",
+        what: "perforated pages, 4 KB translations kept once a bitmap has confirmed them",
+        make: schemes::perforated_keep,
+    },
+    Entry {
+        name: "perforated-keep-apart",
+        what: "perforated pages, both of these",
+        make: schemes::perforated_keep_apart,
+    },
+    Entry {
         name: "colt",
         what: "coalesced L2 TLB entries",
         make: schemes::colt,

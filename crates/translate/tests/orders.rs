@@ -68,7 +68,7 @@ fn one(number: u64) -> Result<(), String> {
     let preset = presets::PRESETS[random.below(presets::PRESETS.len() as u64) as usize].0;
     // A host takes as long to make as a hundred events, so most lives are native.
     let host = match (random.below(8), name) {
-        (0, "perforated") => Some(HostKind::Mixed),
+        (0, name) if name.starts_with("perforated") => Some(HostKind::Mixed),
         (0, "segment") => Some(HostKind::Segment),
         (0 | 1, _) => Some(HostKind::Plain),
         _ => None,

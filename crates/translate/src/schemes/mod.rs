@@ -9,6 +9,8 @@ mod segment;
 
 pub use colt::colt;
 pub use paging::paging;
-pub use perforated::perforated;
+pub use perforated::{
+    perforated, perforated_apart, perforated_keep, perforated_keep_apart, perforated_parallel,
+};
 pub use rmm::rmm;
 pub use segment::segment;

@@ -253,7 +253,7 @@ pub fn live(name: &str, machine: &mut Machine, events: &[Event]) -> Result<(), S
             }
             // Only the perforated scheme's hardware understands the PP bit.
             Event::Perforate(_) | Event::Punch(..) | Event::Patch(_) | Event::Host(..)
-                if name != "perforated" => {}
+                if !name.starts_with("perforated") => {}
             other => apply(machine, other, name == "segment"),
         }
     }

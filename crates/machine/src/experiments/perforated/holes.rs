@@ -17,6 +17,9 @@ pub enum Policy {
     Gtsm,
     /// Perforated pages.
     Perforated,
+    /// Perforated pages where at least half of the filter's eight groups have no hole, 4 KB pages
+    /// elsewhere: a system that promotes only what the filter serves.
+    PerforatedWhereClear,
     /// 2 MB in sound blocks; in others 4 KB pages on the frames of one block, in order, as far as
     /// these are no holes. Coalesced TLB entries (CoLT) take such pages eight at a time.
     Coalesced,
@@ -210,6 +213,12 @@ fn gtsm_pair(fragmentation: &Fragmentation, even: usize) -> bool {
     chunks(&fragmentation.blocks[even]) + odd.map_or(0, chunks) >= 32
 }
 
+/// Groups of 64 pages of a block without a hole.
+fn clear_groups(fragmentation: &Fragmentation, block: usize) -> usize {
+    let groups = fragmentation.blocks[block].iter();
+    groups.filter(|&&group| group == 0).count()
+}
+
 /// Maps a range under a policy.
 pub(super) fn map_range(
     space: &mut Space,
@@ -225,9 +234,12 @@ pub(super) fn map_range(
             Policy::Ideal => Shape::Large,
             _ if sound => Shape::Large,
             Policy::Perforated => Shape::Perforated,
+            Policy::PerforatedWhereClear if clear_groups(fragmentation, block) >= 4 => {
+                Shape::Perforated
+            }
             Policy::Coalesced | Policy::Ranges => Shape::InPlace,
             Policy::Gtsm if block % 2 == 0 && gtsm_pair(fragmentation, block) => Shape::Large,
-            Policy::Gtsm | Policy::Conventional => Shape::Scattered,
+            Policy::Gtsm | Policy::Conventional | Policy::PerforatedWhereClear => Shape::Scattered,
         };
         let va = start + block as u64 * M2;
         map_block(space, frames, va, fragmentation, block, shape)?;

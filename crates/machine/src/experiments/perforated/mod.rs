@@ -4,8 +4,10 @@
 //! they lie, whether they are used, native and virtualised.
 
 mod holes;
+mod variants;
 
 pub use holes::{Fragmentation, Policy};
+pub use variants::VariantPoint;
 
 use super::runs::Recording;
 use crate::config::MachineConfig;
@@ -40,6 +42,9 @@ pub struct Params {
     pub holes_per_region: Vec<u32>,
     /// Native, virtualised, or both.
     pub virtualised: Vec<bool>,
+    /// Variants of perforated pages to run beside the paper's form, where holes are used.
+    #[serde(default)]
+    pub variants: Vec<String>,
     /// Length of each run.
     pub length: Length,
     /// Seed.
@@ -103,6 +108,22 @@ pub struct Sweep {
     pub clustered_of_ideal: [f64; 2],
     /// Least `over_conventional` of all points.
     pub least_over_conventional: f64,
+    /// Variants of perforated pages at the points where holes are used.
+    pub variants: Vec<VariantPoint>,
+}
+
+/// How a system maps memory, and the scheme of the hardware under it.
+type Form = (Policy, &'static str);
+
+/// A policy on the hardware that it is for.
+fn form(policy: Policy) -> Form {
+    let scheme = match policy {
+        Policy::Perforated | Policy::PerforatedWhereClear => "perforated",
+        Policy::Coalesced => "colt",
+        Policy::Ranges => "rmm",
+        _ => "paging",
+    };
+    (policy, scheme)
 }
 
 /// An engine with a program's memory mapped, natively or under a host fragmented the same way.
@@ -110,15 +131,9 @@ fn build(
     machine: &MachineConfig,
     regions: &[Region],
     fragmentation: &Fragmentation,
-    policy: Policy,
+    (policy, name): Form,
     virtualised: bool,
 ) -> Result<Engine> {
-    let name = match policy {
-        Policy::Perforated => "perforated",
-        Policy::Coalesced => "colt",
-        Policy::Ranges => "rmm",
-        _ => "paging",
-    };
     let scheme = scheme::by_name(name).map_err(|e| anyhow!(e))?;
     let range = anonymous_range(regions);
     // Room for every page twice, and the small regions and page tables.
@@ -152,17 +167,12 @@ fn one(
     length: &Length,
     program: &mut Replay,
     fragmentation: &Fragmentation,
-    policy: Policy,
+    form: Form,
     virtualised: bool,
 ) -> Result<Measured> {
     program.rewind();
-    let engine = build(
-        machine,
-        program.regions(),
-        fragmentation,
-        policy,
-        virtualised,
-    )?;
+    let regions = program.regions();
+    let engine = build(machine, regions, fragmentation, form, virtualised)?;
     let start = anonymous_range(program.regions()).start;
     let avoid = |access: Access| Access {
         va: fragmentation.avoid(start, access.va),
@@ -209,7 +219,10 @@ pub(super) fn speeds(
     virtualised: bool,
     (baselines, key): (&mut Baselines, &str),
 ) -> Result<Speeds> {
-    let mut run = |policy| one(machine, length, program, fragmentation, policy, virtualised);
+    let mut run = |policy| {
+        let form = form(policy);
+        one(machine, length, program, fragmentation, form, virtualised)
+    };
     let known = (key.to_owned(), virtualised);
     let [small, ideal] = match baselines.0.get(&known).filter(|_| fragmentation.used) {
         Some(&ipcs) => ipcs,
@@ -283,6 +296,21 @@ pub fn point(
     })
 }
 
+/// The states of fragmentation of the sweep: clustered, and the state.
+fn states(params: &Params, blocks: usize) -> Vec<(bool, Fragmentation)> {
+    let mut states = Vec::new();
+    for (clustered, used) in [(true, true), (false, true), (true, false), (false, false)] {
+        for &share in &params.fragmented_shares {
+            for &holes in params.holes_per_region.iter().filter(|&&h| used || h < 512) {
+                let seed = params.seed;
+                let state = Fragmentation::random(blocks, share, holes, clustered, used, seed);
+                states.push((clustered, state));
+            }
+        }
+    }
+    states
+}
+
 /// Runs the sweep.
 ///
 /// # Errors
@@ -297,51 +325,44 @@ pub fn run(params: &Params) -> Result<Sweep> {
         "a 2 MB region has 1 to 512 holes, not {:?}",
         params.holes_per_region
     );
+    let forms = variants::forms(&params.variants)?;
     let recording = Recording {
         scale: &params.scale,
         gups_bytes: params.gups_bytes,
         length: params.length,
         seed: params.seed,
     };
-    let mut points = Vec::new();
-    let mut baselines = Baselines::default();
+    let length = &params.length;
+    let (mut points, mut others) = (Vec::new(), Vec::new());
+    let mut known = Baselines::default();
     for name in &params.programs {
         let mut program = recording.of(name)?;
-        let blocks = blocks_of(&program);
-        for &virtualised in &params.virtualised {
-            for (clustered, used) in [(true, true), (false, true), (true, false), (false, false)] {
-                for &share in &params.fragmented_shares {
-                    for &holes in &params.holes_per_region {
-                        if holes == 512 && !used {
-                            continue;
-                        }
-                        let state = Fragmentation::random(
-                            blocks,
-                            share,
-                            holes,
-                            clustered,
-                            used,
-                            params.seed,
-                        );
-                        if stop_requested() {
-                            continue;
-                        }
-                        let point = point(
-                            &machine,
-                            &params.length,
-                            &mut program,
-                            &state,
-                            virtualised,
-                            &mut baselines,
-                        )?;
-                        if !stop_requested() {
-                            points.push(Point { clustered, ..point });
-                        }
-                    }
-                }
+        let states = states(params, blocks_of(&program));
+        let both = params.virtualised.iter();
+        for (&virtualised, (clustered, state)) in
+            both.flat_map(|on| states.iter().map(move |state| (on, state)))
+        {
+            if stop_requested() {
+                break;
+            }
+            let program = &mut program;
+            let point = point(&machine, length, program, state, virtualised, &mut known)?;
+            let point = Point {
+                clustered: *clustered,
+                ..point
+            };
+            let beside = variants::beside(&machine, length, program, state, &point, &forms)?;
+            if !stop_requested() {
+                points.push(point);
+                others.extend(beside);
             }
         }
     }
+    Ok(sweep(params, points, others))
+}
+
+/// The points with what sums them up.
+fn sweep(params: &Params, points: Vec<Point>, variants: Vec<VariantPoint>) -> Sweep {
     let clustered = points
         .iter()
         .filter(|p| p.clustered && p.used && !p.virtualised);
@@ -349,7 +370,7 @@ pub fn run(params: &Params) -> Result<Sweep> {
     let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = clustered.iter().copied().fold(0.0, f64::max);
     let over: Vec<f64> = points.iter().map(|p| p.over_conventional).collect();
-    Ok(Sweep {
+    Sweep {
         schema: "ample.sim.perforated/1",
         machine: params.machine.clone(),
         seed: params.seed,
@@ -357,5 +378,6 @@ pub fn run(params: &Params) -> Result<Sweep> {
         clustered_of_ideal: [least(&clustered), most],
         least_over_conventional: least(&over),
         points,
-    })
+        variants,
+    }
 }
