@@ -119,16 +119,18 @@ def main():
                     table.setdefault((mem, workload, config), []).append(f or {})
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "results.json").write_text(json.dumps(runs, indent=1))
-    print("| guest | workload | kernel | runs | crossing events | unmovable 2M blocks, % | "
+    print("| guest | workload | kernel | runs | crossing events | unmovable pages above the border "
+          "(kpageflags) | unmovable 2M blocks, % | "
           "potential 2M, % | potential 32M, % | outside the region 2M, % | region, MiB | "
           "free in unmovable blocks, % | THP, % | 1G pages got (blocks free of unmovable) | "
           "OOM kills |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for (mem, workload, config), rows in table.items():
         def col(key, digits=1):
             return spread([row.get(key) for row in rows], digits)
         got = sum(1 for row in rows if row)
-        print(f"| {mem} | {workload} | {config} | {got} | {col('crossing', 0)} | "
+        above = col("above", 0) if config == "ample" else "-"
+        print(f"| {mem} | {workload} | {config} | {got} | {col('crossing', 0)} | {above} | "
               f"{col('unmovable_share_pct')} | {col('potential_2m_pct')} | "
               f"{col('potential_32m_pct')} | {col('outside_2m_pct')} | {col('region_mib', 0)} | "
               f"{col('inner_free_pct')} | {col('thp_pct')} | "
