@@ -301,6 +301,13 @@ impl Vm for SystemCalls {
     }
 }
 
+/// Whether the use of a heap has dropped: see [`PageHeap::has_dropped`].
+pub fn has_dropped(policy: &ReleasePolicy) -> bool {
+    heaps()
+        .iter()
+        .any(|heap| heap.lock().heap.has_dropped(policy))
+}
+
 /// Lets the caches age and releases up to `limit` of the pages that the policy, which each heap is
 /// held to, calls excess; pages released.
 pub fn release_excess(policy: &ReleasePolicy, limit: usize) -> usize {

@@ -34,7 +34,7 @@ static ALLOWED: AtomicBool = AtomicBool::new(true);
 /// Pages that a background round may release: no caller waits for it.
 const BACKGROUND_PAGES: usize = (1 << 30) >> crate::units::PAGE_SHIFT;
 const STACK_BYTES: usize = 64 << 10;
-/// Below this the heap is not worth a thread's wake-ups.
+/// Below this the heap is not worth many wake-ups.
 const SMALL_HEAP_PAGES: usize = (16 << 20) >> crate::units::PAGE_SHIFT;
 
 /// Allows or forbids the background thread.
@@ -62,9 +62,7 @@ extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: sleeps.
         unsafe { libc::nanosleep(&raw const pause, core::ptr::null_mut()) };
         upkeep::serve_dump();
-        if !small {
-            upkeep::round(BACKGROUND_PAGES);
-        }
+        upkeep::round(BACKGROUND_PAGES);
     }
 }
 

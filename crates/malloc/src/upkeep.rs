@@ -139,10 +139,11 @@ pub fn round(limit: usize) {
     plan.rounds = plan.rounds.wrapping_add(1);
     let (policy, budget, steady) = (plan.policy, plan.collapse, plan.steady_pages);
     let enabled = plan.enabled;
-    // After a drop, what idle caches hold keeps spans and with them hugepages from being released.
     let caches = plan.releasing || plan.rounds.is_multiple_of(CACHE_ROUNDS);
     drop(plan);
-    if caches {
+    // After a drop, what idle caches hold keeps spans and with them hugepages from being released;
+    // and only what is in no cache when the last peak passes goes back with it.
+    if caches || pageheap::has_dropped(&policy) {
         cache::drain(false);
         (1..CLASSES).for_each(|class| central::drain_transfer(class, false));
     }

@@ -118,6 +118,12 @@ fn threads_signals_and_forks_damage_nothing() {
     expect_ok(&binary, &["20"], "background=0");
 }
 
+/// The background thread once left heaps below 16 MiB alone.
+#[test]
+fn a_heap_that_was_never_large_gives_memory_back_too() {
+    expect_ok(&program("giveback.c"), &[], "");
+}
+
 /// Each node has a heap of its own, from which its CPUs are served, and gets its objects back from
 /// wherever they are freed. (That the memory of a heap lies on its node takes a machine with two:
 /// `make kernel-malloc`.)

@@ -46,7 +46,7 @@ impl ReleasePolicy {
     pub const DEFAULT: ReleasePolicy = ReleasePolicy {
         keep_share_percent: 10,
         keep_pages: (8 << 20) / PAGE_BYTES,
-        start_share_percent: 50,
+        start_share_percent: 75,
         huge_floor_percent: 92,
     };
 }
@@ -139,6 +139,14 @@ impl<V: Vm> PageHeap<V> {
             return 0;
         }
         backed - keep(policy.keep_share_percent).min(backed)
+    }
+
+    /// Whether so much is free beside what is in use now that the policy will want some of it back
+    /// once the peak of the last seconds has passed: use has dropped.
+    pub fn has_dropped(&self, policy: &ReleasePolicy) -> bool {
+        let backed = self.sizes().backed_pages();
+        let share = self.used_pages * policy.start_share_percent as usize / 100;
+        backed > self.used_pages + share.max(policy.keep_pages)
     }
 
     /// Begins one step of `Release(N)`: from the cache, then from regions, then from the emptiest

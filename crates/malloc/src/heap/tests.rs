@@ -379,6 +379,33 @@ fn a_small_heap_left_by_a_burst_keeps_no_more_free_than_in_use() {
 }
 
 #[test]
+fn use_has_dropped_when_most_is_free_and_not_before() {
+    let mut heap = heap();
+    let policy = ReleasePolicy::DEFAULT;
+    let pages: Vec<usize> = (0..4096)
+        .map(|_| heap.allocate(4, Density::SPARSE).unwrap())
+        .collect();
+    assert!(!heap.has_dropped(&policy));
+    // Every hugepage keeps some spans, so that nothing becomes empty.
+    let (kept, freed): (Vec<usize>, Vec<usize>) = pages
+        .into_iter()
+        .partition(|page| page % PAGES_PER_HUGE < PAGES_PER_HUGE * 5 / 8);
+    freed.into_iter().for_each(|page| heap.free(page, 4));
+    assert!(
+        !heap.has_dropped(&policy),
+        "3 of 8 free: 60 % of what is used"
+    );
+    let more = kept
+        .into_iter()
+        .filter(|page| page % PAGES_PER_HUGE >= PAGES_PER_HUGE / 2);
+    more.for_each(|page| heap.free(page, 4));
+    assert!(
+        heap.has_dropped(&policy),
+        "half free: 100 % of what is used"
+    );
+}
+
+#[test]
 fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
     let mut heap = heap();
     let spans: Vec<usize> = (0..4)
