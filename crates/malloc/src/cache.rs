@@ -6,7 +6,7 @@
 mod all;
 mod local;
 
-pub use all::{drain, for_each_sizes, fork_done, fork_prepare, holds};
+pub use all::{drain, for_each_sizes, fork_done, fork_prepare, holds, objects_of};
 pub use local::{pop_slow, push_slow};
 
 use crate::lock::Lock;

@@ -4,6 +4,8 @@
 //! Every figure is read under the lock of the part it belongs to, so parts are consistent in
 //! themselves and nearly so with each other.
 
+pub mod classes;
+
 use crate::heap::HeapSizes;
 use crate::report::write_all;
 use crate::units::{DENSITIES, HUGE_BYTES, PAGE_BYTES};
@@ -273,7 +275,8 @@ pub fn format_text(out: &mut impl Write, stats: &Stats) -> fmt::Result {
     writeln!(out, "upkeep: {background}; spans: {}", stats.spans)?;
     format_nodes(out)?;
     format_filler(out, heap)?;
-    format_rest(out, heap)
+    format_rest(out, heap)?;
+    classes::format_text(out, classes::in_use())
 }
 
 fn format_nodes(out: &mut impl Write) -> fmt::Result {
@@ -444,6 +447,7 @@ pub fn format_json(out: &mut impl Write, stats: &Stats) -> fmt::Result {
     number("numa_nodes", numa::nodes())?;
     number("numa_refused_binds", numa::refused() as usize)?;
     json_nodes(out)?;
+    classes::format_json(out, classes::in_use())?;
     let mut number = |name: &str, value: usize| write!(out, ",\"{name}\":{value}");
     match stats.kernel {
         Some(kernel) => {
@@ -485,11 +489,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_one_flat_object() {
+    fn json_is_one_object() {
         let mut text = String::new();
         format_json(&mut text, &Stats::default()).unwrap();
         assert!(text.starts_with("{\"schema\":\"ample.malloc-stats/1\","));
-        assert!(text.trim_end().ends_with('}') && text.matches('{').count() == 1);
+        assert!(text.trim_end().ends_with('}'));
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
         assert!(text.contains("\"rss_bytes\":null") && !text.contains(",,"));
         assert_eq!(text.matches('"').count() % 2, 0);
     }

@@ -331,6 +331,7 @@ fn statistics_profile_and_trace_are_written() {
         json.starts_with("{\"schema\":\"ample.malloc-stats/1\""),
         "{json}"
     );
+    assert!(json.contains(",\"classes\":[{\"object_bytes\":"), "{json}");
     let text = std::fs::read_to_string(&profile).expect("profile");
     assert!(text.starts_with("heap profile: ") && text.contains("MAPPED_LIBRARIES:"));
     let events =

@@ -45,6 +45,22 @@ pub fn for_each_sizes(mut visit: impl FnMut(SlabSizes)) {
     }
 }
 
+/// Free objects of a class in all slabs.
+pub fn objects_of(class: usize) -> usize {
+    let held = |slab: &CpuSlab| {
+        let header = slab.header(class);
+        usize::from(header.current - header.begin)
+    };
+    let mut count = 0;
+    for_each_slab(|slab| count += held(slab));
+    for shard in &SHARD {
+        let shard = shard.lock();
+        // SAFETY: slabs are never freed.
+        count += unsafe { shard.0.as_ref() }.map_or(0, held);
+    }
+    count
+}
+
 /// Empties a slab that nobody else can reach.
 fn drain_owned(slab: &CpuSlab) {
     for class in 1..CLASSES {
