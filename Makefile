@@ -9,8 +9,8 @@ FEATURES ?= $(shell scripts/features.sh)
 HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build ample demo test reproduce fuzz model-check properties malloc-models malloc-soak bench \
-	fmt clean
+.PHONY: help setup build ample demo test reproduce fuzz model-check properties \
+	malloc-models malloc-soak malloc-suites bench fmt clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -52,6 +52,10 @@ malloc-models:   ## check the allocator's concurrent parts with a randomised sch
 malloc-soak:     ## the allocator under real programs and ten million random calls
 	$(CARGO) build --locked --profile malloc -p ample-malloc
 	bench/malloc/soak.py
+
+malloc-suites:   ## the own tests of redis, sqlite and CPython under the allocator, beside glibc
+	$(CARGO) build --locked --profile malloc -p ample-malloc
+	bench/malloc/suites.py
 
 bench: build     ## all benchmarks (criterion)
 	$(CARGO) bench --locked --workspace

@@ -21,6 +21,7 @@ import os
 import pathlib
 import shutil
 import sys
+import tempfile
 import time
 
 from suites import cpython, fetch, process, redis, sqlite
@@ -157,19 +158,19 @@ def main():
         print(f"{arguments.library} is missing: cargo build --profile malloc -p ample-malloc",
               file=sys.stderr)
         return 2
-    # A copy: the library may be built anew while the suites run.
     base = ROOT / "build/malloc-suites"
     base.mkdir(parents=True, exist_ok=True)
-    library = base / "libample_malloc.so"
-    shutil.copy(arguments.library, library)
-    sides = process.sides(library, arguments.options)
     results, status = {}, 0
-    for suite in arguments.suites or SUITES:
-        try:
-            results[suite] = run_suite(suite, sides, arguments)
-        except fetch.Missing as missing:
-            print(f"{suite}: left out: {missing}", file=sys.stderr)
-            status = 2
+    with tempfile.TemporaryDirectory(dir=base) as folder:
+        # A copy: the library may be built anew while the suites run.
+        library = shutil.copy(arguments.library, folder)
+        sides = process.sides(library, arguments.options)
+        for suite in arguments.suites or SUITES:
+            try:
+                results[suite] = run_suite(suite, sides, arguments)
+            except fetch.Missing as missing:
+                print(f"{suite}: left out: {missing}", file=sys.stderr)
+                status = 2
     print_tables(results)
     for result in results.values():
         built_other = not result.get("compiled", {"equal": True})["equal"]

@@ -406,7 +406,7 @@ extern "C" fn loaded() {
 
 /// A panic of the allocator itself (a broken invariant) may hold its locks, so that the usual
 /// message, which allocates, would hang: it is one line and the end. The hook holds nothing, not
-/// even the one before it, so that it takes no memory: a program that allocates nothing has no heap.
+/// even the one before it, and so takes no memory: a program that allocates nothing has no heap.
 fn catch_own_panics() {
     std::panic::set_hook(Box::new(|info| {
         let own = |place: &std::panic::Location<'_>| place.file().contains("malloc/src/");
