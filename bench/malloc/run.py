@@ -236,6 +236,14 @@ def medians(runs):
                   max(run[key] for run in runs)) for key in keys}
 
 
+def cell(figure):
+    """A median with the lowest and highest run."""
+    if figure is None:
+        return "failed"
+    median, low, high = (f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in figure)
+    return f"{median} ({low}-{high})"
+
+
 def table(title, key, results):
     """A Markdown table of one figure: a row per case, a column per allocator."""
     cases = [case for case, by in results.items() if any(key in by[name] for name in by)]
@@ -247,9 +255,7 @@ def table(title, key, results):
     for case in cases:
         cells = []
         for name in names:
-            figure = results[case].get(name, {}).get(key)
-            cells.append("failed" if figure is None else
-                         f"{figure[0]:.3g} ({figure[1]:.3g}-{figure[2]:.3g})")
+            cells.append(cell(results[case].get(name, {}).get(key)))
         print(f"| {case} | " + " | ".join(cells) + " |")
     complete = [case for case in cases if all(key in results[case].get(name, {})
                                               for name in names)]
@@ -260,6 +266,16 @@ def table(title, key, results):
                     for case in complete if results[case]["ample"][key][0] > 0]
             cells.append(f"{math.exp(sum(logs) / len(logs)):.3f}")
         print("| geometric mean, ample = 1 | " + " | ".join(cells) + " |")
+
+
+def figures_table(title, by):
+    """A Markdown table of one case: a row per figure, a column per allocator."""
+    names = list(by)
+    print(f"\n{title}: median (lowest-highest)\n")
+    print("| | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
+    for key in dict.fromkeys(key for figures in by.values() for key in figures):
+        cells = [cell(by[name].get(key)) for name in names]
+        print(f"| {key} | " + " | ".join(cells) + " |")
 
 
 def cases_of(suite):
@@ -310,6 +326,10 @@ def run_suite(suite, cases, programs, chosen, arguments, seconds):
 
 
 def show(suite, results, rounds, shown):
+    if suite in ("drift", "redis", "memcached", "forks"):
+        for case, by in results.items():
+            figures_table(f"{suite}{'' if case == suite else ', ' + case}, {rounds} rounds", by)
+        return
     keys = dict.fromkeys(key for by in results.values() for figures in by.values()
                          for key in figures)
     for key in keys:

@@ -104,6 +104,39 @@ fn entry_points_keep_their_promises_in_every_way() {
 }
 
 #[test]
+fn own_entry_points_and_signals_do_what_the_header_says() {
+    let binary = program("own_interface.c");
+    let file = format!("signalled.{}", std::process::id());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+    let shown = path.to_str().expect("a path of this project");
+    for options in ["", "rseq=0", "check=1", "background=0"] {
+        expect_ok(&binary, &[], options);
+        let _ = std::fs::remove_file(&path);
+        let signal = format!("signal=10,signal_to={shown},{options}");
+        expect_ok(&binary, &[shown], &signal);
+    }
+    let _ = std::fs::remove_file(&path);
+}
+
+#[test]
+fn help_is_printed_and_unknown_options_are_named_in_one_line() {
+    let binary = Path::new("/bin/true");
+    let help = run(binary, &[], "help");
+    assert!(help.status.success());
+    assert_eq!(
+        String::from_utf8_lossy(&help.stderr),
+        ample_malloc::options::HELP
+    );
+    let unknown = run(binary, &[], "huge=maybe");
+    assert!(unknown.status.success());
+    let line = String::from_utf8_lossy(&unknown.stderr);
+    assert!(
+        line.contains("huge=maybe") && line.matches('\n').count() == 1,
+        "{line}"
+    );
+}
+
+#[test]
 fn operators_of_cxx_work_and_throw() {
     let binary = program("operators.cc");
     WAYS.iter()
