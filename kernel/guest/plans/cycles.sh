@@ -59,6 +59,6 @@ emit counted "\"on_lists\": ${sum:-0}, \"nr_free_pages\": $nr"
 low=$(awk '/^Node/ && /type +(Unmovable|Reclaimable|HighAtomic)/ {
 		for (i = 7, m = 4096; i <= NF; i++, m *= 2) s += $i * m }
 	END { print s }' /proc/pagetypeinfo)
-counted=$(cat $ctg/node0/unmovable_free_bytes)
-emit low_free "\"on_lists_bytes\": ${low:-0}, \"counted_bytes\": $counted"
+listed=$(cat $ctg/node0/unmovable_free_bytes)
+emit low_free "\"on_lists_bytes\": ${low:-0}, \"counted_bytes\": $listed"
 counters counters

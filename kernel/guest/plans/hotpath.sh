@@ -7,6 +7,6 @@ while [ $run -lt 3 ]; do
 	echo 40960 > $hostile/pairs
 	result alloc_free cat $hostile/stats
 	result fault load pair 4000
-	result send load send 64 100 0
+	result send load echo 64 2000
 	run=$((run + 1))
 done
