@@ -236,7 +236,8 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   release=1|0          give free memory back by itself [1]
   keep_percent=N       free memory kept beyond the peak of the last 2 s, % of that peak [10]
   keep=SIZE            and at least this much, or as much as that peak if it is less [8m]
-  start_percent=N      but nothing is given back until this much is free, % of the peak [75]
+  start_percent=N      but nothing is given back until this much is free, % of the peak; once use
+                       has fallen below three quarters of the most it ever was, 50 at most [75]
   huge_floor=N         of the memory kept, at least N % stays on whole hugepages; 100 never breaks
                        one, 0 breaks any [92]
   release_rate=SIZE    give back this much each second on top, whatever the peak [0]

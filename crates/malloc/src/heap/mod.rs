@@ -161,6 +161,8 @@ pub struct PageHeap<V> {
     /// Empty hugepages on their way to the system.
     unbacking: RangeSet,
     used_peak: MinMax,
+    /// The most pages that were ever in use.
+    used_most: usize,
     released_bytes: u64,
     subreleased_bytes: u64,
     collapsed: u64,
@@ -190,6 +192,7 @@ impl<V: Vm> PageHeap<V> {
             last_is_zero: false,
             unbacking: RangeSet::new(),
             used_peak: MinMax::new(),
+            used_most: 0,
             released_bytes: 0,
             subreleased_bytes: 0,
             collapsed: 0,
@@ -228,6 +231,7 @@ impl<V: Vm> PageHeap<V> {
         self.used_pages = self.used_pages.wrapping_add_signed(pages);
         let now_ns = self.vm.now_ns();
         self.used_peak.record(now_ns, self.used_pages);
+        self.used_most = self.used_most.max(self.used_pages);
     }
 
     fn route(&mut self, len: usize, density: Density) -> Option<usize> {

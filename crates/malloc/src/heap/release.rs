@@ -17,6 +17,9 @@ const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;
 const MIN_BROKEN_PAGES: usize = 2 * PAGES_PER_HUGE;
 /// A broken hugepage is rebuilt when this much of it is in use again: seven eighths.
 const COLLAPSE_PAGES: usize = PAGES_PER_HUGE / 8 * 7;
+/// A program that uses less than three quarters of the most it ever used has had its burst: memory
+/// goes back from this share of the peak on. Before, a share near it is how a busy heap breathes.
+const START_AFTER_BURST_PERCENT: u32 = 50;
 /// A refused collapse is not tried again for this long.
 const COLLAPSE_RETRY_S: u32 = 60;
 
@@ -135,7 +138,12 @@ impl<V: Vm> PageHeap<V> {
         let least = policy.keep_pages.min(peak.max(PAGES_PER_HUGE));
         let keep = |percent: u32| peak + (peak * percent as usize / 100).max(least);
         let backed = self.sizes().backed_pages();
-        if backed <= keep(policy.start_share_percent) {
+        let start_percent = if peak < self.used_most / 4 * 3 {
+            policy.start_share_percent.min(START_AFTER_BURST_PERCENT)
+        } else {
+            policy.start_share_percent
+        };
+        if backed <= keep(start_percent) {
             return 0;
         }
         backed - keep(policy.keep_share_percent).min(backed)

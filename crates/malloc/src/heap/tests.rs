@@ -378,6 +378,34 @@ fn a_small_heap_left_by_a_burst_keeps_no_more_free_than_in_use() {
     assert!(backed <= 8 * MIB_PAGES + PAGES_PER_HUGE, "{backed} pages");
 }
 
+/// A heap of `mib` MiB on hugepages of which each is `used_of_8` eighths full, now and for long.
+fn partly_filled(heap: &mut PageHeap<FakeVm>, mib: usize, used_of_8: usize) {
+    let pages: Vec<usize> = (0..mib * MIB_PAGES / 4)
+        .map(|_| heap.allocate(4, Density::SPARSE).unwrap())
+        .collect();
+    let freed = pages
+        .into_iter()
+        .filter(|page| page % PAGES_PER_HUGE >= PAGES_PER_HUGE / 8 * used_of_8);
+    freed.for_each(|page| heap.free(page, 4));
+    heap.vm().advance_ns(2 * WINDOW_NS);
+}
+
+#[test]
+fn a_busy_heap_keeps_what_one_after_a_burst_gives_back() {
+    let policy = ReleasePolicy::DEFAULT;
+    let mut heap = heap();
+    partly_filled(&mut heap, 128, 5);
+    assert!(heap.excess_pages(&policy) > 0, "60 % more than 80 MiB");
+    // Too long for the holes of 96 pages: two on a hugepage, 24 MiB in 32 MiB.
+    for _ in 0..32 {
+        heap.allocate(97, Density::SPARSE).unwrap();
+    }
+    heap.vm().advance_ns(2 * WINDOW_NS);
+    let free = heap.sizes().backed_pages() - heap.used_pages;
+    assert!(free * 100 > heap.used_pages * 50);
+    assert_eq!(heap.excess_pages(&policy), 0, "53 % more than 104 MiB");
+}
+
 #[test]
 fn use_has_dropped_when_most_is_free_and_not_before() {
     let mut heap = heap();
