@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One cache: tags, exact LRU of up to 16 ways, dirty bits, and when each line's data arrive.
 
+use ample_translate::TagBytes;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,8 @@ pub struct Cache {
     set_mask: Option<u64>,
     ways: usize,
     stride: usize,
+    /// A byte of each tag of a set.
+    bytes: Vec<TagBytes>,
     tags: Vec<u32>,
     order: Vec<u64>,
     dirty: Vec<u16>,
@@ -44,6 +47,11 @@ pub struct Cache {
     pub hits: u64,
     /// Look-ups that missed.
     pub misses: u64,
+}
+
+#[inline(always)]
+fn byte_of(tag: u32) -> u8 {
+    (tag.wrapping_mul(0x9e37_79b9) >> 24) as u8
 }
 
 /// A line pushed out by another.
@@ -80,6 +88,7 @@ impl Cache {
             set_mask: sets.is_power_of_two().then(|| sets - 1),
             ways,
             stride,
+            bytes: vec![TagBytes::default(); sets as usize],
             tags: vec![EMPTY; cells],
             order: vec![0xfedc_ba98_7654_3210; sets as usize],
             dirty: vec![0; sets as usize],
@@ -100,13 +109,9 @@ impl Cache {
     #[inline(always)]
     fn way(&self, set: usize, tag: u32) -> Option<usize> {
         let row = &self.tags[set * self.stride..(set + 1) * self.stride];
-        let mut mask = 0u32;
-        for (quad, four) in row.chunks_exact(4).enumerate() {
-            for (i, &entry) in four.iter().enumerate() {
-                mask |= u32::from(entry == tag) << (quad * 4 + i);
-            }
-        }
-        (mask != 0).then(|| mask.trailing_zeros() as usize)
+        let held = |way: usize| row.get(way).filter(|&&held| held == tag);
+        let (way, _) = self.bytes[set].find(self.ways, byte_of(tag), held)?;
+        Some(way)
     }
 
     /// Looks a line up, as the most recent use; returns when its data are there.
@@ -130,6 +135,17 @@ impl Cache {
         Some(self.ready[set * self.stride + way])
     }
 
+    /// Reads what a look-up and an installation of the line touch; changes nothing.
+    #[inline(always)]
+    pub fn read_ahead(&self, line: u64) -> u64 {
+        let (set, tag) = self.place(line);
+        let first = set * self.stride;
+        let way = self.way(set, tag).unwrap_or(0);
+        self.order[set]
+            ^ self.ready[first + way]
+            ^ u64::from(self.tags[first] ^ u32::from(self.dirty[set]))
+    }
+
     /// True if the line is held; no use is counted.
     #[inline]
     pub fn holds(&self, line: u64) -> bool {
@@ -150,6 +166,7 @@ impl Cache {
         let old = self.tags[at];
         let was_dirty = self.dirty[set] >> way & 1 != 0;
         self.tags[at] = tag;
+        self.bytes[set].set(way, byte_of(tag));
         self.ready[at] = ready;
         self.dirty[set] = self.dirty[set] & !(1 << way) | u16::from(dirty) << way;
         (old != EMPTY).then(|| {

@@ -8,12 +8,13 @@
 //!
 //! Time unit: a `width`-th of a cycle, so that an instruction takes one unit of dispatch.
 
-use crate::functional::intent_of;
+use crate::functional::{AHEAD, intent_of, walks_often};
 use crate::memory::MemorySystem;
 use ample_trace::{Access, Consumer, Kind};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, HitLevel, Port};
 use serde::{Deserialize, Serialize};
+use std::hint::black_box;
 
 /// The core without its caches and TLBs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,6 +103,8 @@ pub struct TimedCore<M: MemorySystem> {
     pending_until: u64,
     stall_units: u64,
     fetch_stall_units: u64,
+    /// Whether many accesses walk, so that reading ahead pays.
+    far: bool,
     /// The access that stopped the run, with its number.
     pub failed: Option<(u64, BadAccess)>,
     start: Mark,
@@ -170,6 +173,7 @@ impl<M: MemorySystem> TimedCore<M> {
             pending_until: 0,
             stall_units: 0,
             fetch_stall_units: 0,
+            far: false,
             failed: None,
             start: Mark::default(),
         }
@@ -323,16 +327,27 @@ impl<M: MemorySystem> TimedCore<M> {
 
 impl<M: MemorySystem> Consumer for TimedCore<M> {
     fn consume(&mut self, block: &[Access]) -> bool {
-        for access in block {
-            let result = match access.kind {
-                Kind::Fetch => self.fetch(access),
-                Kind::Load | Kind::Store => self.step(access),
-            };
-            if let Err(bad) = result {
-                self.failed = Some((self.accesses, bad));
-                return false;
+        let walks = self.engine.mmu.stats.walks();
+        for chunk in block.chunks(AHEAD) {
+            if self.far {
+                let addresses = chunk.iter().map(|access| access.va);
+                let digest = self
+                    .engine
+                    .read_ahead(addresses, |pa| self.memory.read_ahead(pa));
+                black_box(digest);
+            }
+            for access in chunk {
+                let result = match access.kind {
+                    Kind::Fetch => self.fetch(access),
+                    Kind::Load | Kind::Store => self.step(access),
+                };
+                if let Err(bad) = result {
+                    self.failed = Some((self.accesses, bad));
+                    return false;
+                }
             }
         }
+        self.far = walks_often(self.engine.mmu.stats.walks() - walks, block.len());
         true
     }
 }

@@ -5,6 +5,7 @@ use ample_trace::{Access, Consumer, Kind, MapChange, Program, Recorder};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, Intent, NoMemory};
 use anyhow::Result;
+use std::hint::black_box;
 use std::ops::Range;
 
 /// Translates blocks of accesses and remembers the first that could not be.
@@ -13,6 +14,16 @@ pub struct FunctionalRun<'a> {
     /// The access that stopped the run, with its number.
     pub failed: Option<(u64, BadAccess)>,
     accesses: u64,
+    /// Whether many accesses walk, so that reading entries ahead pays.
+    far: bool,
+}
+
+/// Accesses whose page-table entries are read at once.
+pub(crate) const AHEAD: usize = 32;
+
+/// Whether `walks` in a block of `accesses` are enough for reading ahead.
+pub(crate) fn walks_often(walks: u64, accesses: usize) -> bool {
+    walks * 8 > accesses as u64
 }
 
 impl<'a> FunctionalRun<'a> {
@@ -22,6 +33,7 @@ impl<'a> FunctionalRun<'a> {
             engine,
             failed: None,
             accesses: 0,
+            far: false,
         }
     }
 }
@@ -39,14 +51,21 @@ pub fn intent_of(kind: Kind) -> Intent {
 impl Consumer for FunctionalRun<'_> {
     fn consume(&mut self, block: &[Access]) -> bool {
         let mut port = NoMemory;
-        for access in block {
-            let intent = intent_of(access.kind);
-            if let Err(bad) = self.engine.translate(access.va, intent, 0, &mut port) {
-                self.failed = Some((self.accesses, bad));
-                return false;
+        let walks = self.engine.mmu.stats.walks();
+        for chunk in block.chunks(AHEAD) {
+            if self.far {
+                black_box(self.engine.read_ahead(chunk.iter().map(|a| a.va), |_| 0));
             }
-            self.accesses += 1;
+            for access in chunk {
+                let intent = intent_of(access.kind);
+                if let Err(bad) = self.engine.translate(access.va, intent, 0, &mut port) {
+                    self.failed = Some((self.accesses, bad));
+                    return false;
+                }
+                self.accesses += 1;
+            }
         }
+        self.far = walks_often(self.engine.mmu.stats.walks() - walks, block.len());
         true
     }
 

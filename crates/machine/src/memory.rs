@@ -17,6 +17,12 @@ pub trait MemorySystem {
     fn fetch(&mut self, pa: u64, now: u64) -> (u64, HitLevel);
     /// A reference of the page walker.
     fn walk(&mut self, pa: u64, now: u64) -> (u64, HitLevel);
+    /// Reads what the model will need for an access to come and changes nothing, so that its host
+    /// waits for several at once; returns something of it.
+    fn read_ahead(&self, pa: u64) -> u64 {
+        let _ = pa;
+        0
+    }
 }
 
 /// Caches and memory of a core.
@@ -244,5 +250,10 @@ impl MemorySystem for PrivateMemory {
         };
         self.walk_hits.count(hit);
         (done, hit)
+    }
+
+    #[inline(always)]
+    fn read_ahead(&self, pa: u64) -> u64 {
+        self.l2.read_ahead(pa >> 6) ^ self.llc.read_ahead(pa >> 6)
     }
 }

@@ -167,11 +167,16 @@ impl Pwc {
     /// that entry's level.
     #[inline(always)]
     pub(crate) fn deepest(&mut self, va: u64, asid: u16, lowest: u8) -> Option<(u8, u32)> {
-        for level in lowest..=self.levels {
-            let index = index_of(va, crate::pagetable::level_shift(level));
-            let key = key_of(index, asid, level);
-            if let Some((_, child)) = self.array(level)?.lookup(index, key) {
-                return Some((level, child as u32));
+        if self.unified {
+            return (lowest..=self.levels).find_map(|level| {
+                let child = look_up(self.arrays.first_mut()?, va, asid, level)?;
+                Some((level, child))
+            });
+        }
+        let arrays = self.arrays.iter_mut().skip(usize::from(lowest) - 2);
+        for (level, array) in (lowest..).zip(arrays) {
+            if let Some(child) = look_up(array, va, asid, level) {
+                return Some((level, child));
             }
         }
         None
@@ -190,6 +195,14 @@ impl Pwc {
             array.retain(|key, _| asid.is_some_and(|asid| asid_of(key) != asid));
         }
     }
+}
+
+/// The child node behind the entry for `va` of a level.
+#[inline(always)]
+fn look_up(array: &mut Assoc, va: u64, asid: u16, level: u8) -> Option<u32> {
+    let index = index_of(va, crate::pagetable::level_shift(level));
+    let (_, child) = array.lookup(index, key_of(index, asid, level))?;
+    Some(child as u32)
 }
 
 /// Page number of `va` for pages of `1 << shift` bytes, in the 57 bits an address can have.

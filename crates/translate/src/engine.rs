@@ -230,6 +230,29 @@ impl Engine {
         self.miss(va, intent, now, port)
     }
 
+    /// Reads the entries that walks for these addresses would end at: no event of the model, only
+    /// a way to have many of them on their way to the host's caches at once, where one walk after
+    /// another would wait for each. `also` reads what belongs to the physical address (right for
+    /// 4 KB pages). Returns a digest, so that no read can be left out.
+    #[inline(always)]
+    pub fn read_ahead(
+        &self,
+        addresses: impl Iterator<Item = u64>,
+        also: impl Fn(u64) -> u64,
+    ) -> u64 {
+        let table = &self.spaces[self.current].table;
+        let mut page = u64::MAX;
+        let mut digest = 0;
+        for va in addresses {
+            if va >> 12 != page {
+                page = va >> 12;
+                let entry = table.last_entry(va);
+                digest ^= entry ^ also((entry & bits::FRAME) | (va & 0xfff));
+            }
+        }
+        digest
+    }
+
     /// A fetch: the I-TLB and no bypass, since a segment is for data only.
     fn translate_fetch<P: Port>(
         &mut self,

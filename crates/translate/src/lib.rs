@@ -32,6 +32,7 @@ pub use engine::{BadAccess, Engine, Intent, OsCosts, Translated, Vma};
 pub use error::{ConfigError, MapError};
 pub use frames::{FrameSource, FrameUse, HoledBlock, IdealFrames};
 pub use mmu::{Fault, Fill, Mmu, NoMemory, Port};
+pub use narrow::TagBytes;
 pub use nested::Host;
 pub use pagetable::{PageSize, PageTable, bits};
 pub use primary::{Admission, Primary, Provisioned, Request};

@@ -132,18 +132,15 @@ impl Tlb {
 
     #[inline(always)]
     fn get_page(&mut self, va: u64, asid: u16) -> Option<(PageSize, u64)> {
-        let present = self.sizes & self.seen;
-        if present == 0 {
-            return None;
-        }
-        for size in PageSize::ALL {
-            if present >> size as u8 & 1 != 0 {
-                let index = index_of(va, size.shift());
-                let found = self.assoc.lookup(index, key_of(index, asid, size as u8));
-                if let Some((_, value)) = found {
-                    return Some((size, value));
-                }
+        let mut present = self.sizes & self.seen;
+        while present != 0 {
+            let size = PageSize::ALL[present.trailing_zeros() as usize];
+            let index = index_of(va, size.shift());
+            let found = self.assoc.lookup(index, key_of(index, asid, size as u8));
+            if let Some((_, value)) = found {
+                return Some((size, value));
             }
+            present &= present - 1;
         }
         None
     }

@@ -35,8 +35,7 @@ impl Row {
 pub(crate) struct NarrowSet<const W: usize> {
     /// LRU: way numbers, most recent lowest. PLRU: direction bits.
     order: u64,
-    /// A byte of each key; those without an entry are never right.
-    tags: [u8; 16],
+    tags: TagBytes,
     /// Keys and values.
     entries: [(u64, u64); W],
 }
@@ -46,6 +45,46 @@ pub(crate) struct NarrowSet<const W: usize> {
 #[inline(always)]
 fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(LOW_BITS) & !word & (LOW_BITS << 7)
+}
+
+/// A byte of each of up to 16 keys, side by side: which of them a key may be takes two words to
+/// say. Bytes that stand for no key are never right, since the keys have the last word.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TagBytes([u8; 16]);
+
+impl TagBytes {
+    /// Keeps the byte of the key at `way`.
+    #[inline(always)]
+    pub fn set(&mut self, way: usize, tag: u8) {
+        self.0[way] = tag;
+    }
+
+    /// Asks `held` for each of the first `ways` ways (rounded up to eight) whose byte is `tag`,
+    /// until it gives an answer: the way and the answer.
+    #[inline(always)]
+    pub fn find<T>(
+        &self,
+        ways: usize,
+        tag: u8,
+        mut held: impl FnMut(usize) -> Option<T>,
+    ) -> Option<(usize, T)> {
+        let wanted = u64::from(tag) * LOW_BITS;
+        let (words, _) = self.0.as_chunks::<8>();
+        for (at, word) in words.iter().enumerate() {
+            if at > 0 && ways <= 8 {
+                break;
+            }
+            let mut mask = zero_bytes(u64::from_le_bytes(*word) ^ wanted);
+            while mask != 0 {
+                let way = 8 * at + mask.trailing_zeros() as usize / 8;
+                if let Some(answer) = held(way) {
+                    return Some((way, answer));
+                }
+                mask &= mask - 1;
+            }
+        }
+        None
+    }
 }
 
 /// Eight bits of a key.
@@ -70,7 +109,7 @@ impl<const W: usize> NarrowSet<W> {
                 Replacement::Lru => 0xfedc_ba98_7654_3210,
                 Replacement::Plru => 0,
             },
-            tags: [0; 16],
+            tags: TagBytes::default(),
             entries: [(EMPTY, 0); W],
         }
     }
@@ -78,21 +117,9 @@ impl<const W: usize> NarrowSet<W> {
     /// Way and value of a key.
     #[inline(always)]
     pub(crate) fn find(&self, key: u64) -> Option<(u32, u64)> {
-        let wanted = u64::from(tag_of(key)) * LOW_BITS;
-        let (words, _) = self.tags.as_chunks::<8>();
-        for (at, word) in words.iter().enumerate().take(W.div_ceil(8)) {
-            let mut mask = zero_bytes(u64::from_le_bytes(*word) ^ wanted);
-            while mask != 0 {
-                let way = 8 * at + mask.trailing_zeros() as usize / 8;
-                if let Some(&(found, value)) = self.entries.get(way)
-                    && found == key
-                {
-                    return Some((way as u32, value));
-                }
-                mask &= mask - 1;
-            }
-        }
-        None
+        let held = |way: usize| self.entries.get(way).filter(|(found, _)| *found == key);
+        let (way, entry) = self.tags.find(W, tag_of(key), held)?;
+        Some((way as u32, entry.1))
     }
 
     /// Finds a key and makes it the most recent.
@@ -127,7 +154,7 @@ impl<const W: usize> NarrowSet<W> {
             }
         };
         let old = std::mem::replace(&mut self.entries[way], (key, value));
-        self.tags[way] = tag_of(key);
+        self.tags.set(way, tag_of(key));
         (old.0 != EMPTY).then_some(old)
     }
 

@@ -207,6 +207,20 @@ impl PageTable {
         self.entries[(node as usize) << 9 | Self::slot(va, level) as usize]
     }
 
+    /// Reads down to the entry that ends the walk for `va`, whatever it is, and changes nothing.
+    #[inline(always)]
+    pub fn last_entry(&self, va: u64) -> u64 {
+        let (mut node, mut level) = (ROOT, self.levels);
+        loop {
+            let entry = self.entry(node, va, level);
+            if level == 1 || entry & (bits::PRESENT | bits::LARGE) != bits::PRESENT {
+                return entry;
+            }
+            node = Self::child(entry);
+            level -= 1;
+        }
+    }
+
     /// The eight entries of the 64-byte line that holds the entry for `va`.
     pub fn line(&self, node: u32, va: u64, level: u8) -> &[u64] {
         let first = (node as usize) << 9 | (Self::slot(va, level) & !7) as usize;

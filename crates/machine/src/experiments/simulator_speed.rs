@@ -17,6 +17,10 @@ use serde::{Deserialize, Serialize};
 pub struct Params {
     /// Machine preset.
     pub machine: String,
+    /// Programs: gups, "gups, loads only", stream, chase.
+    pub programs: Vec<String>,
+    /// Functional (false), with the timed core (true), or both.
+    pub timed: Vec<bool>,
     /// Footprint of GUPS and of the chase, bytes.
     pub gups_bytes: u64,
     /// Footprint of the stream, bytes.
@@ -167,9 +171,20 @@ fn row((program, timed, bar_per_s): Entry, rounds: &[Round], walks_per_access: f
 /// If the parameters are wrong or processor time cannot be read.
 pub fn run(params: &Params) -> Result<Speed> {
     ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
+    for name in &params.programs {
+        let known = || ENTRIES.map(|(known, ..)| known).join("; ");
+        ensure!(
+            ENTRIES.iter().any(|(program, ..)| program == name),
+            "there is no program '{name}' here; known: {}",
+            known()
+        );
+    }
     let load_average = super::live::load_average();
     let mut rows = Vec::new();
-    for entry in ENTRIES {
+    let wanted = |&(name, timed, _): &Entry| {
+        params.programs.iter().any(|program| program == name) && params.timed.contains(&timed)
+    };
+    for entry in ENTRIES.into_iter().filter(wanted) {
         let mut program = program(params, entry.0);
         let (rounds, walks) = match entry.1 {
             true => timed(params, program.as_mut())?,
