@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The invariants under load. Boot with contiguitas= and page_owner=on.
+# The invariants under load. Boot with contiguitas= and page_owner=on. A debug kernel is so slow
+# that ample.files= and ample.rounds= make it less.
 disk
 mkdir -p /mnt/t
 extfrag_on
 dmesg | grep contiguitas: | sed 's/^/@@ note /'
 expect "the feature is on" [ -d $ctg ]
 expect "confined after boot" confined
-load churn /mnt/t 1500 3 ${seed:-1} &
+load churn /mnt/t ${files:-1500} 3 ${seed:-1} &
 load fork 20 16
 wait
 expect "confined after churn and forks" confined
-fragment 2 10 30
+fragment ${rounds:-2} 10 30
 expect "confined after the fragmenter" confined
 load cache /mnt/big 300
 # What the reserve has to hold. Of 256 MB at once, on full memory, stock Linux fails a part too:
@@ -19,7 +20,8 @@ for mib in 8 32 256; do
 	sleep 1
 	echo $mib > $hostile/storm
 	result storm_$mib cat $hostile/stats
-	[ $mib = 256 ] || expect "no atomic allocation of $mib MB failed" \
+	# 32 MB of 2 GB is what the reserve of that size is for
+	[ $mib -gt $((total / 48)) ] || expect "no atomic allocation of $mib MB failed" \
 		grep -q '"storm_failed": 0' $hostile/stats
 done
 expect "confined after the atomic storm" confined
