@@ -69,7 +69,7 @@ def worse(outcome):
     if ours["verdict"] in ("passed", "nothing to run"):
         return False
     if theirs["verdict"] != ours["verdict"]:
-        return theirs["verdict"] != "out of time"
+        return True
     return not set(ours["failed"]) <= set(theirs["failed"])
 
 
@@ -135,7 +135,8 @@ def run_suite(suite, sides, arguments):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", metavar="SUITE",
                         help=f"of {', '.join(SUITES)}; default: all")
     parser.add_argument("--library", default=str(ROOT / "target/malloc/libample_malloc.so"))
