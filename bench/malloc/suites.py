@@ -165,6 +165,8 @@ def main():
     with tempfile.TemporaryDirectory(dir=base) as folder:
         # A copy: the library may be built anew while the suites run.
         library = shutil.copy(arguments.library, folder)
+        # Some tests run children as other users.
+        os.chmod(folder, 0o755)
         sides = process.sides(library, arguments.options)
         for suite in arguments.suites or SUITES:
             try:

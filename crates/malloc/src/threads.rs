@@ -50,6 +50,36 @@ pub type Create = unsafe extern "C" fn(
     *mut libc::c_void,
 ) -> i32;
 
+/// Whether the process has no thread but this one and its first, which has ended: the first thread
+/// stays listed until the last one ends. False without `/proc`.
+fn is_last() -> bool {
+    let mut text = [0u8; 1024];
+    // SAFETY: opens a file by a constant name and reads it into a buffer of the given length.
+    let len = unsafe {
+        let name = c"/proc/self/stat";
+        let fd = libc::open(name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if fd < 0 {
+            return false;
+        }
+        let len = libc::read(fd, text.as_mut_ptr().cast(), text.len());
+        libc::close(fd);
+        len
+    };
+    usize::try_from(len).is_ok_and(|len| shows_last(&text[..len]))
+}
+
+/// What `/proc/self/stat` says (proc(5)): the state of the first thread, after the last bracket, is
+/// that of a zombie, and two threads are left.
+fn shows_last(stat: &[u8]) -> bool {
+    let Some(bracket) = stat.iter().rposition(|&byte| byte == b')') else {
+        return false;
+    };
+    let mut fields = stat[bracket + 1..]
+        .split(|&byte| byte == b' ')
+        .filter(|field| !field.is_empty());
+    fields.next() == Some(b"Z") && fields.nth(16) == Some(b"2")
+}
+
 extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
     loop {
         let small = crate::pageheap::sizes().backed_pages() < SMALL_HEAP_PAGES;
@@ -63,6 +93,10 @@ extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
         unsafe { libc::nanosleep(&raw const pause, core::ptr::null_mut()) };
         upkeep::serve_dump();
         upkeep::round(BACKGROUND_PAGES);
+        if is_last() {
+            // The C library ends the process with its last thread.
+            return core::ptr::null_mut();
+        }
     }
 }
 
@@ -97,5 +131,21 @@ pub fn start_background(create: Create) {
     };
     if !created {
         upkeep::set_background(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_zombie_with_one_thread_beside_it_is_last() {
+        let line = |state: &str, threads: u32| {
+            format!("77 (a) b) {state} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 {threads} 0 99")
+        };
+        assert!(shows_last(line("Z", 2).as_bytes()));
+        assert!(!shows_last(line("Z", 3).as_bytes()));
+        assert!(!shows_last(line("S", 2).as_bytes()));
+        assert!(!shows_last(b"") && !shows_last(b"77 (a"));
     }
 }

@@ -157,6 +157,13 @@ fn a_heap_that_was_never_large_gives_memory_back_too() {
     expect_ok(&program("giveback.c"), &[], "");
 }
 
+/// The background thread once kept a process alive whose first thread had ended by `pthread_exit`;
+/// CPython's test_threading found it.
+#[test]
+fn a_process_ends_with_the_last_of_its_own_threads() {
+    expect_ok(&program("last_thread.c"), &[], "");
+}
+
 /// Each node has a heap of its own, from which its CPUs are served, and gets its objects back from
 /// wherever they are freed. (That the memory of a heap lies on its node takes a machine with two:
 /// `make kernel-malloc`.)
