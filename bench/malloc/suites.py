@@ -9,8 +9,8 @@ the sources of the distribution, which apt-get fetches into build/; sqlite twice
 under ours and by one without, and the two programs must be equal byte for byte.
 
 Needs: apt-get install gcc make tcl-dev python3 libpython3.11-testsuite, a source list of the
-distribution, 1 GB below build/, and about an hour on two idle processors. Exit: 0 nothing fails only
-under ours, 1 something does, 2 something is missing.
+distribution, 1 GB below build/, and about an hour on two idle processors. Exit: 0 nothing fails
+only under ours, 1 something does, 2 something is missing.
 """
 
 import argparse
