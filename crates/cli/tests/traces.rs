@@ -81,7 +81,14 @@ fn wrong_files_and_options_say_what_to_do() {
         cut.contains("record 4") && cut.contains("44 of 64"),
         "{cut}"
     );
-    assert!(refused(&["trace", "info", "none.trace"]).contains("none.trace"));
+    assert!(refused(&["trace", "info", "none.trace"]).contains("cannot read none.trace"));
+    let no_program = ["record", "--program", "-o", file, "--", "/none/such"];
+    assert!(refused(&no_program).contains("there is no program /none/such"));
+    assert_eq!(
+        std::fs::read(&path).unwrap(),
+        [7u8; 300],
+        "kept what was there"
+    );
     assert!(refused(&["trace", "make", "nothing", "o.trace"]).contains("graph500"));
     assert!(refused(&["trace", "convert", file, file, "--from", "lackey"]).contains("while"));
     assert!(refused(&["record", "--", "true"]).contains("--program"));

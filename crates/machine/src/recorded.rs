@@ -200,16 +200,22 @@ pub fn record_beside(
     };
     let scratch = Scratch::new()?;
     let plugin = build_plugin(&scratch.0)?;
+    // Before the output is made: a program that cannot be started costs no older trace.
+    let mut capture = Capture::start(&options.command, &plugin, &scratch.0)?;
     let mut header = TraceHeader {
         program: options.command.join(" "),
         ..TraceHeader::default()
     };
-    let writer = match &options.out {
-        Some(path) => Some(
-            FileWriter::create(path, Format::Ample, &header)
-                .with_context(|| format!("writing {}", path.display()))?,
-        ),
-        None => None,
+    let written = options.out.as_ref().map(|path| {
+        FileWriter::create(path, Format::Ample, &header)
+            .with_context(|| format!("writing {}", path.display()))
+    });
+    let writer = match written.transpose() {
+        Ok(writer) => writer,
+        Err(error) => {
+            capture.finish(true);
+            return Err(error);
+        }
     };
     let mut sink = Sink {
         counts: [0; 3],
@@ -219,7 +225,6 @@ pub fn record_beside(
         run: engine.as_mut().map(FunctionalRun::new),
         failed: false,
     };
-    let mut capture = Capture::start(&options.command, &plugin, &scratch.0)?;
     let clock = Instant::now();
     let ran = started().and_then(|()| Ok(capture.run(&mut sink, options.limit)?));
     let duration_ns = clock.elapsed().as_nanos() as u64;

@@ -19,8 +19,11 @@ const BATCH: usize = 4096;
 /// Why a program could not be recorded.
 #[derive(Debug, Error)]
 pub enum CaptureError {
+    /// There is no such program.
+    #[error("there is no program {0}; give its path, or the name of one on PATH")]
+    NoProgram(String),
     /// A tool is missing or failed.
-    #[error("{what}: {source}; {hint}")]
+    #[error("{what} failed ({hint})")]
     Tool {
         /// What was tried.
         what: String,
@@ -115,12 +118,9 @@ impl Capture {
                    apt-get install qemu-user) and a program built for x86-64",
         };
         let program = match command.first() {
-            Some(program) => found(program).ok_or_else(|| {
-                tool(
-                    &format!("looking for {program}"),
-                    ErrorKind::NotFound.into(),
-                )
-            })?,
+            Some(program) => {
+                found(program).ok_or_else(|| CaptureError::NoProgram(program.clone()))?
+            }
             None => return Err(tool("starting a program", ErrorKind::InvalidInput.into())),
         };
         let socket = directory.join("accesses.sock");

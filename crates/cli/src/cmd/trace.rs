@@ -174,8 +174,10 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
 fn format_of(path: &Path, given: Option<Format>) -> anyhow::Result<Format> {
     match given {
         Some(format) => Ok(format),
-        None => Format::of_file(path)
-            .with_context(|| format!("{} (give its format by --from)", path.display())),
+        None => Format::of_file(path).with_context(|| match path.is_file() {
+            true => format!("{} (give its format by --from)", path.display()),
+            false => format!("cannot read {}", path.display()),
+        }),
     }
 }
 
