@@ -8,6 +8,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ample=${1:-target/release/ample}
+if ! command -v valgrind >/dev/null || [ ! -x "$ample" ]; then
+	echo "needs valgrind (on Debian: apt-get install valgrind) and $ample (make ample)" >&2
+	exit 2
+fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
