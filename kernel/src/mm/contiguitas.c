@@ -140,8 +140,11 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 		trace_contiguitas_claim(n->nid, from, border, gained);
 		break;
 	}
-	if (desperate && !gained)
-		n->claim_dry = jiffies;
+	if (desperate) {
+		WRITE_ONCE(n->shrink_after, jiffies + msecs_to_jiffies(CTG_HOLD_MS));
+		if (!gained)
+			n->claim_dry = jiffies;
+	}
 	count_vm_event(gained ? CTG_CLAIM : CTG_CLAIM_FAIL);
 	return gained;
 }

@@ -33,6 +33,9 @@ struct alloc_context;
 /* What lies so close to the border is handed out last, and claimed first. */
 #define CTG_BAND	(16 * CTG_CHUNK)
 
+/* What requests that cannot wait found missing is not given back for this long. */
+#define CTG_HOLD_MS	10000
+
 enum contiguitas_side {
 	CONTIGUITAS_UNMOVABLE,
 	CONTIGUITAS_MOVABLE,
