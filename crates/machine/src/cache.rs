@@ -30,6 +30,35 @@ impl CacheConfig {
 const EMPTY: u32 = u32::MAX;
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 
+/// What a set's look-ups and installations all touch, in half a line of the host.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct SetHead {
+    /// A byte of each tag.
+    bytes: TagBytes,
+    /// Ways from the most to the least recently used, four bits each.
+    order: u64,
+    /// A bit for each way.
+    dirty: u16,
+}
+
+impl SetHead {
+    /// The least recently used of `ways` becomes the most recently used.
+    #[inline(always)]
+    fn reuse_oldest(&mut self, ways: usize) -> usize {
+        let way = self.oldest(ways);
+        let below = (1u64 << (4 * (ways - 1))) - 1;
+        let older = self.order & !(below << 4 | 15);
+        self.order = older | ((self.order & below) << 4) | way as u64;
+        way
+    }
+
+    #[inline(always)]
+    fn oldest(&self, ways: usize) -> usize {
+        (self.order >> (4 * (ways - 1)) & 15) as usize
+    }
+}
+
 /// A cache at work. Lines are numbered by physical address / 64.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -37,11 +66,8 @@ pub struct Cache {
     set_mask: Option<u64>,
     ways: usize,
     stride: usize,
-    /// A byte of each tag of a set.
-    bytes: Vec<TagBytes>,
+    heads: Vec<SetHead>,
     tags: Vec<u32>,
-    order: Vec<u64>,
-    dirty: Vec<u16>,
     ready: Vec<u64>,
     /// Look-ups that hit.
     pub hits: u64,
@@ -88,10 +114,15 @@ impl Cache {
             set_mask: sets.is_power_of_two().then(|| sets - 1),
             ways,
             stride,
-            bytes: vec![TagBytes::default(); sets as usize],
+            heads: vec![
+                SetHead {
+                    bytes: TagBytes::default(),
+                    order: 0xfedc_ba98_7654_3210,
+                    dirty: 0
+                };
+                sets as usize
+            ],
             tags: vec![EMPTY; cells],
-            order: vec![0xfedc_ba98_7654_3210; sets as usize],
-            dirty: vec![0; sets as usize],
             ready: vec![0; cells],
             hits: 0,
             misses: 0,
@@ -106,11 +137,20 @@ impl Cache {
         }
     }
 
+    /// The line in `set` that has this tag.
+    #[inline(always)]
+    fn line_of(&self, set: usize, tag: u32) -> u64 {
+        match self.set_mask {
+            Some(mask) => u64::from(tag) << mask.count_ones() | set as u64,
+            None => u64::from(tag) * self.sets + set as u64,
+        }
+    }
+
     #[inline(always)]
     fn way(&self, set: usize, tag: u32) -> Option<usize> {
         let row = &self.tags[set * self.stride..(set + 1) * self.stride];
         let held = |way: usize| row.get(way).filter(|&&held| held == tag);
-        let (way, _) = self.bytes[set].find(self.ways, byte_of(tag), held)?;
+        let (way, _) = self.heads[set].bytes.find(self.ways, byte_of(tag), held)?;
         Some(way)
     }
 
@@ -123,27 +163,39 @@ impl Cache {
             return None;
         };
         self.hits += 1;
-        let order = self.order[set];
+        let head = &mut self.heads[set];
+        let order = head.order;
         if order & 15 != way as u64 {
             let differs = order ^ (NIBBLES * way as u64);
             let zero = differs.wrapping_sub(NIBBLES) & !differs & (NIBBLES << 3);
             let shift = zero.trailing_zeros() - 3;
             let below = (1u64 << shift) - 1;
-            self.order[set] = (order & !(below << 4 | 15)) | ((order & below) << 4) | way as u64;
+            head.order = (order & !(below << 4 | 15)) | ((order & below) << 4) | way as u64;
         }
-        self.dirty[set] |= u16::from(write) << way;
+        head.dirty |= u16::from(write) << way;
         Some(self.ready[set * self.stride + way])
     }
 
-    /// Reads what a look-up and an installation of the line touch; changes nothing.
+    /// Reads the head of the line's set and changes nothing.
     #[inline(always)]
-    pub fn read_ahead(&self, line: u64) -> u64 {
+    pub fn read_head(&self, line: u64) -> u64 {
+        self.heads[self.place(line).0].order
+    }
+
+    /// Reads what a look-up and an installation of the line touch besides the head: of the way
+    /// that may hold it, else of the one it would take. Returns something of it and, of the
+    /// latter way, the line that leaves. No branch waits for what is read.
+    #[inline(always)]
+    pub fn read_way(&self, line: u64) -> (u64, Option<u64>) {
         let (set, tag) = self.place(line);
-        let first = set * self.stride;
-        let way = self.way(set, tag).unwrap_or(0);
-        self.order[set]
-            ^ self.ready[first + way]
-            ^ u64::from(self.tags[first] ^ u32::from(self.dirty[set]))
+        let head = &self.heads[set];
+        let like = head
+            .bytes
+            .first_like(byte_of(tag))
+            .filter(|&way| way < self.ways);
+        let at = set * self.stride + like.unwrap_or_else(|| head.oldest(self.ways));
+        let leaves = like.is_none().then(|| self.line_of(set, self.tags[at]));
+        (self.ready[at] ^ u64::from(self.tags[at]), leaves)
     }
 
     /// True if the line is held; no use is counted.
@@ -157,27 +209,17 @@ impl Cache {
     #[inline(always)]
     pub fn install(&mut self, line: u64, dirty: bool, ready: u64) -> Option<Victim> {
         let (set, tag) = self.place(line);
-        let shift = 4 * (self.ways - 1);
-        let order = self.order[set];
-        let way = (order >> shift & 15) as usize;
-        let below = (1u64 << shift) - 1;
-        self.order[set] = (order & !(below << 4 | 15)) | ((order & below) << 4) | way as u64;
+        let head = &mut self.heads[set];
+        let way = head.reuse_oldest(self.ways);
+        let was_dirty = head.dirty >> way & 1 != 0;
+        head.bytes.set(way, byte_of(tag));
+        head.dirty = head.dirty & !(1 << way) | u16::from(dirty) << way;
         let at = set * self.stride + way;
-        let old = self.tags[at];
-        let was_dirty = self.dirty[set] >> way & 1 != 0;
-        self.tags[at] = tag;
-        self.bytes[set].set(way, byte_of(tag));
+        let old = std::mem::replace(&mut self.tags[at], tag);
         self.ready[at] = ready;
-        self.dirty[set] = self.dirty[set] & !(1 << way) | u16::from(dirty) << way;
-        (old != EMPTY).then(|| {
-            let line = match self.set_mask {
-                Some(mask) => u64::from(old) << mask.count_ones() | set as u64,
-                None => u64::from(old) * self.sets + set as u64,
-            };
-            Victim {
-                line,
-                dirty: was_dirty,
-            }
+        (old != EMPTY).then(|| Victim {
+            line: self.line_of(set, old),
+            dirty: was_dirty,
         })
     }
 
@@ -186,7 +228,7 @@ impl Cache {
         let (set, tag) = self.place(line);
         match self.way(set, tag) {
             Some(way) => {
-                self.dirty[set] |= 1 << way;
+                self.heads[set].dirty |= 1 << way;
                 None
             }
             None => self.install(line, true, 0),

@@ -9,7 +9,7 @@
 //! Time unit: a `width`-th of a cycle, so that an instruction takes one unit of dispatch.
 
 use crate::functional::{AHEAD, intent_of, walks_often};
-use crate::memory::MemorySystem;
+use crate::memory::{MemorySystem, READ_AHEAD};
 use ample_trace::{Access, Consumer, Kind};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, HitLevel, Port};
@@ -306,6 +306,20 @@ impl<M: MemorySystem> TimedCore<M> {
         Ok(())
     }
 
+    /// Reads what the model needs for these accesses, entries and lines, and changes nothing.
+    #[inline(always)]
+    fn read_ahead(&self, chunk: &[Access]) -> u64 {
+        let mut found = [0; READ_AHEAD];
+        let mut count = 0;
+        let addresses = chunk.iter().map(|access| access.va);
+        self.engine.read_ahead(addresses, |entry, pa| {
+            found[count] = entry;
+            found[count + 1] = pa;
+            count += 2;
+        });
+        self.memory.read_ahead(&found[..count])
+    }
+
     /// An instruction fetch holds the front end until its line is there.
     fn fetch(&mut self, access: &Access) -> Result<(), BadAccess> {
         let now = self.front;
@@ -330,11 +344,7 @@ impl<M: MemorySystem> Consumer for TimedCore<M> {
         let walks = self.engine.mmu.stats.walks();
         for chunk in block.chunks(AHEAD) {
             if self.far {
-                let addresses = chunk.iter().map(|access| access.va);
-                let digest = self
-                    .engine
-                    .read_ahead(addresses, |pa| self.memory.read_ahead(pa));
-                black_box(digest);
+                black_box(self.read_ahead(chunk));
             }
             for access in chunk {
                 let result = match access.kind {

@@ -54,7 +54,10 @@ impl Consumer for FunctionalRun<'_> {
         let walks = self.engine.mmu.stats.walks();
         for chunk in block.chunks(AHEAD) {
             if self.far {
-                black_box(self.engine.read_ahead(chunk.iter().map(|a| a.va), |_| 0));
+                let mut digest = 0;
+                let addresses = chunk.iter().map(|access| access.va);
+                self.engine.read_ahead(addresses, |_, pa| digest ^= pa);
+                black_box(digest);
             }
             for access in chunk {
                 let intent = intent_of(access.kind);

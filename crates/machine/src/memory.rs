@@ -4,9 +4,13 @@
 
 use crate::cache::{Cache, CacheConfig};
 use crate::dram::{Dram, DramConfig};
+use crate::functional::AHEAD;
 use ample_translate::HitLevel;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+
+/// Addresses that are read ahead at once, two an access: its entry and its data.
+pub const READ_AHEAD: usize = 2 * AHEAD;
 
 /// What a core asks of memory. Times are in core units; addresses are physical.
 pub trait MemorySystem {
@@ -17,10 +21,11 @@ pub trait MemorySystem {
     fn fetch(&mut self, pa: u64, now: u64) -> (u64, HitLevel);
     /// A reference of the page walker.
     fn walk(&mut self, pa: u64, now: u64) -> (u64, HitLevel);
-    /// Reads what the model will need for an access to come and changes nothing, so that its host
-    /// waits for several at once; returns something of it.
-    fn read_ahead(&self, pa: u64) -> u64 {
-        let _ = pa;
+    /// Reads what the model will need for accesses to come at these physical addresses and changes
+    /// nothing, so that its host waits for several at once; returns something of it. At most
+    /// `READ_AHEAD` addresses.
+    fn read_ahead(&self, addresses: &[u64]) -> u64 {
+        let _ = addresses;
         0
     }
 }
@@ -252,8 +257,29 @@ impl MemorySystem for PrivateMemory {
         (done, hit)
     }
 
+    /// One kind of read after the other: reads that do not wait for each other overlap, as many as
+    /// the host has room for.
     #[inline(always)]
-    fn read_ahead(&self, pa: u64) -> u64 {
-        self.l2.read_ahead(pa >> 6) ^ self.llc.read_ahead(pa >> 6)
+    fn read_ahead(&self, addresses: &[u64]) -> u64 {
+        let mut digest = 0;
+        for pa in addresses {
+            digest ^= self.l2.read_head(pa >> 6) ^ self.llc.read_head(pa >> 6);
+        }
+        // What leaves the second level to make room is looked up in the last one.
+        let mut leaving = [0; READ_AHEAD];
+        for (pa, leaving) in addresses.iter().zip(&mut leaving) {
+            let (near, leaves) = self.l2.read_way(pa >> 6);
+            let (far, _) = self.llc.read_way(pa >> 6);
+            *leaving = leaves.unwrap_or(pa >> 6);
+            digest ^= near ^ far;
+        }
+        let leaving = &leaving[..addresses.len().min(READ_AHEAD)];
+        for &line in leaving {
+            digest ^= self.llc.read_head(line);
+        }
+        for &line in leaving {
+            digest ^= self.llc.read_way(line).0;
+        }
+        digest
     }
 }

@@ -232,25 +232,23 @@ impl Engine {
 
     /// Reads the entries that walks for these addresses would end at: no event of the model, only
     /// a way to have many of them on their way to the host's caches at once, where one walk after
-    /// another would wait for each. `also` reads what belongs to the physical address (right for
-    /// 4 KB pages). Returns a digest, so that no read can be left out.
+    /// another would wait for each. `found` gets the physical addresses of each entry and of the
+    /// access (right for 4 KB pages); it is to use them, so that no read can be left out.
     #[inline(always)]
     pub fn read_ahead(
         &self,
         addresses: impl Iterator<Item = u64>,
-        also: impl Fn(u64) -> u64,
-    ) -> u64 {
+        mut found: impl FnMut(u64, u64),
+    ) {
         let table = &self.spaces[self.current].table;
         let mut page = u64::MAX;
-        let mut digest = 0;
         for va in addresses {
             if va >> 12 != page {
                 page = va >> 12;
-                let entry = table.last_entry(va);
-                digest ^= entry ^ also((entry & bits::FRAME) | (va & 0xfff));
+                let (at, entry) = table.last_entry(va);
+                found(at, (entry & bits::FRAME) | (va & 0xfff));
             }
         }
-        digest
     }
 
     /// A fetch: the I-TLB and no bypass, since a segment is for data only.

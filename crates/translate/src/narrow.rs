@@ -59,6 +59,19 @@ impl TagBytes {
         self.0[way] = tag;
     }
 
+    /// The first way whose byte is `tag`, if any.
+    #[inline(always)]
+    pub fn first_like(&self, tag: u8) -> Option<usize> {
+        let wanted = u128::from(tag) * (u128::from(LOW_BITS) << 64 | u128::from(LOW_BITS));
+        let differs = u128::from_le_bytes(self.0) ^ wanted;
+        let (low, high) = (
+            zero_bytes(differs as u64),
+            zero_bytes((differs >> 64) as u64),
+        );
+        let mask = u128::from(high) << 64 | u128::from(low);
+        (mask != 0).then(|| mask.trailing_zeros() as usize / 8)
+    }
+
     /// Asks `held` for each of the first `ways` ways (rounded up to eight) whose byte is `tag`,
     /// until it gives an answer: the way and the answer.
     #[inline(always)]

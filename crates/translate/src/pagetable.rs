@@ -208,13 +208,14 @@ impl PageTable {
     }
 
     /// Reads down to the entry that ends the walk for `va`, whatever it is, and changes nothing.
+    /// Returns its physical address and the entry.
     #[inline(always)]
-    pub fn last_entry(&self, va: u64) -> u64 {
+    pub fn last_entry(&self, va: u64) -> (u64, u64) {
         let (mut node, mut level) = (ROOT, self.levels);
         loop {
             let entry = self.entry(node, va, level);
             if level == 1 || entry & (bits::PRESENT | bits::LARGE) != bits::PRESENT {
-                return entry;
+                return (self.entry_pa(node, va, level), entry);
             }
             node = Self::child(entry);
             level -= 1;
