@@ -6,9 +6,10 @@ usage: bench.py [--build DIR] [--out DIR] [--workloads A,B] [--mem 2G,6G]
                 [--configs stock,kernelcore,ample] [--seeds N] [--timeout S]
                 [--smp N]
 
-Writes OUT/results.json (schema ample.kernel-bench/1, one object a run) and
-prints a Markdown table: medians over the seeds, with [min, max].
-Runs of the configurations are interleaved. Finished runs are not repeated.
+Runs of the configurations are interleaved. A finished run is not repeated
+unless the kernel was built anew. At the end writes OUT/results.json (schema
+ample.kernel-bench/1, one object a run) and prints a Markdown table (medians
+over the seeds, with [min, max]), both of all runs in OUT of these kernels.
 """
 import argparse
 import json
@@ -16,6 +17,8 @@ import pathlib
 import statistics
 import subprocess
 import sys
+
+import runs
 
 HERE = pathlib.Path(__file__).resolve().parent
 WORKLOADS = ["fragmenter", "creep", "churn", "web", "build", "mixed", "restart", "full"]
@@ -27,12 +30,18 @@ CONFIGS = {
 }
 
 
-def run(args, config, mem, workload, seed):
-    """One guest; returns its result objects by name."""
+def place(args, mem, workload, config, seed):
+    """Where that run lies."""
+    return args.out / f"{workload}-{mem}-{config}-{seed}"
+
+
+def run(args, kernels, mem, workload, config, seed):
+    """One guest, unless this kernel's run is there; returns its result objects by name."""
     tree, append = CONFIGS[config]
-    where = args.out / f"{workload}-{mem}-{config}-{seed}"
-    done = where / "results.jsonl"
-    if not done.exists() or '"what": "counters"' not in done.read_text():
+    where = place(args, mem, workload, config, seed)
+    r = runs.finished(where, kernels[config], "counters")
+    if r is None:
+        runs.begin(where, kernels[config])
         subprocess.run(
             [HERE / "guest.sh", args.build / tree, "bench", where, "--mem", mem,
              "--smp", str(args.smp), "--disk", "2048", "--timeout", str(args.timeout), "--append",
@@ -40,17 +49,35 @@ def run(args, config, mem, workload, seed):
             check=False)
         (where / "disk.img").unlink(missing_ok=True)
         (where / "initramfs.gz").unlink(missing_ok=True)
-    if not done.exists():
-        return None
-    objects = [json.loads(line) for line in done.read_text().splitlines()]
-    return {o["what"]: o.get("value", o) for o in objects}
+        r = runs.finished(where, kernels[config], "counters")
+    return r
+
+
+def collect(args, kernels):
+    """Rows of all runs in OUT that are of these kernels, by guest, workload and kernel."""
+    rows = []
+    for where in args.out.iterdir():
+        name = where.name.split("-")
+        if len(name) != 4 or name[0] not in WORKLOADS or name[2] not in kernels:
+            continue
+        workload, mem, config, seed = name[0], name[1], name[2], int(name[3])
+        noted = (where / "kernel").read_text().strip() if (where / "kernel").exists() else "none"
+        if noted != kernels[config]:
+            print(f"bench.py: {where.name} is of another kernel ({noted}): left out",
+                  file=sys.stderr)
+            continue
+        r = runs.finished(where, noted, "counters")
+        rows.append({"schema": "ample.kernel-bench/1", "mem": mem, "workload": workload,
+                     "config": config, "seed": seed, "kernel": noted,
+                     "figures": figures(r) if r else None, "raw": r})
+    rows.sort(key=lambda row: (int(row["mem"][:-1]), WORKLOADS.index(row["workload"]),
+                               list(CONFIGS).index(row["config"]), row["seed"]))
+    return rows
 
 
 def figures(r):
     """The figures of the table from one run, None where there is none."""
-    after = r.get("after")
-    if not after or "counters" not in r:
-        return None
+    after = r["after"]
     two_mb, big = after["order9"], after["order18"]
     region_2m = (r["region"]["unmovable_bytes"] >> 21) if "region" in r else 0
     wide = after["order13"]
@@ -105,20 +132,25 @@ def main():
         if name not in CONFIGS:
             sys.exit(f"bench.py: no configuration {name}; there are {', '.join(CONFIGS)}")
 
-    table, runs = {}, []
+    kernels = {name: runs.kernel_id(args.build / tree) for name, (tree, _) in CONFIGS.items()}
     for mem in args.mem.split(","):
         for workload in args.workloads.split(","):
             for seed in range(1, args.seeds + 1):
                 for config in args.configs.split(","):
-                    r = run(args, config, mem, workload, seed)
-                    f = figures(r) if r else None
-                    print(f"{mem} {workload} {config} seed {seed}: {f}", file=sys.stderr)
-                    runs.append({"schema": "ample.kernel-bench/1", "mem": mem,
-                                 "workload": workload, "config": config, "seed": seed,
-                                 "figures": f, "raw": r})
-                    table.setdefault((mem, workload, config), []).append(f or {})
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "results.json").write_text(json.dumps(runs, indent=1))
+                    r = run(args, kernels, mem, workload, config, seed)
+                    print(f"{mem} {workload} {config} seed {seed}: {figures(r) if r else None}",
+                          file=sys.stderr)
+    rows = collect(args, kernels)
+    (args.out / "results.json").write_text(json.dumps(rows, indent=1))
+    table = {}
+    for row in rows:
+        key = row["mem"], row["workload"], row["config"]
+        table.setdefault(key, []).append(row["figures"] or {})
+    print_table(table)
+
+
+def print_table(table):
+    """Medians over the seeds as Markdown."""
     print("| guest | workload | kernel | runs | crossing events | unmovable pages above the border "
           "(kpageflags) | unmovable 2M blocks, % | "
           "potential 2M, % | potential 32M, % | outside the region 2M, % | region, MiB | "

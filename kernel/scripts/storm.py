@@ -5,15 +5,17 @@
 usage: storm.py [--build DIR] [--out DIR] [--mem 2G] [--seeds N]
 
 Runs the plan "storm" on both kernels, interleaved, and prints the median of
-the failed requests, [min, max]. Finished runs are not repeated. Exit 1 if
-ample fails more often than stock in a median, kills more or holds less.
+the failed requests, [min, max]. A finished run is not repeated unless the
+kernel was built anew. Exit 1 if ample fails more often than stock in a median,
+kills more or holds less.
 """
 import argparse
-import json
 import pathlib
 import statistics
 import subprocess
 import sys
+
+import runs
 
 HERE = pathlib.Path(__file__).resolve().parent
 KERNELS = {"stock": "", "ample": "contiguitas=on"}
@@ -22,23 +24,23 @@ KERNELS = {"stock": "", "ample": "contiguitas=on"}
 def run(build, out, kernel, mem, seed):
     """Counts of one guest by name."""
     where = out / f"storm-{mem}-{kernel}-{seed}"
-    done = where / "results.jsonl"
-    if not done.exists() or '"region_end"' not in done.read_text():
+    built = runs.kernel_id(build / kernel)
+    r = runs.finished(where, built, "region_end")
+    if r is None:
+        runs.begin(where, built)
         subprocess.run([HERE / "guest.sh", build / kernel, "storm", where, "--mem", mem,
                         "--disk", "3072", "--timeout", "580", "--append", KERNELS[kernel]],
                        check=True)
-    (where / "disk.img").unlink(missing_ok=True)
+        (where / "disk.img").unlink(missing_ok=True)
+        r = runs.finished(where, built, "region_end")
     found = {}
-    for line in done.read_text().splitlines():
-        o = json.loads(line)
-        if o["what"].startswith("storm_"):
-            found[f"of {o['value']['storm_want_pages']} atomic pages, failed"] = \
-                o["value"]["storm_failed"]
-        elif o["what"] == "held":
-            found["kernel pages held (module asks for a fifth of memory)"] = \
-                o["value"]["kept_pages"]
-        elif o["what"] in ("after_storms", "after_hold", "after_oom"):
-            found[f"OOM kills {o['what'].replace('_', ' ')}"] = o["oom_kill"]
+    for what, value in r.items():
+        if what.startswith("storm_"):
+            found[f"of {value['storm_want_pages']} atomic pages, failed"] = value["storm_failed"]
+        elif what == "held":
+            found["kernel pages held (module asks for a fifth of memory)"] = value["kept_pages"]
+        elif what in ("after_storms", "after_hold", "after_oom"):
+            found[f"OOM kills {what.replace('_', ' ')}"] = value["oom_kill"]
     return found
 
 

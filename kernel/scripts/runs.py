@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guest runs on disk: a directory each, with the kernel it was made with."""
+import hashlib
+import json
+
+
+def kernel_id(tree):
+    """The first 12 digits of the SHA-256 of a built tree's bzImage."""
+    return hashlib.sha256((tree / "arch/x86/boot/bzImage").read_bytes()).hexdigest()[:12]
+
+
+def begin(where, kernel):
+    """Empty the directory of a run about to start, and note its kernel."""
+    where.mkdir(parents=True, exist_ok=True)
+    (where / "results.jsonl").unlink(missing_ok=True)
+    (where / "kernel").write_text(kernel + "\n")
+
+
+def finished(where, kernel, last):
+    """Its result objects by name, if it is of that kernel and has the one named last."""
+    noted, done = where / "kernel", where / "results.jsonl"
+    if not noted.exists() or noted.read_text().strip() != kernel or not done.exists():
+        return None
+    objects = [json.loads(line) for line in done.read_text().splitlines()]
+    found = {o["what"]: o.get("value", o) for o in objects}
+    return found if last in found else None
