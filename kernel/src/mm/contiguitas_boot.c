@@ -30,13 +30,9 @@ static bool __init parse_size(char **s, struct ctg_boot_size *size)
 	char *end;
 
 	size->value = memparse(*s, &end);
-	if (end == *s)
-		return false;
 	size->percent = *end == '%';
 	end += size->percent;
-	if (!size->value || (size->percent && size->value > 100))
-		return false;
-	if (*end && *end++ != ',')
+	if (!size->value || (size->percent && size->value > 100) || (*end && *end++ != ','))
 		return false;
 	*s = end;
 	return true;
@@ -45,15 +41,14 @@ static bool __init parse_size(char **s, struct ctg_boot_size *size)
 static int __init contiguitas_param(char *arg)
 {
 	char *s = arg;
-	int i;
+	int i = 0;
 
 	contiguitas_requested = false;
 	if (!arg || !strcmp(arg, "off"))
 		return 0;
 	if (strcmp(arg, "on")) {
-		for (i = 0; i < ARRAY_SIZE(boot_size) && *s; i++)
-			if (!parse_size(&s, &boot_size[i]))
-				break;
+		while (i < ARRAY_SIZE(boot_size) && *s && parse_size(&s, &boot_size[i]))
+			i++;
 		if (*s || !i) {
 			memset(boot_size, 0, sizeof(boot_size));
 			pr_err("contiguitas=%s not understood, feature stays off; use on, off or <initial>[,<min>[,<max>]] in bytes (K, M, G) or %%\n",
@@ -116,10 +111,8 @@ static const char * __init init_node(int nid)
 	int side;
 
 	base = ALIGN_DOWN(pgdat->node_start_pfn, CTG_CHUNK);
-	end = pgdat_end_pfn(pgdat);
-	if (movable->present_pages)
-		end = movable->zone_start_pfn;
-	end = ALIGN_DOWN(end, CTG_CHUNK);
+	end = ALIGN_DOWN(movable->present_pages ? movable->zone_start_pfn : pgdat_end_pfn(pgdat),
+			 CTG_CHUNK);
 	if (pgdat->node_present_pages < CTG_MIN_NODE_PAGES || end <= base)
 		return "is too small";
 	if (node_overlaps(nid, pgdat->node_start_pfn, pgdat_end_pfn(pgdat)))
