@@ -4,9 +4,9 @@
 
 Both sides run the same parts with the same time limit, so that what fails with any allocator (as
 root, without a network, under load) is told from what fails with ours alone. A part that fails only
-under ours is run three times more on both sides before it counts. redis and sqlite are built from
-the sources of the distribution, which apt-get fetches into build/; sqlite twice: by a compiler
-under ours and by one without, and the two programs must be equal byte for byte.
+under ours is run three times more, one side after the other, before it counts. redis and sqlite are
+built from the sources of the distribution, which apt-get fetches into build/; sqlite twice: by a
+compiler under ours and by one without, and the two programs must be equal byte for byte.
 
 Needs: apt-get install gcc make tcl-dev python3 libpython3.11-testsuite, a source list of the
 distribution, 1 GB below build/, and about an hour on two idle processors. Exit: 0 nothing fails
@@ -46,11 +46,11 @@ def compiled(places, sides):
     return {"equal": len(set(digests.values())) == 1, "build_s": seconds}
 
 
-def run_parts(suite, parts, sides, places, arguments):
-    """Outcome by part and side. Parts run side by side, `--jobs` at a time."""
+def run_parts(suite, parts, sides, places, arguments, jobs):
+    """Outcome by part and side. Parts run side by side, `jobs` at a time."""
     outcomes = {part: {} for part in parts}
     module = SUITES[suite]
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         waiting = {}
         for at, (part, side) in enumerate((part, side) for part in parts for side in sides):
             job = pool.submit(module.run, places, side, sides[side], part, at, arguments.limit_s)
@@ -74,10 +74,11 @@ def worse(outcome):
 
 
 def confirm(suite, outcomes, sides, places, arguments):
-    """Repeats what failed only under ours: the parts that do so again, of REPEATS."""
+    """Repeats what failed only under ours: the parts that do so again, of REPEATS. One process
+    at a time: two sides of a part may want the same port."""
     confirmed = {}
     for part in [part for part, outcome in outcomes.items() if worse(outcome)]:
-        again = [run_parts(suite, [part], sides, places, arguments)[part]
+        again = [run_parts(suite, [part], sides, places, arguments, 1)[part]
                  for _ in range(REPEATS)]
         confirmed[part] = {"first": outcomes[part], "again": again,
                            "again_only_ours": sum(map(worse, again))}
@@ -128,7 +129,7 @@ def run_suite(suite, sides, arguments):
     parts, left_out = module.parts(places)
     if arguments.parts:
         parts = [part for part in parts if part in arguments.parts.split(",")]
-    outcomes = run_parts(suite, parts, sides, places, arguments)
+    outcomes = run_parts(suite, parts, sides, places, arguments, arguments.jobs)
     only_ours = confirm(suite, outcomes, sides, places, arguments)
     return {**result, "parts": outcomes, "left_out": left_out, "only_ours": only_ours,
             "sums": {side: summary(outcomes, side) for side in sides}}

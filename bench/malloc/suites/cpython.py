@@ -11,8 +11,8 @@ from . import fetch, process
 PYTHON = "/usr/bin/python3"
 # A package of the distribution; the module is one that only it carries.
 MARK = pathlib.Path("/usr/lib/python3.11/test/test_dict.py")
-# What is left out, on both sides.
-LEFT_OUT = {}
+# Tests that are left out, on both sides, as patterns of their names.
+LEFT_OUT = {"*VSOCK*": "one port for the whole machine: waits forever where no peer answers there"}
 
 
 def prepare(base, _sides):
@@ -28,14 +28,14 @@ def parts(places):
                                  places["folder"], 60)
     if status != 0:
         raise fetch.Missing(f"{PYTHON} does not list its tests: ...{output[-300:]}")
-    names = [name for name in output.split() if name.startswith("test_")]
-    return [name for name in names if name not in LEFT_OUT], LEFT_OUT
+    return [name for name in output.split() if name.startswith("test_")], LEFT_OUT
 
 
 def run(places, _side, env, part, _at, limit_s):
+    ignored = [word for pattern in LEFT_OUT for word in ("--ignore", pattern)]
     with tempfile.TemporaryDirectory(dir=places["folder"], ignore_cleanup_errors=True) as folder:
         # Python's own allocator would hide ours.
-        status, output = process.run([PYTHON, "-m", "test", "-v", part],
+        status, output = process.run([PYTHON, "-m", "test", "-v", *ignored, part],
                                      dict(env, PYTHONMALLOC="malloc", TMPDIR=folder), folder,
                                      limit_s)
     tests = sum(int(count) for count in re.findall(r"(?m)^Ran (\d+) tests? in", output))
