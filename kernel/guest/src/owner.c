@@ -12,8 +12,8 @@
 int main(int argc, char **argv)
 {
 	unsigned long border, pfn, order = 0, records = 0, low = 0, above = 0, strays = 0;
-	static char line[512], first[4][512];
-	int shown = 0;
+	static char line[512], how[512];
+	int shown = 0, tell = 0;
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: owner BORDER_PFN < page_owner\n");
@@ -26,8 +26,13 @@ int main(int argc, char **argv)
 
 		if (!strncmp(line, "Page allocated", 14) && p) {
 			order = strtoul(p + 6, NULL, 10);
+			strcpy(how, line);
+			tell = 0;
 			continue;
 		}
+		/* the rest of the record of a page that is told of */
+		if (tell && *line != '\n')
+			fprintf(stderr, "%s", line);
 		if (sscanf(line, "PFN 0x%lx", &pfn) != 1 && sscanf(line, "PFN %lu", &pfn) != 1)
 			continue;
 		movable = !!strstr(line, "type Movable Block");
@@ -38,13 +43,12 @@ int main(int argc, char **argv)
 			above += 1UL << order;
 		else
 			low += 1UL << order;
-		if (!movable && pfn >= border && shown < 4)
-			strcpy(first[shown++], line);
+		tell = !movable && pfn >= border && shown++ < 4;
+		if (tell)
+			fprintf(stderr, "above: %s%s", line, how);
 	}
 	printf("{\"schema\": \"ample.owner/1\", \"records\": %lu, \"border_pfn\": %lu, "
 	       "\"unmovable_above_border_pages\": %lu, \"unmovable_below_border_pages\": %lu, "
 	       "\"movable_below_border_pages\": %lu}\n", records, border, above, low, strays);
-	for (int i = 0; i < shown; i++)
-		fprintf(stderr, "above: %s", first[i]);
 	return above ? 1 : 0;
 }

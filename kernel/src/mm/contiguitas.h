@@ -171,6 +171,7 @@ static inline void contiguitas_account_free(struct zone *zone, int nr_pages, int
 }
 
 void contiguitas_init_borders(void);
+bool contiguitas_keep_low(struct folio *folio);
 
 /* In mm/page_alloc.c, next to the lists it moves pages between. */
 int contiguitas_retype(struct zone *zone, unsigned long pfn, int old_mt, int new_mt);

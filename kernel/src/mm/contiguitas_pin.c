@@ -1,8 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Contiguitas: user pages whose references outlive the call are moved first. */
+/* Contiguitas: pages that must not be, or stay, above the border. */
 #include <linux/mm.h>
+#include <linux/pagemap.h>
 #include <linux/uio.h>
 #include "contiguitas.h"
+
+/*
+ * Is @folio below the border as a page of a cache that asks for unmovable memory?
+ * Migration may move it while nobody holds it, but not above. It is not locked:
+ * the mapping may go away, after an RCU grace period.
+ */
+bool contiguitas_keep_low(struct folio *folio)
+{
+	struct address_space *mapping;
+	bool keep;
+
+	rcu_read_lock();
+	mapping = folio_mapping(folio);
+	keep = mapping && !(mapping_gfp_mask(mapping) & __GFP_MOVABLE) &&
+	       !contiguitas_above(folio_nid(folio), folio_pfn(folio));
+	rcu_read_unlock();
+	return keep;
+}
 
 static unsigned int pages_above(struct page **pages, unsigned int nr)
 {
