@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One cache: tags, exact LRU of up to 16 ways, dirty bits, and when each line's data arrive.
 
+use crate::divisor::Divisor;
 use ample_translate::TagBytes;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -62,8 +63,7 @@ impl SetHead {
 /// A cache at work. Lines are numbered by physical address / 64.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    sets: u64,
-    set_mask: Option<u64>,
+    sets: Divisor,
     ways: usize,
     stride: usize,
     heads: Vec<SetHead>,
@@ -110,8 +110,7 @@ impl Cache {
         let stride = ways.next_multiple_of(4);
         let cells = sets as usize * stride;
         Ok(Cache {
-            sets,
-            set_mask: sets.is_power_of_two().then(|| sets - 1),
+            sets: Divisor::new(sets),
             ways,
             stride,
             heads: vec![
@@ -131,19 +130,14 @@ impl Cache {
 
     #[inline(always)]
     fn place(&self, line: u64) -> (usize, u32) {
-        match self.set_mask {
-            Some(mask) => ((line & mask) as usize, (line >> mask.count_ones()) as u32),
-            None => ((line % self.sets) as usize, (line / self.sets) as u32),
-        }
+        let (tag, set) = self.sets.split(line);
+        (set as usize, tag as u32)
     }
 
     /// The line in `set` that has this tag.
     #[inline(always)]
     fn line_of(&self, set: usize, tag: u32) -> u64 {
-        match self.set_mask {
-            Some(mask) => u64::from(tag) << mask.count_ones() | set as u64,
-            None => u64::from(tag) * self.sets + set as u64,
-        }
+        self.sets.join(u64::from(tag), set as u64)
     }
 
     #[inline(always)]

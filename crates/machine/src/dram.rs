@@ -4,6 +4,7 @@
 //! Unloaded read latencies follow the timing parameters: a row hit CL + BL/2, a closed bank tRCD
 //! more, a conflict tRP more again: 26, 48 and 70 cycles for DDR4-3200 22-22-22.
 
+use crate::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 
 /// Timing and shape. Times are in memory clock cycles unless named otherwise.
@@ -88,9 +89,10 @@ const CALENDAR: u64 = 4096;
 pub struct Dram {
     banks: Vec<Bank>,
     calendar: Vec<u64>,
-    channels: u64,
-    banks_per_channel: u64,
-    lines_per_row: u64,
+    channels: Divisor,
+    banks_per_channel: Divisor,
+    channel_banks: u64,
+    lines_per_row: Divisor,
     cl: u64,
     trcd: u64,
     trp: u64,
@@ -119,9 +121,10 @@ impl Dram {
                 banks
             ],
             calendar: vec![0; (CALENDAR * u64::from(config.channels)) as usize],
-            channels: u64::from(config.channels),
-            banks_per_channel: u64::from(config.banks),
-            lines_per_row: u64::from(config.row_bytes / 64),
+            channels: Divisor::new(u64::from(config.channels)),
+            banks_per_channel: Divisor::new(u64::from(config.banks)),
+            channel_banks: u64::from(config.banks),
+            lines_per_row: Divisor::new(u64::from(config.row_bytes / 64)),
             cl: units(config.cl),
             trcd: units(config.trcd),
             trp: units(config.trp),
@@ -154,16 +157,16 @@ impl Dram {
     #[inline]
     pub fn access(&mut self, line: u64, now: u64) -> u64 {
         self.transfers += 1;
-        let row_line = line / self.channels;
-        let row_number = row_line / self.lines_per_row;
-        let channel = (line ^ row_number) % self.channels;
-        let row = row_number / self.banks_per_channel;
+        let (row_line, _) = self.channels.split(line);
+        let (row_number, _) = self.lines_per_row.split(row_line);
+        let (_, channel) = self.channels.split(line ^ row_number);
+        let (row, _) = self.banks_per_channel.split(row_number);
         // Rows that differ only above the bank bits are spread over banks (permutation).
-        let bank = (row_number ^ row) % self.banks_per_channel;
+        let (_, bank) = self.banks_per_channel.split(row_number ^ row);
         let (cl, trcd, trp, tras) = (self.cl, self.trcd, self.trp, self.tras);
         let half = self.controller / 2;
         let arrive = now + half;
-        let bank = &mut self.banks[(channel * self.banks_per_channel + bank) as usize];
+        let bank = &mut self.banks[(channel * self.channel_banks + bank) as usize];
         // A request earlier than the last one served comes from further back in the core's
         // window; it does not wait for what in truth came after it.
         let start = if arrive < bank.last {

@@ -4,6 +4,7 @@
 pub mod cache;
 pub mod config;
 pub mod core;
+mod divisor;
 pub mod dram;
 pub mod experiments;
 pub mod functional;

@@ -110,6 +110,10 @@ impl PrivateMemory {
             config.mshrs > 0,
             "a first-level cache needs at least one MSHR"
         );
+        anyhow::ensure!(
+            config.dram.channels > 0 && config.dram.banks > 0 && config.dram.row_bytes >= 64,
+            "memory needs a channel, a bank and rows of at least 64 bytes"
+        );
         Ok(PrivateMemory {
             l1d: Cache::new(&config.l1d, "L1 D-cache")?,
             l1i: Cache::new(&config.l1i, "L1 I-cache")?,
