@@ -39,10 +39,12 @@ args=("${accel[@]}" -cpu "$cpu" -smp "$smp" -m "$mem" -display none
 # on a busy host that takes more than the 30 s that Linux grants it; q35 has a table.
 grep -q '^CONFIG_KASAN=y' "$tree/.config" && args+=(-machine q35)
 if [ "$nodes" = 2 ]; then
-	half=$((${mem%G} * 1024 / 2))M
+	half=$((${mem%G} * 1024 / 2))M last=$((smp - 1))
 	args+=(-smp "$smp,sockets=2"
-		-object "memory-backend-ram,id=m0,size=$half" -numa "node,nodeid=0,memdev=m0,cpus=0"
-		-object "memory-backend-ram,id=m1,size=$half" -numa "node,nodeid=1,memdev=m1,cpus=1")
+		-object "memory-backend-ram,id=m0,size=$half"
+		-object "memory-backend-ram,id=m1,size=$half"
+		-numa "node,nodeid=0,memdev=m0,cpus=0-$((last / 2))"
+		-numa "node,nodeid=1,memdev=m1,cpus=$((last / 2 + 1))-$last")
 fi
 if [ "$disk" != 0 ]; then
 	rm -f "$out/disk.img"

@@ -26,6 +26,6 @@ kselftest 1 hugetlb_fault_after_madv
 kselftest 0 transhuge-stress -d 20
 kselftest 0 split_huge_page_test
 kselftest 0 khugepaged
-kselftest 0 migration
+kselftest 16 migration
 echo 0 > $huge
 counters counters
