@@ -22,8 +22,8 @@ ROOT = HERE.parent.parent
 TESTS = ROOT / "crates/malloc/tests/programs"
 PYTHON_TESTS = ("test_dict test_list test_set test_bytes test_unicode test_json test_re test_gc "
                 "test_weakref test_threading test_thread test_queue test_fork1 test_subprocess "
-                "test_os test_mmap test_ctypes test_zlib test_bz2 test_lzma test_sqlite3 "
-                "test_pickle test_decimal test_memoryview test_array test_io test_capi").split()
+                "test_os test_mmap test_ctypes test_zlib test_bz2 test_lzma "
+                "test_pickle test_decimal test_memoryview test_array test_io").split()
 PYTHON_TESTS_DIR = pathlib.Path("/usr/lib/python3.11/test/test_dict.py")
 JAVA = """
 import java.util.*;

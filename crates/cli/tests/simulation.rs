@@ -312,14 +312,15 @@ fn figures_of_the_allocator_are_listed_and_a_missing_program_is_explained() {
     assert!(text.contains("temeraire-fig11"), "{text}");
     let output = ample(&["sim", "temeraire-fig12", "--hours", "2"], "1");
     assert_eq!(output.status.code(), Some(2));
-    // A copy of the command has no allocator beside it.
-    let folder = tempfile::tempdir().expect("a folder");
-    let copy = folder.path().join("ample");
-    std::fs::copy(env!("CARGO_BIN_EXE_ample"), &copy).expect("a copy");
-    let output = Command::new(&copy)
+    // In another folder the command has no allocator beside it. (A link, not a copy: a program that
+    // has just been written cannot start while a child of another test still holds the file.)
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let link = folder.path().join("ample");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_ample"), &link).expect("a link");
+    let output = Command::new(&link)
         .args(["malloc", "run", "--", "true"])
         .output()
-        .expect("the copy starts");
+        .expect("the linked command starts");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("cargo build --profile malloc"), "{text}");
