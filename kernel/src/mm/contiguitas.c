@@ -197,15 +197,17 @@ static void free_chunks(unsigned long pfn, unsigned long nr)
  * [@pfn, @pfn + @nr), emptied by alloc_contig_range() and thus ours, changes
  * sides: type it, move the border from @from to @to and free the range there.
  * If a claim has moved the border meanwhile, the range stays on its low side,
- * which is all that a growth wanted.
+ * which is all that a growth wanted. With @nr 0 the border steps over memory
+ * that has no type to change, a hole for example.
  */
-static int hand_over(struct contiguitas_node *n, unsigned long pfn, unsigned long nr,
-		     unsigned long from, unsigned long to)
+static int hand_over(struct contiguitas_node *n, struct zone *zone, unsigned long pfn,
+		     unsigned long nr, unsigned long from, unsigned long to)
 {
-	struct zone *zone = page_zone(pfn_to_page(pfn));
-	unsigned long i, flags;
 	int ret = to > from ? 0 : -EAGAIN;
+	unsigned long i, flags;
 
+	/* Nobody claims at a gap: any lock that orders the write will do. */
+	zone = zone ?: &NODE_DATA(n->nid)->node_zones[ZONE_NORMAL];
 	spin_lock_irqsave(&zone->lock, flags);
 	if (READ_ONCE(contiguitas_border[n->nid]) == from) {
 		ctg_set_border(n, to);
@@ -217,20 +219,6 @@ static int hand_over(struct contiguitas_node *n, unsigned long pfn, unsigned lon
 	spin_unlock_irqrestore(&zone->lock, flags);
 	free_chunks(pfn, nr);
 	return ret;
-}
-
-/* The border steps over memory that has no type to change, a hole for example. */
-static void step(struct contiguitas_node *n, struct zone *zone, unsigned long from,
-		 unsigned long to)
-{
-	unsigned long flags;
-
-	/* Nobody claims at a gap: any lock that orders the write will do. */
-	zone = zone ?: &NODE_DATA(n->nid)->node_zones[ZONE_NORMAL];
-	spin_lock_irqsave(&zone->lock, flags);
-	if (READ_ONCE(contiguitas_border[n->nid]) == from)
-		ctg_set_border(n, to);
-	spin_unlock_irqrestore(&zone->lock, flags);
 }
 
 /*
@@ -269,10 +257,8 @@ static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 	if (pfn + CTG_CHUNK > n->end_pfn)
 		return -ENOSPC;
 	/* over a hole, or the odd end of a zone */
-	if (!zone || !chunk_whole(zone, pfn)) {
-		step(n, zone, pfn, pfn + CTG_CHUNK);
-		return 0;
-	}
+	if (!zone || !chunk_whole(zone, pfn))
+		return hand_over(n, zone, pfn, 0, pfn, pfn + CTG_CHUNK);
 	nr = min(nr, n->end_pfn - pfn);
 	while (got < nr && chunk_whole(zone, pfn + got))
 		got += CTG_CHUNK;
@@ -284,7 +270,7 @@ static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 	}
 	if (ret)
 		return must || PageReserved(page) ? swallow(n, zone, pfn) : ret;
-	return hand_over(n, pfn, got, pfn, pfn + got) ?: got;
+	return hand_over(n, zone, pfn, got, pfn, pfn + got) ?: got;
 }
 
 /* Typed pages (slab, page tables) are known by their struct page, which stays. */
@@ -298,7 +284,7 @@ static bool hw_can_move(struct page *page)
 static void evacuate_by_hw(struct contiguitas_node *n, unsigned long pfn)
 {
 	unsigned long end = pfn + CTG_CHUNK, start = pfn;
-	struct page *src, *dst, *next;
+	struct page *src, *dst;
 	LIST_HEAD(unfit);
 
 	mutex_lock(&ctg_hw_lock);
@@ -306,14 +292,11 @@ static void evacuate_by_hw(struct contiguitas_node *n, unsigned long pfn)
 		src = pfn_to_page(pfn);
 		if (!hw_can_move(src))
 			continue;
-		do {
-			dst = alloc_pages_node(n->nid, GFP_KERNEL | __GFP_NOWARN |
-					       __GFP_NORETRY | __GFP_THISNODE, 0);
-			if (!dst)
-				goto out;
-			if (page_to_pfn(dst) >= start)
-				list_add(&dst->lru, &unfit);
-		} while (page_to_pfn(dst) >= start);
+		while ((dst = alloc_pages_node(n->nid, GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY |
+					       __GFP_THISNODE, 0)) && page_to_pfn(dst) >= start)
+			list_add(&dst->lru, &unfit);
+		if (!dst)
+			break;
 		if (ctg_hw->migrate(src, dst, 0)) {
 			__free_page(dst);
 			continue;
@@ -323,10 +306,8 @@ static void evacuate_by_hw(struct contiguitas_node *n, unsigned long pfn)
 		__free_page(src);
 		count_vm_event(CTG_HW_MOVED);
 	}
-out:
 	mutex_unlock(&ctg_hw_lock);
-	list_for_each_entry_safe(dst, next, &unfit, lru)
-		__free_page(dst);
+	put_pages_list(&unfit);
 }
 
 static int shrink_some(struct contiguitas_node *n, unsigned long nr)
@@ -340,8 +321,7 @@ static int shrink_some(struct contiguitas_node *n, unsigned long nr)
 	if (!zone || !chunk_whole(zone, pfn)) {
 		if (page && (chunk_types(pfn) & BIT(MIGRATE_UNMOVABLE)))
 			return -EBUSY;
-		step(n, zone, border, pfn);
-		return 0;
+		return hand_over(n, zone, pfn, 0, border, pfn);
 	}
 	while (border - pfn < nr && pfn - CTG_CHUNK >= n->base_pfn &&
 	       chunk_whole(zone, pfn - CTG_CHUNK))
@@ -359,7 +339,7 @@ retry:
 		evacuate_by_hw(n, pfn);
 		ret = try_range(pfn, border, MIGRATE_UNMOVABLE);
 	}
-	return ret ?: hand_over(n, pfn, border - pfn, border, pfn);
+	return ret ?: hand_over(n, zone, pfn, border - pfn, border, pfn);
 }
 
 /* Let those who wait in contiguitas_relieve() look for a page. */
