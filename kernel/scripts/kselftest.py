@@ -5,7 +5,8 @@
 usage: kselftest.py [--build DIR] [--out DIR] [--mem 4G] [--timeout SECONDS]
 
 A guest of two nodes with four CPUs for each kernel. Exit 1 if a test, or a part
-of one, fails on ample that does not fail on stock, if one could not be built, or if either kernel complains.
+of one, fails on ample that does not fail on stock, if one could not be built, or
+if either kernel complains.
 """
 import argparse
 import json

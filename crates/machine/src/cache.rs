@@ -2,7 +2,7 @@
 //! One cache: tags, exact LRU of up to 16 ways, dirty bits, and when each line's data arrive.
 
 use crate::divisor::Divisor;
-use ample_translate::TagBytes;
+use ample_translate::{Recency, TagBytes};
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,6 @@ impl CacheConfig {
 }
 
 const EMPTY: u32 = u32::MAX;
-const NIBBLES: u64 = 0x1111_1111_1111_1111;
 
 /// What a set's look-ups and installations all touch, in half a line of the host.
 #[derive(Clone, Copy, Debug)]
@@ -37,27 +36,10 @@ const NIBBLES: u64 = 0x1111_1111_1111_1111;
 struct SetHead {
     /// A byte of each tag.
     bytes: TagBytes,
-    /// Ways from the most to the least recently used, four bits each.
-    order: u64,
+    /// The order of their last uses.
+    order: Recency,
     /// A bit for each way.
     dirty: u16,
-}
-
-impl SetHead {
-    /// The least recently used of `ways` becomes the most recently used.
-    #[inline(always)]
-    fn reuse_oldest(&mut self, ways: usize) -> usize {
-        let way = self.oldest(ways);
-        let below = (1u64 << (4 * (ways - 1))) - 1;
-        let older = self.order & !(below << 4 | 15);
-        self.order = older | ((self.order & below) << 4) | way as u64;
-        way
-    }
-
-    #[inline(always)]
-    fn oldest(&self, ways: usize) -> usize {
-        (self.order >> (4 * (ways - 1)) & 15) as usize
-    }
 }
 
 /// A cache at work. Lines are numbered by physical address / 64.
@@ -116,7 +98,7 @@ impl Cache {
             heads: vec![
                 SetHead {
                     bytes: TagBytes::default(),
-                    order: 0xfedc_ba98_7654_3210,
+                    order: Recency::default(),
                     dirty: 0
                 };
                 sets as usize
@@ -158,14 +140,7 @@ impl Cache {
         };
         self.hits += 1;
         let head = &mut self.heads[set];
-        let order = head.order;
-        if order & 15 != way as u64 {
-            let differs = order ^ (NIBBLES * way as u64);
-            let zero = differs.wrapping_sub(NIBBLES) & !differs & (NIBBLES << 3);
-            let shift = zero.trailing_zeros() - 3;
-            let below = (1u64 << shift) - 1;
-            head.order = (order & !(below << 4 | 15)) | ((order & below) << 4) | way as u64;
-        }
+        head.order.touch(way as u32);
         head.dirty |= u16::from(write) << way;
         Some(self.ready[set * self.stride + way])
     }
@@ -173,7 +148,7 @@ impl Cache {
     /// Reads the head of the line's set and changes nothing.
     #[inline(always)]
     pub fn read_head(&self, line: u64) -> u64 {
-        self.heads[self.place(line).0].order
+        self.heads[self.place(line).0].order.word()
     }
 
     /// Reads what a look-up and an installation of the line touch besides the head: of the way
@@ -187,7 +162,8 @@ impl Cache {
             .bytes
             .first_like(byte_of(tag))
             .filter(|&way| way < self.ways);
-        let at = set * self.stride + like.unwrap_or_else(|| head.oldest(self.ways));
+        let at = set * self.stride
+            + like.unwrap_or_else(|| head.order.oldest(self.ways as u32) as usize);
         let leaves = like.is_none().then(|| self.line_of(set, self.tags[at]));
         (self.ready[at] ^ u64::from(self.tags[at]), leaves)
     }
@@ -204,7 +180,7 @@ impl Cache {
     pub fn install(&mut self, line: u64, dirty: bool, ready: u64) -> Option<Victim> {
         let (set, tag) = self.place(line);
         let head = &mut self.heads[set];
-        let way = head.reuse_oldest(self.ways);
+        let way = head.order.reuse_oldest(self.ways as u32) as usize;
         let was_dirty = head.dirty >> way & 1 != 0;
         head.bytes.set(way, byte_of(tag));
         head.dirty = head.dirty & !(1 << way) | u16::from(dirty) << way;
