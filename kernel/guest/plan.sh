@@ -124,12 +124,13 @@ expect() {
 	if "$@"; then echo "@@ ok $text"; else echo "@@ FAIL $text: $*"; fi
 }
 
-# confined: no unmovable page above the border, by page_owner. Reading that takes seconds; if the
-# border has moved meanwhile, pages above its old place prove nothing, and it is read again.
+# confined [FUNCTION]: no unmovable page above the border, by page_owner, and none that FUNCTION
+# allocated. Reading that takes seconds; if the border has moved meanwhile, pages above its old
+# place prove nothing, and it is read again.
 confined() {
 	for try in 1 2 3 4 5; do
 		at=$(border)
-		owner "$at" < /sys/kernel/debug/page_owner > /tmp/owner 2>/tmp/err
+		owner "$at" "$@" < /sys/kernel/debug/page_owner > /tmp/owner 2>/tmp/err
 		status=$?
 		[ $status != 0 ] && [ "$at" != "$(border)" ] || break
 	done

@@ -3,7 +3,9 @@
  * Confinement oracle: count allocated pages whose allocation was not movable
  * and that lie at or above a pfn, from the records of page_owner on stdin.
  *
- * usage: owner BORDER_PFN < /sys/kernel/debug/page_owner
+ * usage: owner BORDER_PFN [FUNCTION] < /sys/kernel/debug/page_owner
+ *
+ * With FUNCTION, pages that it allocated count however it asked for them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +15,10 @@ int main(int argc, char **argv)
 {
 	unsigned long border, pfn, order = 0, records = 0, low = 0, above = 0, strays = 0;
 	static char line[512], how[512];
-	int shown = 0, tell = 0;
+	int shown = 0, tell = 0, candidate = 0;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: owner BORDER_PFN < page_owner\n");
+	if (argc < 2 || argc > 3) {
+		fprintf(stderr, "usage: owner BORDER_PFN [FUNCTION] < page_owner\n");
 		return 2;
 	}
 	border = strtoul(argv[1], NULL, 0);
@@ -27,8 +29,12 @@ int main(int argc, char **argv)
 		if (!strncmp(line, "Page allocated", 14) && p) {
 			order = strtoul(p + 6, NULL, 10);
 			strcpy(how, line);
-			tell = 0;
+			tell = candidate = 0;
 			continue;
+		}
+		if (candidate && strstr(line, argv[2])) {
+			above += 1UL << order;
+			candidate = 0;
 		}
 		/* the rest of the record of a page that is told of */
 		if (tell && *line != '\n')
@@ -36,6 +42,7 @@ int main(int argc, char **argv)
 		if (sscanf(line, "PFN 0x%lx", &pfn) != 1 && sscanf(line, "PFN %lu", &pfn) != 1)
 			continue;
 		movable = !!strstr(line, "type Movable Block");
+		candidate = movable && pfn >= border && argc == 3;
 		records++;
 		if (movable)
 			strays += pfn < border ? 1UL << order : 0;

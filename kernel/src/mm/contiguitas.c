@@ -299,12 +299,10 @@ static void evacuate_by_hw(struct contiguitas_node *n, unsigned long pfn)
 			break;
 		if (ctg_hw->migrate(src, dst, 0)) {
 			__free_page(dst);
-			continue;
+		} else if (!ctg_hw->clear(src)) {
+			__free_page(src);
+			count_vm_event(CTG_HW_MOVED);
 		}
-		if (ctg_hw->clear(src))
-			continue;
-		__free_page(src);
-		count_vm_event(CTG_HW_MOVED);
 	}
 	mutex_unlock(&ctg_hw_lock);
 	put_pages_list(&unfit);

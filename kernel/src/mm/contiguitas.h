@@ -196,9 +196,8 @@ static inline bool contiguitas_admit(struct zone *zone, int migratetype,
 /* Where contiguous ranges may be looked for, given a stock choice of @pfn. */
 static inline unsigned long contiguitas_contig_start(struct zone *zone, unsigned long pfn)
 {
-	if (!contiguitas_enabled())
-		return pfn;
-	return max(pfn, READ_ONCE(contiguitas_border[zone_to_nid(zone)]));
+	return !contiguitas_enabled() ? pfn :
+	       max(pfn, READ_ONCE(contiguitas_border[zone_to_nid(zone)]));
 }
 
 static inline void contiguitas_wake(int nid)
