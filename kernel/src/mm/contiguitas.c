@@ -85,8 +85,8 @@ static unsigned long take_chunk(struct contiguitas_node *n, struct zone *zone,
 {
 	unsigned long gained = 0;
 
-	/* CMA and blocks that somebody isolates keep their type. */
-	if (chunk_types(pfn) == BIT(MIGRATE_MOVABLE))
+	/* Holes have none; CMA and blocks that somebody isolates keep theirs. */
+	if (chunk_whole(zone, pfn) && chunk_types(pfn) == BIT(MIGRATE_MOVABLE))
 		gained = contiguitas_retype(zone, pfn, MIGRATE_MOVABLE, migratetype);
 	if (gained < CTG_CHUNK)
 		n->stray_pfn = min(n->stray_pfn, pfn);
@@ -114,7 +114,7 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 	unsigned long border = READ_ONCE(contiguitas_border[zone_to_nid(zone)]), from = border;
 	bool desperate = (alloc_flags & (ALLOC_MIN_RESERVE | ALLOC_OOM | ALLOC_NO_WATERMARKS)) &&
 			 time_before(n->claim_dry, jiffies);
-	unsigned long pfn, reach = desperate ? CTG_BAND : CTG_CHUNK, gained = 0;
+	unsigned long pfn, reach = desperate ? CTG_BAND : CTG_CHUNK, gained = 0, holes = 0;
 
 	lockdep_assert_held(&zone->lock);
 	/* Who can wait has what is lent back first, unless that was not enough. */
@@ -126,8 +126,8 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 
 		if (desperate && (types & BIT(MIGRATE_ISOLATE)) && pfn < border + CTG_BATCH)
 			continue;
-		/* What boot took after the border was placed: on our side for good. */
-		if (types && PageReserved(pfn_to_page(pfn))) {
+		/* A hole, or what boot took after the border was placed: on our side for good. */
+		if (types ? PageReserved(pfn_to_page(pfn)) : holes++ < CTG_BAND / CTG_CHUNK) {
 			reach += CTG_CHUNK;
 			continue;
 		}
