@@ -11,7 +11,6 @@ unless the kernel was built anew. At the end writes OUT/results.json (schema
 ample.kernel-bench/1, one object a run) and prints a Markdown table (medians
 over the seeds, with [min, max]), both of all runs in OUT of these kernels.
 """
-import argparse
 import json
 import pathlib
 import statistics
@@ -113,12 +112,8 @@ def spread(values, digits=1):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/kernel")
-    parser.add_argument("--out", type=pathlib.Path,
-                        default=HERE.parents[1] / "build/kernel-bench")
+    parser = runs.parser(__doc__, "kernel-bench", "2G,6G")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--mem", default="2G,6G")
     parser.add_argument("--configs", default=",".join(CONFIGS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--timeout", type=int, default=1200, help="seconds a run may take")

@@ -8,11 +8,12 @@ A guest of two nodes with four CPUs for each kernel. Exit 1 if a test, or a part
 of one, fails on ample that does not fail on stock, if one could not be built, or
 if either kernel complains.
 """
-import argparse
 import json
 import pathlib
 import subprocess
 import sys
+
+import runs
 
 HERE = pathlib.Path(__file__).resolve().parent
 KERNELS = {"stock": "", "ample": "contiguitas=on"}
@@ -51,11 +52,7 @@ def worse(stock, ample):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/kernel")
-    parser.add_argument("--out", type=pathlib.Path,
-                        default=HERE.parents[1] / "build/kernel-runs")
-    parser.add_argument("--mem", default="4G")
+    parser = runs.parser(__doc__, "kernel-runs", "4G")
     parser.add_argument("--timeout", type=int, default=1200)
     args = parser.parse_args()
     try:

@@ -1,7 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Guest runs on disk: a directory each, with the kernel it was made with."""
+import argparse
 import hashlib
 import json
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def parser(description, out, mem):
+    """The options that all scripts with guests have: built trees, results, memory."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/kernel")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / out)
+    parser.add_argument("--mem", default=mem)
+    return parser
 
 
 def kernel_id(tree):

@@ -9,7 +9,6 @@ the failed requests, [min, max]. A finished run is not repeated unless the
 kernel was built anew. Exit 1 if ample fails more often than stock in a median,
 kills more or holds less.
 """
-import argparse
 import pathlib
 import statistics
 import subprocess
@@ -45,11 +44,7 @@ def run(build, out, kernel, mem, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/kernel")
-    parser.add_argument("--out", type=pathlib.Path,
-                        default=HERE.parents[1] / "build/kernel-runs")
-    parser.add_argument("--mem", default="2G")
+    parser = runs.parser(__doc__, "kernel-runs", "2G")
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     rows = {}
