@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The kernel's own selftests of mm/, each with a time limit. No expectations here: some fail on a
-# stock kernel, too, and kselftest.py compares the two. KSFT_SKIP is status 4.
+# The kernel's own selftests of mm/, each with a time limit of ample.limit= seconds (200). No
+# expectations here: some fail on a stock kernel, too, and kselftest.py compares the two.
+# KSFT_SKIP is status 4.
 disk
 mkdir -p /dev/hugepages
 mount -t hugetlbfs hugetlbfs /dev/hugepages
@@ -10,7 +11,7 @@ cd /usr/lib/kselftest
 kselftest() {
 	echo $1 > $huge
 	shift
-	timeout 200 ./"$@" > /tmp/kst 2>&1
+	timeout ${limit:-200} ./"$@" > /tmp/kst 2>&1
 	status=$?
 	failed=$(sed -n 's/^not ok [0-9]* *-* *\([^"#\\]*[^"#\\ ]\).*/"\1"/p' /tmp/kst |
 		head -50 | tr '\n' ',')
