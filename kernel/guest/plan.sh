@@ -18,6 +18,14 @@ result() {
 # The first movable pfn, or 0 where there is no border.
 border() { cat $ctg/node0/border_pfn 2>/dev/null || echo 0; }
 
+# BASE:BORDER of each node, as owner takes them
+borders() {
+	for node in $ctg/node*; do
+		at=$(cat $node/border_pfn)
+		echo "$((at - $(cat $node/unmovable_bytes) / 4096)):$at"
+	done | tr '\n' , | sed 's/,$//'
+}
+
 vmstat() { awk -v k="$1" '$1 == k { print $2 }' /proc/vmstat; }
 
 # counters NAME: what the kernel counted so far
@@ -129,10 +137,10 @@ expect() {
 # place prove nothing, and it is read again.
 confined() {
 	for try in 1 2 3 4 5; do
-		at=$(border)
+		at=$(borders)
 		owner "$at" "$@" < /sys/kernel/debug/page_owner > /tmp/owner 2>/tmp/err
 		status=$?
-		[ $status != 0 ] && [ "$at" != "$(border)" ] || break
+		[ $status != 0 ] && [ "$at" != "$(borders)" ] || break
 	done
 	echo "@@ {\"what\": \"owner\", \"value\": $(cat /tmp/owner)}"
 	sed 's/^/@@ note owner: /' /tmp/err

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Confinement oracle: count allocated pages whose allocation was not movable
- * and that lie at or above a pfn, from the records of page_owner on stdin.
+ * and that lie at or above the border, from the records of page_owner on stdin.
  *
- * usage: owner BORDER_PFN [FUNCTION] < /sys/kernel/debug/page_owner
+ * usage: owner [BASE:]BORDER[,BASE:BORDER]... [FUNCTION] < /sys/kernel/debug/page_owner
+ *
+ * BASE and BORDER are pfns: where the memory of each node begins, ascending, and its border.
  *
  * With FUNCTION, pages that it allocated count however it asked for them.
  */
@@ -11,17 +13,50 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NODES_MAX = 16 };
+static struct { unsigned long base, border; } nodes[NODES_MAX];
+static int nr_nodes;
+
+/* Returns 0 if @text is no list of borders. */
+static int parse_borders(const char *text)
+{
+	char *end;
+
+	for (; nr_nodes < NODES_MAX; text = end + 1) {
+		nodes[nr_nodes].border = strtoul(text, &end, 0);
+		if (*end == ':') {
+			nodes[nr_nodes].base = nodes[nr_nodes].border;
+			nodes[nr_nodes].border = strtoul(end + 1, &end, 0);
+		}
+		if (end == text || (*end && *end != ','))
+			return 0;
+		nr_nodes++;
+		if (!*end)
+			return 1;
+	}
+	return 0;
+}
+
+static int is_above(unsigned long pfn)
+{
+	int i = nr_nodes - 1;
+
+	while (i && pfn < nodes[i].base)
+		i--;
+	return pfn >= nodes[i].border;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned long border, pfn, order = 0, records = 0, low = 0, above = 0, strays = 0;
+	unsigned long pfn, order = 0, records = 0, low = 0, above = 0, strays = 0;
 	static char line[512], how[512];
 	int shown = 0, tell = 0, candidate = 0;
 
-	if (argc < 2 || argc > 3) {
-		fprintf(stderr, "usage: owner BORDER_PFN [FUNCTION] < page_owner\n");
+	if (argc < 2 || argc > 3 || !parse_borders(argv[1])) {
+		fprintf(stderr, "usage: owner [BASE:]BORDER[,BASE:BORDER]... [FUNCTION] "
+			"< page_owner\n");
 		return 2;
 	}
-	border = strtoul(argv[1], NULL, 0);
 	while (fgets(line, sizeof(line), stdin)) {
 		char *p = strstr(line, "order ");
 		int movable;
@@ -42,20 +77,20 @@ int main(int argc, char **argv)
 		if (sscanf(line, "PFN 0x%lx", &pfn) != 1 && sscanf(line, "PFN %lu", &pfn) != 1)
 			continue;
 		movable = !!strstr(line, "type Movable Block");
-		candidate = movable && pfn >= border && argc == 3;
+		candidate = movable && is_above(pfn) && argc == 3;
 		records++;
 		if (movable)
-			strays += pfn < border ? 1UL << order : 0;
-		else if (pfn >= border)
+			strays += is_above(pfn) ? 0 : 1UL << order;
+		else if (is_above(pfn))
 			above += 1UL << order;
 		else
 			low += 1UL << order;
-		tell = !movable && pfn >= border && shown++ < 4;
+		tell = !movable && is_above(pfn) && shown++ < 4;
 		if (tell)
 			fprintf(stderr, "above: %s%s", line, how);
 	}
 	printf("{\"schema\": \"ample.owner/1\", \"records\": %lu, \"border_pfn\": %lu, "
 	       "\"unmovable_above_border_pages\": %lu, \"unmovable_below_border_pages\": %lu, "
-	       "\"movable_below_border_pages\": %lu}\n", records, border, above, low, strays);
+	       "\"movable_below_border_pages\": %lu}\n", records, nodes[0].border, above, low, strays);
 	return above ? 1 : 0;
 }
