@@ -144,6 +144,8 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 		WRITE_ONCE(n->shrink_after, jiffies + msecs_to_jiffies(CTG_HOLD_MS));
 		if (!gained)
 			n->claim_dry = jiffies;
+		if (!gained && (alloc_flags & ALLOC_NON_BLOCK))
+			WRITE_ONCE(n->dry_pages, ctg_size(n) + CTG_BAND);
 	}
 	count_vm_event(gained ? CTG_CLAIM : CTG_CLAIM_FAIL);
 	return gained;

@@ -63,6 +63,7 @@ struct contiguitas_node {
 	unsigned long stray_pfn;	/* first chunk with lent or swallowed movable pages */
 	bool lent;			/* some of them are lent */
 	unsigned long claim_dry;	/* jiffies: a desperate claim found nothing */
+	unsigned long dry_pages;	/* if it could not wait: the size then, and 64 MB */
 
 	struct mutex resize_lock;	/* one resize at a time */
 	struct task_struct *task;
@@ -120,8 +121,7 @@ static inline int contiguitas_block_type(struct page *page, int mt)
 /* May a request of type @from be served from the free lists of type @to? */
 static inline bool contiguitas_may_fall_back(int from, int to)
 {
-	return !contiguitas_enabled() ||
-	       (from == MIGRATE_MOVABLE) == (to == MIGRATE_MOVABLE);
+	return !contiguitas_enabled() || (from == MIGRATE_MOVABLE) == (to == MIGRATE_MOVABLE);
 }
 
 static inline bool contiguitas_near_border(int nid, unsigned long pfn)
@@ -187,8 +187,7 @@ void __contiguitas_stall(int nid, enum contiguitas_side side, bool enter);
  * whether those of the own one suffice is asked where pages leave the free
  * lists, once a batch. zone->lock held.
  */
-static inline bool contiguitas_admit(struct zone *zone, int migratetype,
-				     unsigned int alloc_flags)
+static inline bool contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_flags)
 {
 	return !contiguitas_enabled() || __contiguitas_admit(zone, migratetype, alloc_flags);
 }

@@ -89,8 +89,7 @@ static inline u64 ctg_ratio_milli(u32 num_bp, u32 den_bp, u32 c_milli)
 }
 
 /* Algorithm 1, line 4: F when the unmovable region grows, in milli-units. */
-static inline u32 ctg_expand_factor_milli(const struct ctg_params *p,
-					  u32 unmov_bp, u32 mov_bp)
+static inline u32 ctg_expand_factor_milli(const struct ctg_params *p, u32 unmov_bp, u32 mov_bp)
 {
 	u64 f = ctg_ratio_milli(unmov_bp, p->threshold_unmov_bp, p->c_ue_milli) +
 		    ctg_ratio_milli(p->threshold_mov_bp, mov_bp, p->c_me_milli);
@@ -99,8 +98,7 @@ static inline u32 ctg_expand_factor_milli(const struct ctg_params *p,
 }
 
 /* Algorithm 1, line 8: F when it shrinks, in milli-units. */
-static inline u32 ctg_shrink_factor_milli(const struct ctg_params *p,
-					  u32 unmov_bp, u32 mov_bp)
+static inline u32 ctg_shrink_factor_milli(const struct ctg_params *p, u32 unmov_bp, u32 mov_bp)
 {
 	u64 f = ctg_ratio_milli(mov_bp, p->threshold_mov_bp, p->c_ms_milli) +
 		    ctg_ratio_milli(p->threshold_unmov_bp, unmov_bp, p->c_us_milli);
@@ -177,8 +175,7 @@ static inline u64 ctg_target_pages(const struct ctg_params *p, const struct ctg_
  * The paper uses 4 GB of a 64 GB server: one sixteenth, never less than what
  * boot itself has already taken (boot_used_pages) plus an eighth of slack.
  */
-static inline u64 ctg_initial_pages(u64 node_pages, u64 boot_used_pages,
-				    u64 block_pages)
+static inline u64 ctg_initial_pages(u64 node_pages, u64 boot_used_pages, u64 block_pages)
 {
 	u64 want = ctg_max(node_pages / 16, boot_used_pages + boot_used_pages / 8);
 
