@@ -216,10 +216,11 @@ static bool resizer_round(struct contiguitas_node *n)
 		n->shrink_after = backoff_until(n->shrink_failures);
 		ret = -EAGAIN;
 	}
-	/* Nobody waits in a burst of atomic requests: what it lacked is there for the next one. */
+	/* Nobody waits in a burst of atomic requests: what it lacked, if to be had, is for the next. */
 	if (now < READ_ONCE(n->dry_pages) && s.mov_free_pages >= s.mov_low_wmark_pages &&
-	    time_before(jiffies, READ_ONCE(n->claim_dry) + msecs_to_jiffies(CTG_HOLD_MS)))
-		ctg_resize(n, n->dry_pages, false);
+	    time_before(jiffies, READ_ONCE(n->claim_dry) + msecs_to_jiffies(CTG_HOLD_MS)) &&
+	    ctg_resize(n, n->dry_pages, false))
+		WRITE_ONCE(n->dry_pages, 0);
 	if (!starved && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages &&
 	    (!READ_ONCE(n->lent) || s.mov_free_pages > 2 * s.mov_low_wmark_pages))
 		send_strays_home(n, ULONG_MAX);
