@@ -216,7 +216,7 @@ static bool resizer_round(struct contiguitas_node *n)
 		n->shrink_after = backoff_until(n->shrink_failures);
 		ret = -EAGAIN;
 	}
-	/* Nobody waits in a burst of atomic requests: what it lacked, if to be had, is for the next. */
+	/* Nobody waits in a burst of atomic requests: what it lacked is there for the next one. */
 	if (now < READ_ONCE(n->dry_pages) && s.mov_free_pages >= s.mov_low_wmark_pages &&
 	    time_before(jiffies, READ_ONCE(n->claim_dry) + msecs_to_jiffies(CTG_HOLD_MS)) &&
 	    ctg_resize(n, n->dry_pages, false))
