@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A crate may use only those before it in this list. The allocator uses none of them.
-const CRATE_ORDER: [&str; 10] = [
+const CRATE_ORDER: [&str; 14] = [
+    "kit",
     "pfn",
     "host",
-    "mm",
     "trace",
+    "mm",
     "translate",
+    "memory",
+    "migration",
     "memsys",
     "machine",
     "malloc",
     "report",
+    "lab",
     "cli",
 ];
 /// Crates that may contain `unsafe` code (the bench binds the allocator's peers), and single
