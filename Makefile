@@ -38,7 +38,7 @@ fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N
 	scripts/fuzz.sh $(SECONDS)
 
 model-check:     ## explore the migration protocol exhaustively (the large machines too)
-	$(CARGO) run --locked --release -p ample-memsys --features model-check --bin ample-model-check \
+	$(CARGO) run --locked --release -p ample-migration --features model-check --bin ample-model-check \
 		-- --full --counterexamples
 
 properties:      ## translation against the page table over two million random orders of events

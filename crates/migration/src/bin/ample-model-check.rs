@@ -2,7 +2,7 @@
 //! Explores every order of events of the migration protocol on small machines, and shows that
 //! planted errors are found.
 
-use ample_memsys::check::{Params, Report, run};
+use ample_migration::check::{Params, Report, run};
 use clap::Parser;
 use std::process::ExitCode;
 
