@@ -1,2 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every experiment, one list.
+//! The laboratory: every experiment of the project.
+
+pub mod figures;
+pub mod hardware;
+pub mod recorded;
+pub mod server_model;
+pub mod setup;
+pub mod translation;
+pub mod whatif;

@@ -2,9 +2,9 @@
 //! Real programs: recorded into a trace, with the model of translation live behind them, or
 //! simulated from a trace afterwards. Their memory appears as they touch it.
 
-use crate::config::MachineConfig;
-use crate::functional::FunctionalRun;
 use crate::setup::{Length, measure, stop_requested};
+use ample_machine::FunctionalRun;
+use ample_machine::MachineConfig;
 use ample_trace::capture::{Capture, build_plugin};
 use ample_trace::files::{FileWriter, Format, set_header};
 use ample_trace::{Access, Backing, Consumer, MapChange, Program, Replay, TraceHeader};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The laws that the experiment `exactness` checks hold, with fewer random accesses than it takes.
 
-use ample_machine::experiments::exactness::{self, Params, Rule, UniformTlb};
+use ample_lab::translation::exactness::{self, Params, Rule, UniformTlb};
 use ample_translate::PageSize;
 
 fn params() -> Params {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments on small programs: shapes that must hold whatever the size, and errors.
 
-use ample_machine::experiments::perforated::Fragmentation;
-use ample_machine::experiments::{self, Recording, directseg, perforated, segments, speedup};
-use ample_machine::setup::{Length, PageMix};
+use ample_lab::setup::{Length, PageMix};
+use ample_lab::translation::perforated::Fragmentation;
+use ample_lab::translation::{
+    self as experiments, Recording, directseg, perforated, segments, speedup,
+};
 use ample_machine::{MachineConfig, config};
 
 const SHORT: Length = Length {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timed core against what can be worked out by hand.
 
+use ample_lab::setup::{Length, PageMix, engine, map_mix, measure};
 use ample_machine::MachineConfig;
-use ample_machine::setup::{Length, PageMix, engine, map_mix, measure};
 use ample_trace::{Program, programs};
 use ample_translate::PageSize;
 

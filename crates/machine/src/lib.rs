@@ -6,11 +6,8 @@ pub mod config;
 pub mod core;
 mod divisor;
 pub mod dram;
-pub mod experiments;
 pub mod functional;
 pub mod memory;
-pub mod recorded;
-pub mod setup;
 
 pub use config::MachineConfig;
 pub use core::{CoreConfig, TimedCore, TimedReport};

@@ -4,8 +4,8 @@
 //!
 //! `cargo bench -p ample-memsys`
 
-use ample_memsys::experiments::{Server, Service, Way};
 use ample_memsys::timed::{MemoryParams, OsParams};
+use ample_memsys::timed::{Server, Service, Way};
 use std::time::Instant;
 
 const ROUNDS: u64 = 5;

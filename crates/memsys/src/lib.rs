@@ -2,7 +2,6 @@
 //! The memory system of a multi-core server, with the page migration hardware of Contiguitas in
 //! its last-level cache.
 
-pub mod experiments;
 pub mod timed;
 
 pub use ample_migration::protocol;

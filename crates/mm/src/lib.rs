@@ -9,7 +9,6 @@ mod compact;
 mod config;
 mod core;
 mod counters;
-pub mod experiment;
 mod frame;
 mod huge;
 mod kcompactd;

@@ -14,7 +14,6 @@ mod page;
 mod scale;
 mod svg;
 mod table;
-pub mod whatif;
 
 pub use bars::{Bar, BarChart, BarGroup};
 pub use escape::escape;

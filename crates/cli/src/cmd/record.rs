@@ -3,7 +3,7 @@
 //! model of translation.
 
 use super::{Verdict, sim};
-use ample_machine::recorded::{self, Model, RecordOptions};
+use ample_lab::recorded::{self, Model, RecordOptions};
 use ample_translate::PageSize;
 use anyhow::ensure;
 use std::io::Write;

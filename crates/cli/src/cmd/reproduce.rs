@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample reproduce`: every experiment, as JSON files and one page.
 
-use super::sim::{self, generic, simulate};
+use super::sim::{self, simulate};
 use super::{Verdict, progress_bar, scan};
-use ample_machine::experiments as hardware;
-use ample_machine::setup::stop_requested;
-use ample_mm::experiment::Params;
+use ample_lab::server_model::Params;
+use ample_lab::setup::stop_requested;
+use ample_lab::translation as hardware;
 use ample_report::{Page, Section, escape, standalone};
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -204,7 +204,7 @@ fn run_entry(entry: &Entry, quick: bool) -> anyhow::Result<Results> {
             };
             let result = experiment.run(&parameters)?;
             Ok(Results {
-                text: generic::render(&result),
+                text: ample_lab::figures::generic::render(&result),
                 json: serde_json::to_string_pretty(&result)? + "\n",
                 svg: sim::figure(experiment.what, &result),
             })

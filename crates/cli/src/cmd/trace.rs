@@ -3,8 +3,8 @@
 
 use super::record::page_size;
 use super::{Verdict, sim};
-use ample_machine::recorded::{self, Model};
-use ample_machine::setup::stop_requested;
+use ample_lab::recorded::{self, Model};
+use ample_lab::setup::stop_requested;
 use ample_trace::files::{self, FileWriter, Format};
 use ample_trace::{Access, Consumer, Recorder, Replay, Scale, TraceHeader, programs};
 use ample_translate::PageSize;

@@ -70,7 +70,7 @@ fn table(rows: &[Value]) -> Option<Table> {
 }
 
 /// The whole result, depth first.
-pub(in crate::cmd) fn render(result: &Value) -> String {
+pub fn render(result: &Value) -> String {
     let mut text = String::new();
     if let Some(object) = result.as_object() {
         object_text(object, &mut text);

@@ -8,7 +8,7 @@ use ample_report::{
 use serde_json::Value;
 
 /// The pictures of a result that has many: a page of their own.
-pub(super) fn page(title: &str, result: &Value) -> Option<String> {
+pub fn page(title: &str, result: &Value) -> Option<String> {
     match result["schema"].as_str()? {
         "ample.hw-steps/1" => steps(title, result),
         _ => None,
@@ -16,7 +16,7 @@ pub(super) fn page(title: &str, result: &Value) -> Option<String> {
 }
 
 /// The figure of a result, if its kind has one, as a bare `<svg>`.
-pub(super) fn figure(title: &str, result: &Value) -> Option<String> {
+pub fn figure(title: &str, result: &Value) -> Option<String> {
     match result["schema"].as_str()? {
         "ample.hw-unavailable/1" => unavailable(title, result),
         "ample.hw-traffic/1" => by_way(title, &result["points"], "rate_per_s", "loss"),
@@ -65,12 +65,13 @@ fn label(value: &Value) -> Option<String> {
 }
 
 /// Bars put into groups by a name, one of each series in a group.
-pub(super) struct Bars {
+pub struct Bars {
     chart: BarChart,
 }
 
 impl Bars {
-    pub(super) fn new(title: &str, unit: Unit) -> Self {
+    /// No bars yet.
+    pub fn new(title: &str, unit: Unit) -> Self {
         Self {
             chart: BarChart {
                 title: title.into(),
@@ -82,7 +83,8 @@ impl Bars {
         }
     }
 
-    pub(super) fn put(&mut self, group: &str, series: &str, bar: Bar) {
+    /// Puts a bar; groups and series appear in the order of their first bar.
+    pub fn put(&mut self, group: &str, series: &str, bar: Bar) {
         let chart = &mut self.chart;
         let place = chart.series.iter().position(|name| name == series);
         let place = place.unwrap_or_else(|| {
@@ -104,7 +106,8 @@ impl Bars {
         chart.groups[known].bars[place] = bar;
     }
 
-    pub(super) fn svg(self) -> Option<String> {
+    /// The chart; `None` without a bar.
+    pub fn svg(self) -> Option<String> {
         (!self.chart.groups.is_empty()).then(|| self.chart.to_svg())
     }
 }

@@ -6,7 +6,7 @@ use ample_report::{Bar, LineChart, Series, Unit};
 use serde_json::Value;
 
 /// The figure of a result, as a bare `<svg>`.
-pub(super) fn figure(result: &Value) -> Option<String> {
+pub fn figure(result: &Value) -> Option<String> {
     match result["schema"].as_str()? {
         "ample.sim.directseg/1" => directseg(result),
         "ample.sim.walks/1" => walks(result),

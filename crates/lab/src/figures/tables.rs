@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiments as tables for a terminal.
 
-use ample_mm::experiment::{Ablation, Experiment, Fig11, Fig12, PaperValue, PolicySummary, Spread};
+use crate::server_model::{Ablation, Experiment, Fig11, Fig12, PaperValue, PolicySummary, Spread};
 use ample_pfn::format_bytes;
 use ample_report::{Align, Table, Unit};
 
 /// What was run, what was calibrated, and how to read the cells.
-pub(super) fn head(experiment: &Experiment) -> String {
+pub fn head(experiment: &Experiment) -> String {
     let params = &experiment.params;
     let seeds: Vec<String> = params.seeds.iter().map(u64::to_string).collect();
     format!(
@@ -82,7 +82,7 @@ fn summary(rows: &[PolicySummary]) -> String {
 }
 
 /// Figure 11.
-pub(super) fn fig11(result: &Fig11) -> String {
+pub fn fig11(result: &Fig11) -> String {
     let mut table = Table::new(&[
         ("workload", Align::Left),
         ("policy", Align::Left),
@@ -118,7 +118,7 @@ pub(super) fn fig11(result: &Fig11) -> String {
 }
 
 /// Figure 12.
-pub(super) fn fig12(result: &Fig12) -> String {
+pub fn fig12(result: &Fig12) -> String {
     let mut table = Table::new(&[
         ("workload", Align::Left),
         ("policy", Align::Left),
@@ -143,7 +143,7 @@ pub(super) fn fig12(result: &Fig12) -> String {
 }
 
 /// The ablation.
-pub(super) fn ablation(result: &Ablation) -> String {
+pub fn ablation(result: &Ablation) -> String {
     let mut table = Table::new(&[
         ("workload", Align::Left),
         ("variant", Align::Left),

@@ -5,7 +5,7 @@ use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit};
 use serde_json::Value;
 
 /// The figure of a result that has one, as a bare `<svg>`.
-pub(super) fn figure(result: &Value) -> Option<String> {
+pub fn figure(result: &Value) -> Option<String> {
     Some(match result["schema"].as_str()? {
         "ample.sim.chase/1" => chase(result)?.to_svg(),
         "ample.sim.footprint/1" => footprint(result)?.to_svg(),

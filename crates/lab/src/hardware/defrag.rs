@@ -8,7 +8,7 @@
 //! free share swings with the load, so that it is given for the last moment, which is the one
 //! packed, and over the second half of the run, which is how the paper's §5.2 measures it.
 
-use ample_mm::experiment::Spread;
+use crate::server_model::Spread;
 use ample_mm::{Config, PolicyKind, RunResult, Workload};
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;

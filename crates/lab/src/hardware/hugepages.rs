@@ -7,11 +7,11 @@
 //! reads page-table lines through the coherent caches. All cores share the page tables. An entry
 //! counts as present from the start of its walk, walks of one core may overlap.
 
-use ample_memsys::experiments::{Requests, Server, Service, Way, mean_and_ci};
-use ample_memsys::protocol::LineAddr;
+use super::{Requests, Server, Service, Way, mean_and_ci};
 use ample_memsys::timed::{
     CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_BYTES, Placement, Program,
 };
+use ample_migration::protocol::LineAddr;
 use ample_translate::{Engine, HitLevel, IdealFrames, Intent, PageSize, Port, presets, schemes};
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;

@@ -15,7 +15,7 @@
 
 use super::stats::{lag_1_correlation, mean, mean_and_ci, parallel};
 use super::{BUFFER_PAGES, Server, Service, Way};
-use crate::timed::{BadParams, Machine, MemoryParams, OsParams, Rng};
+use ample_memsys::timed::{BadParams, Machine, MemoryParams, OsParams, Rng};
 use serde::{Deserialize, Serialize};
 
 /// What to run.

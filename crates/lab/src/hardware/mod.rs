@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The experiments: each is a function of its parameters that returns something to serialize.
+//! Experiments of the migration hardware (Contiguitas-HW) and of what it gives back.
 
+pub mod defrag;
+pub mod hugepages;
 pub mod losses;
 pub mod one_page;
 mod stats;
@@ -8,9 +10,6 @@ pub mod steps;
 pub mod sweep;
 pub mod traffic;
 pub mod unavailable;
-mod way;
-mod workload;
 
+pub use ample_memsys::timed::{BUFFER_PAGES, Requests, Server, Service, Way};
 pub use stats::{Range, mean_and_ci};
-pub use way::Way;
-pub use workload::{BUFFER_PAGES, Requests, Server, Service};

@@ -4,8 +4,8 @@
 //! of the copy engine within the paper's design are worth.
 
 use super::stats::{Range, parallel};
-use crate::protocol::{Command, Design, LineAddr, Mapping, Status};
-use crate::timed::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES, Rng};
+use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES, Rng};
+use ample_migration::protocol::{Command, Design, LineAddr, Mapping, Status};
 use serde::{Deserialize, Serialize};
 
 /// Where the page is before it moves.
@@ -145,7 +145,7 @@ impl Bench {
     fn put(&mut self, place: Place, map: Mapping) {
         let cores = self.memory.params().cores;
         for index in 0..map.lines {
-            let line = map.line(crate::protocol::Role::Source, index);
+            let line = map.line(ample_migration::protocol::Role::Source, index);
             match place {
                 Place::Memory => {}
                 Place::LastLevel => self.access(cores, line, true),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Means, intervals, and the run of independent simulations on all threads of the host.
 
-use crate::timed::BadParams;
+use ample_memsys::timed::BadParams;
 use rayon::prelude::*;
 use serde::Serialize;
 

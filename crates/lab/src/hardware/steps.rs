@@ -2,11 +2,11 @@
 //! One migration under traffic, step by step, to be looked at: eight cores and a NIC read and
 //! write a page while it moves.
 
-use crate::protocol::Design;
-use crate::timed::{
+use ample_memsys::timed::{
     BadParams, CoreParams, Machine, MemoryParams, Mover, Op, OsParams, PAGE_LINES, PageView, Place,
     Placement, Program, Rng,
 };
+use ample_migration::protocol::Design;
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -100,7 +100,7 @@ impl Program for Visitors {
     }
 }
 
-fn count(view: &PageView, what: impl Fn(&crate::timed::LineView) -> bool) -> usize {
+fn count(view: &PageView, what: impl Fn(&ample_memsys::timed::LineView) -> bool) -> usize {
     view.lines.iter().filter(|line| what(line)).count()
 }
 

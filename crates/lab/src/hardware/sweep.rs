@@ -5,8 +5,8 @@
 use super::stats::{mean, mean_and_ci, parallel};
 use super::traffic::{self, Outcome};
 use super::{Service, Way};
-use crate::protocol::SliceHash;
-use crate::timed::{BadParams, EngineParams, MemoryParams, OsParams};
+use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, OsParams};
+use ample_migration::protocol::SliceHash;
 use serde::{Deserialize, Serialize};
 
 /// What to run.

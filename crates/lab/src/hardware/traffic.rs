@@ -3,7 +3,7 @@
 
 use super::stats::{mean, mean_and_ci, parallel};
 use super::{BUFFER_PAGES, Server, Service, Way};
-use crate::timed::{BadParams, Machine, MemoryParams, OsParams};
+use ample_memsys::timed::{BadParams, Machine, MemoryParams, OsParams};
 use serde::{Deserialize, Serialize};
 
 /// What to run.

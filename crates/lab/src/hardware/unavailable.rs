@@ -4,10 +4,10 @@
 
 use super::stats::{Range, parallel};
 use super::{BUFFER_PAGES, Server, Service};
-use crate::protocol::Design;
-use crate::timed::{
+use ample_memsys::timed::{
     BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Placement, Rng, Timeline,
 };
+use ample_migration::protocol::Design;
 use serde::{Deserialize, Serialize};
 
 /// What to run.

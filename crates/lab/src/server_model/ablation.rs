@@ -2,8 +2,8 @@
 //! What each mechanism of Contiguitas is worth: everything on, then one off at a time.
 
 use super::{Cell, Experiment, ExperimentError, Progress, Spread, load_all, run_cells, steady};
-use crate::config::{Mechanisms, PolicyConfig, PolicyKind};
-use crate::run::RunResult;
+use ample_mm::RunResult;
+use ample_mm::{Mechanisms, PolicyConfig, PolicyKind};
 use serde::Serialize;
 
 /// One variant under one workload, over seeds.

@@ -5,8 +5,8 @@ use super::{
     Cell, Curve, Experiment, ExperimentError, PaperValue, Params, Progress, Spread, curve,
     load_all, run_cells, steady,
 };
-use crate::config::{PolicyConfig, PolicyKind};
-use crate::run::RunResult;
+use ample_mm::RunResult;
+use ample_mm::{PolicyConfig, PolicyKind};
 use serde::Serialize;
 
 /// Figure 11: one workload under one policy, steady state, over seeds.

@@ -5,16 +5,14 @@
 
 mod ablation;
 mod figures;
-mod whatif;
 
 pub use ablation::{Ablation, AblationRow, ablation};
 pub use figures::{Fig11, Fig11Row, Fig12, Fig12Row, PolicySummary, fig11, fig11_and_12, fig12};
-pub use whatif::{FreshServers, WhatIf, WhatIfPlan, whatif};
 
-use crate::config::{Config, PolicyConfig, PolicyKind};
-use crate::run::{RunResult, Sample, run};
-use crate::server::ServerError;
-use crate::workload::{Workload, WorkloadError};
+use ample_mm::ServerError;
+use ample_mm::{Config, PolicyConfig, PolicyKind};
+use ample_mm::{RunResult, Sample, run};
+use ample_mm::{Workload, WorkloadError};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};

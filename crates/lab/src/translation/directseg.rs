@@ -4,10 +4,10 @@
 
 use super::program;
 use super::runs::{Mapping, check_seeds, map_as, mean};
-use crate::config::MachineConfig;
 use crate::setup::{
     Length, Measured, anonymous_range, engine, measure_redirected, stop_requested, stretch,
 };
+use ample_machine::MachineConfig;
 use ample_trace::Program;
 use ample_translate::PageSize;
 use anyhow::Result;

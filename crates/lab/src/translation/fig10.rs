@@ -5,8 +5,8 @@
 //! model, their worth from the shipped speed table.
 
 use super::speedup::{self, SpeedTable, page_mix, program_of};
+use crate::server_model::Spread;
 use crate::setup::{PageMix, stop_requested};
-use ample_mm::experiment::Spread;
 use ample_mm::{Config, PolicyKind, RunResult, Workload, run_after};
 use anyhow::{Context, Result, anyhow, ensure};
 use rayon::prelude::*;

@@ -2,8 +2,8 @@
 //! Direct Segments, figure 5: cycles on D-TLB misses of GUPS as its footprint grows.
 
 use super::directseg::one;
-use crate::config::MachineConfig;
 use crate::setup::{Length, stop_requested};
+use ample_machine::MachineConfig;
 use ample_trace::programs::Gups;
 use ample_translate::PageSize;
 use anyhow::Result;

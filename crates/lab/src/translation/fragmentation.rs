@@ -5,11 +5,11 @@
 use super::perforated::{self, Baselines, Fragmentation};
 use super::program;
 use super::runs::Recording;
-use crate::config::MachineConfig;
 use crate::setup::{
     Length, PageMix, anonymous_range, engine, map_mix, map_segment_of, measure, stop_requested,
 };
 use ample_host::{ScanOptions, scan_live, snapshot};
+use ample_machine::MachineConfig;
 use ample_mm::{Config, PolicyKind, Workload, pages_after};
 use ample_pfn::{Definition, PageClass, Verdict};
 use ample_trace::{Program, Replay};

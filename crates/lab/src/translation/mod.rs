@@ -2,13 +2,11 @@
 //! The experiments: each a parameter file, a `run` function and a serialisable result.
 
 pub mod chase;
-pub mod defrag;
 pub mod directseg;
 pub mod exactness;
 pub mod fig10;
 pub mod footprint;
 pub mod fragmentation;
-pub mod hugepages;
 pub mod live;
 pub mod perforated;
 mod runs;
@@ -19,7 +17,7 @@ pub mod walks;
 
 pub use runs::Recording;
 
-use ample_memsys::experiments as hw;
+use crate::hardware as hw;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -111,9 +109,9 @@ pub const ALL: &[Experiment] = experiments! {
         "Contiguitas-HW: what 100 and 1,000 migrations a second cost, from paired windows";
     "hw-migration": memsys(hw::one_page::run),
         "Contiguitas-HW: where the time of one migration goes, by where the page is cached";
-    "hw-hugepages": adapt(hugepages::run),
+    "hw-hugepages": adapt(hw::hugepages::run),
         "Contiguitas-HW: memcached with 2 MB pages gained, TLBs and walks on eight cores";
-    "hw-defrag": adapt(defrag::run),
+    "hw-defrag": adapt(hw::defrag::run),
         "Contiguitas-HW: what defragmenting the unmovable region gives back";
     "hw-steps": memsys(hw::steps::run),
         "Contiguitas-HW: one migration under traffic, step by step";

@@ -4,11 +4,11 @@
 
 use super::program;
 use super::runs::{Mapping, check_seeds, map_as, mean};
-use crate::config::MachineConfig;
 use crate::setup::{
     HostPages, Length, Measured, anonymous_range, back_with_host, back_with_segment, engine,
     measure_redirected, stop_requested, stretch,
 };
+use ample_machine::MachineConfig;
 use ample_trace::programs::Gups;
 use ample_trace::{Backing, Program, Region};
 use ample_translate::{Engine, PageSize, USER_RW, bits};

@@ -2,9 +2,9 @@
 //! How fast the simulator itself runs, in processor time of this thread: accesses a second of
 //! functional runs, instructions a second of the timed core, both on 4 KB pages.
 
-use crate::config::MachineConfig;
-use crate::functional::run_functional;
 use crate::setup::stop_requested;
+use ample_machine::MachineConfig;
+use ample_machine::run_functional;
 use ample_trace::programs::{Chase, Gups, Stream};
 use ample_trace::{Program, Recorder};
 use ample_translate::{Engine, PageSize, scheme};

@@ -4,8 +4,8 @@
 
 use super::program;
 use super::runs::in_page_mix;
-use crate::config::MachineConfig;
 use crate::setup::{Length, PageMix};
+use ample_machine::MachineConfig;
 use ample_mm::RunResult;
 use ample_pfn::PageClass;
 use anyhow::{Result, ensure};

@@ -4,12 +4,12 @@
 use super::WhatIf;
 use super::speed::Prices;
 use super::verdict::{gigabytes, interval, k_size, unmovable_2m};
-use crate::memmap::MemoryMap;
-use crate::page::Section;
-use crate::scale::Unit;
-use crate::table::{Align, Table};
 use ample_mm::{PolicyKind, RunResult};
 use ample_pfn::{Definition, GroupMetrics, Source, format_bytes};
+use ample_report::MemoryMap;
+use ample_report::Section;
+use ample_report::Unit;
+use ample_report::{Align, Table};
 
 /// Today: verdict, cards, map, definitions and sources.
 pub(super) fn now(whatif: &WhatIf) -> Section {

@@ -4,13 +4,14 @@
 
 mod machine;
 mod servers;
+pub mod simulate;
 mod speed;
 mod verdict;
 
-use crate::page::Page;
-use crate::table::Table;
 use ample_mm::{PolicyKind, RunResult};
 use ample_pfn::{BlockTally, Metrics, Order, format_bytes};
+use ample_report::Page;
+use ample_report::Table;
 
 /// A machine as it was scanned.
 #[derive(Clone, Debug)]

@@ -4,13 +4,13 @@
 use super::WhatIf;
 use super::machine::source_name;
 use super::verdict::unmovable_2m;
-use crate::bars::{Bar, BarChart, BarGroup};
-use crate::lines::{LineChart, Series};
-use crate::page::Section;
-use crate::scale::Unit;
-use crate::table::{Align, Table};
 use ample_mm::{PolicyKind, RunResult};
 use ample_pfn::{PageClass, Source, format_bytes};
+use ample_report::Section;
+use ample_report::Unit;
+use ample_report::{Align, Table};
+use ample_report::{Bar, BarChart, BarGroup};
+use ample_report::{LineChart, Series};
 
 /// Contiguitas figure 6, in the order networking, slab, file systems, page tables, other; the
 /// two in the middle are read off as the rest (claim `ctg.sources`).

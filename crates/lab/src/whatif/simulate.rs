@@ -2,11 +2,11 @@
 //! What every policy would make of one real machine under a workload, and beside it freshly
 //! booted servers under the shipped workloads.
 
-use super::{ExperimentError, Progress, Shares};
-use crate::config::{Config, Mechanisms, PolicyConfig, PolicyKind};
-use crate::run::{RunResult, run, run_on};
-use crate::server::{Server, ServerError};
-use crate::workload::Workload;
+use crate::server_model::{ExperimentError, Progress, Shares};
+use ample_mm::Workload;
+use ample_mm::{Config, Mechanisms, PolicyConfig, PolicyKind};
+use ample_mm::{RunResult, run, run_on};
+use ample_mm::{Server, ServerError};
 use ample_pfn::{Layout, PageClass};
 use rayon::prelude::*;
 

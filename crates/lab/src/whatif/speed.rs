@@ -4,11 +4,11 @@
 
 use super::servers::{bar, names, policies, servers_of, workloads};
 use super::{WhatIf, verdict};
-use crate::bars::{BarChart, BarGroup};
-use crate::page::Section;
-use crate::scale::Unit;
-use ample_machine::experiments::speedup::{SpeedTable, Speedups, page_mix, program_of, shipped};
+use crate::translation::speedup::{SpeedTable, Speedups, page_mix, program_of, shipped};
 use ample_mm::{PolicyKind, RunResult};
+use ample_report::Section;
+use ample_report::Unit;
+use ample_report::{BarChart, BarGroup};
 
 /// Prices page mixes for the workloads that have a program in the shipped table.
 pub(super) struct Prices(Speedups);

@@ -2,9 +2,9 @@
 //! The answer in plain language. Every number in it is a metric of the page.
 
 use super::{WhatIf, speed};
-use crate::scale::Unit;
 use ample_mm::{PolicyKind, RunResult};
 use ample_pfn::{DefinitionSize, GroupMetrics, RatioInterval};
+use ample_report::Unit;
 
 const MB2: u64 = 2 << 20;
 const GB1: u64 = 1 << 30;

@@ -18,6 +18,8 @@ mod shadow;
 mod software;
 mod view;
 mod walks;
+mod way;
+mod workload;
 
 pub use core::{Core, CoreParams, Op, Wait};
 pub use dram::Dram;
@@ -29,6 +31,8 @@ pub use params::{
 };
 pub use rng::Rng;
 pub use view::{LineView, PageView, Place};
+pub use way::Way;
+pub use workload::{BUFFER_PAGES, Requests, Server, Service};
 
 #[cfg(test)]
 mod tests;

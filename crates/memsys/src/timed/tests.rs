@@ -5,7 +5,7 @@ use super::{
     Access, Core, CoreParams, Dram, Machine, MemoryParams, MemorySystem, Mover, Op, OsParams,
     Placement, Program, Rng,
 };
-use crate::experiments::{Server, Service};
+use super::{Server, Service};
 use crate::protocol::{Command, Design, LineAddr, Mapping, Status};
 
 fn system() -> MemorySystem {

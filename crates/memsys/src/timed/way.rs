@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who moves pages in an experiment.
 
-use crate::protocol::Design;
 use crate::timed::{EngineParams, Mover};
+use ample_migration::protocol::Design;
 use serde::{Deserialize, Serialize};
 
 /// Who moves the pages.

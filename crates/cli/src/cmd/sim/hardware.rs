@@ -3,11 +3,10 @@
 //! text and the figure.
 
 use super::super::Verdict;
-use super::{
-    Args, generic, hardware_figures, paging_figures, refuse_server_options, translation_figures,
-};
-use ample_machine::experiments::{self, Experiment};
-use ample_machine::setup;
+use super::{Args, refuse_server_options};
+use ample_lab::figures::{generic, hardware_figures, paging_figures, translation_figures};
+use ample_lab::setup;
+use ample_lab::translation::{self as experiments, Experiment};
 use ample_report::standalone;
 use anyhow::{Context, bail};
 use std::io::Write;

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample sim`: one experiment, as a table, a figure or JSON.
 
-mod figures;
-pub(super) mod generic;
 mod hardware;
-mod hardware_figures;
-mod paging_figures;
-mod tables;
-mod translation_figures;
 
 pub(super) use hardware::{figure, output, stop_on_interrupt};
 
 use super::{Verdict, malloc, progress_bar};
-use ample_mm::experiment::{self, Experiment, ExperimentError, Params};
+use ample_lab::figures::{figures, tables};
+use ample_lab::server_model::{self as experiment, Experiment, ExperimentError, Params};
 use ample_pfn::parse_bytes;
 use anyhow::{Context, bail};
 use std::io::Write;
@@ -78,7 +73,7 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         std::io::stdout().lock().write_all(list().as_bytes())?;
         return Ok(Verdict::Ok);
     };
-    if let Ok(experiment) = ample_machine::experiments::by_id(id) {
+    if let Ok(experiment) = ample_lab::translation::by_id(id) {
         return hardware::run(experiment, experiment.parameters, args);
     }
     if let Some((experiment, parameters)) = hardware::from_file(id)? {
@@ -126,7 +121,7 @@ fn refuse_server_options(id: &str, args: &Args, instead: &str) -> anyhow::Result
 
 /// Names of all experiments.
 fn names() -> Vec<&'static str> {
-    let hardware = ample_machine::experiments::ALL
+    let hardware = ample_lab::translation::ALL
         .iter()
         .map(|experiment| experiment.id);
     let allocator = malloc::FIGURES.iter().map(|(name, _)| *name);
@@ -146,7 +141,7 @@ fn list() -> String {
     {
         text.push_str(&format!("  {:<15} {}\n", experiment.name, experiment.title));
     }
-    for experiment in ample_machine::experiments::ALL {
+    for experiment in ample_lab::translation::ALL {
         text.push_str(&format!("  {:<15} {}\n", experiment.id, experiment.what));
     }
     for (name, what) in malloc::FIGURES {

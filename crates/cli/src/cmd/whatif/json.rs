@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schema `ample.whatif/1`.
 
+use ample_lab::whatif::WhatIf;
 use ample_mm::{Counters, HugeResult, RunResult, Sample};
 use ample_pfn::GroupMetrics;
-use ample_report::whatif::WhatIf;
 use serde::Serialize;
 
 #[derive(Serialize)]

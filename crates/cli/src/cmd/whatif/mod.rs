@@ -5,10 +5,10 @@ mod json;
 
 use super::{Verdict, progress_bar};
 use ample_host::{Scan, ScanOptions, scan_live, snapshot};
+use ample_lab::whatif::simulate::{self as experiment, FreshServers, WhatIfPlan};
+use ample_lab::whatif::{Machine, WhatIf};
 use ample_mm::Workload;
-use ample_mm::experiment::{self, FreshServers, WhatIfPlan};
 use ample_pfn::{MetricsBuilder, SizeList, parse_bytes};
-use ample_report::whatif::{Machine, WhatIf};
 use anyhow::Context;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 //! the last level they are a least-squares problem of two unknowns.
 
 use super::measure::Point;
-use crate::config::MachineConfig;
+use ample_machine::MachineConfig;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 

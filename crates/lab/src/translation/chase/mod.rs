@@ -17,9 +17,9 @@ pub use measure::{Curve, Point};
 pub use preset::preset_of;
 pub use turns::Turn;
 
-use crate::config::MachineConfig;
 use crate::setup::HostPages;
 use ample_host::{PageBacking, Processor, Root, clock_ghz};
+use ample_machine::MachineConfig;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

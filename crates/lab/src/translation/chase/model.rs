@@ -4,9 +4,9 @@
 use super::Params;
 use super::fit::Fit;
 use super::measure::Curve;
-use crate::config::MachineConfig;
 use crate::setup::{HostPages, Length, PageMix, back_with_host, engine, map_mix, measure};
 use ample_host::PageBacking;
+use ample_machine::MachineConfig;
 use ample_trace::programs::Chase;
 use ample_translate::PageSize;
 use anyhow::Result;

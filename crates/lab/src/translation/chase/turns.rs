@@ -4,8 +4,8 @@
 
 use super::fit::Fit;
 use super::measure::{Curve, Point};
-use crate::config::MachineConfig;
 use ample_host::PageBacking;
+use ample_machine::MachineConfig;
 use serde::Serialize;
 
 /// One turn.

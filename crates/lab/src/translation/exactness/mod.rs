@@ -5,8 +5,8 @@
 mod pages;
 mod tlbs;
 
-use crate::config::MachineConfig;
 use crate::setup::stop_requested;
+use ample_machine::MachineConfig;
 use ample_trace::rng::Rng;
 use ample_translate::{
     Engine, Geometry, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, PwcKind, TlbArray, scheme,

@@ -10,10 +10,10 @@ pub use holes::{Fragmentation, Policy};
 pub use variants::VariantPoint;
 
 use super::runs::Recording;
-use crate::config::MachineConfig;
 use crate::setup::{
     Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected, stop_requested,
 };
+use ample_machine::MachineConfig;
 use ample_trace::rng::mix64;
 use ample_trace::{Access, Program, Region, Replay};
 use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, Stats, scheme};

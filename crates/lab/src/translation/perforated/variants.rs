@@ -3,8 +3,8 @@
 //! hole bitmap, and a system that leaves regions with holes everywhere to 4 KB pages.
 
 use super::{Form, Fragmentation, Point, Policy, one};
-use crate::config::MachineConfig;
 use crate::setup::{Length, stop_requested};
+use ample_machine::MachineConfig;
 use ample_trace::Replay;
 use anyhow::{Context, Result};
 use serde::Serialize;

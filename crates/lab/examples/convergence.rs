@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far the metrics move when page-cache traffic is thinned, and when the server is smaller.
 //!
-//! `cargo run --release -p ample-mm --example convergence -- [SEEDS [HOURS]]`
+//! `cargo run --release -p ample-lab --example convergence -- [SEEDS [HOURS]]`
 
+use ample_lab::server_model::{Fig11Row, Params, fig11};
 use ample_mm::PolicyKind;
-use ample_mm::experiment::{Fig11Row, Params, fig11};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();

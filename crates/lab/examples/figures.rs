@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the shipped experiments and prints their tables as Markdown.
 //!
-//! `cargo run --release -p ample-mm --example figures -- [EXPERIMENT [GB [HOURS]]]`, where
+//! `cargo run --release -p ample-lab --example figures -- [EXPERIMENT [GB [HOURS]]]`, where
 //! EXPERIMENT is fig11, ablation or ablation-day
 
-use ample_mm::experiment::{Ablation, Fig11, Fig12, Params, Spread, ablation, fig11_and_12};
+use ample_lab::server_model::{Ablation, Fig11, Fig12, Params, Spread, ablation, fig11_and_12};
 
 fn percent(spread: &Spread) -> String {
     format!(
