@@ -43,7 +43,7 @@ pub use page_owner::{Owners, PAGE_OWNER};
 pub use proc::{System, ZoneCounters, zones};
 pub use processor::{CacheShape, Processor};
 pub use procfs::ProcfsReader;
-pub use reader::{MigrateType, PageblockRun, Reader};
+pub use reader::{PageblockRun, Reader};
 pub use root::Root;
 pub use runs::{PageRuns, RunEncoder, RunError};
 pub use scan::{ReaderChoice, Scan, ScanMeta, ScanOptions, scan_live};

@@ -2,7 +2,7 @@
 //! What a reader of a machine's pages has to offer.
 
 use crate::HostError;
-use ample_pfn::{Coverage, PageSource, PfnRange};
+use ample_pfn::{Coverage, MigrateType, PageSource, PfnRange};
 use serde::{Deserialize, Serialize};
 
 /// A way to look at every page of a machine.
@@ -28,24 +28,6 @@ pub trait Reader: PageSource<Error = HostError> {
 
     /// What a user should know about this reading, a sentence each.
     fn notes(&self) -> Vec<String>;
-}
-
-/// Migratetype of a 2 MB pageblock: which allocations the kernel wants there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MigrateType {
-    /// Kernel memory.
-    Unmovable,
-    /// User memory.
-    Movable,
-    /// Caches with a shrinker.
-    Reclaimable,
-    /// Kept for atomic allocations.
-    HighAtomic,
-    /// Contiguous memory allocator.
-    Cma,
-    /// Being isolated.
-    Isolate,
 }
 
 /// Neighbouring pageblocks of one migratetype.

@@ -279,7 +279,7 @@ fn open_bpf(_: &ScanOptions, _: &System) -> Result<Box<dyn Reader>, HostError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MigrateType;
+    use ample_pfn::MigrateType;
 
     #[test]
     fn pageblocks_that_were_never_initialised_have_no_type() {

@@ -4,10 +4,9 @@
 #![cfg(feature = "bpf")]
 
 use ample_host::{
-    BpfReader, MigrateType, ProcfsReader, Reader, ReaderChoice, Root, Scan, ScanOptions, System,
-    scan_live,
+    BpfReader, ProcfsReader, Reader, ReaderChoice, Root, Scan, ScanOptions, System, scan_live,
 };
-use ample_pfn::{MetricsBuilder, PageClass, Pfn, PfnRange, SizeList};
+use ample_pfn::{MetricsBuilder, MigrateType, PageClass, Pfn, PfnRange, SizeList};
 use std::collections::BTreeMap;
 
 /// Pages that may differ between two readings of a page that looked the same before and after:

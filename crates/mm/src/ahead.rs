@@ -4,8 +4,8 @@
 //! same with and without, and only speed differs.
 
 use crate::core::Core;
-use crate::frame::MigrateType;
 use crate::rng::Rng;
+use ample_pfn::MigrateType;
 
 /// Frames that are looked at together: what one core of today keeps in flight.
 pub(crate) const AHEAD: usize = 16;

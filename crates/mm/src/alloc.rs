@@ -3,11 +3,11 @@
 //! (`mm/page_alloc.c`, 6.12: `rmqueue`, `__alloc_pages_slowpath`).
 
 use crate::core::{BLOCK_ORDER, Core, HIGH, LOW, MAX_ORDER, PCP_ORDERS};
-use crate::frame::{Frames, Kind, MigrateType, State, is_movable};
+use crate::frame::{Frames, Kind, State};
 use crate::list::List;
 use crate::psi::{RECLAIM_NS, Stall};
 use crate::server::Server;
-use ample_pfn::PageClass;
+use ample_pfn::{MigrateType, PageClass, is_movable};
 
 /// Pages moved between a per-CPU list and the buddy lists at once (`pcp->batch`).
 const PCP_BATCH: u32 = 63;

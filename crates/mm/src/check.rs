@@ -3,9 +3,10 @@
 
 use crate::config::PolicyKind;
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW};
-use crate::frame::{Kind, State, is_movable};
+use crate::frame::{Kind, State};
 use crate::policy::border_violation;
 use crate::server::Server;
+use ample_pfn::is_movable;
 
 /// Sums over the frames, by what they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 //! pages, the other comes down and picks free pages to move them to.
 
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, MAX_ORDER};
-use crate::frame::{Kind, MigrateType, State, is_movable};
+use crate::frame::{Kind, State};
 use crate::policy::linux;
 use crate::psi::{MIGRATE_NS, SCAN_BLOCK_NS, Stall};
 use crate::server::Server;
+use ample_pfn::{MigrateType, is_movable};
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,7 +103,7 @@ impl Core {
     /// block of another type (`__compact_finished`, `find_suitable_fallback`).
     fn has_block(&self, order: u32, mt: MigrateType) -> bool {
         let area = &self.areas[HIGH];
-        let others = MigrateType::ALL
+        let others = MigrateType::REQUESTED
             .iter()
             .fold(0, |all, &mt| all | area.orders(mt));
         let claims = |o: &u32| *o >= BLOCK_ORDER || self.rules.mixing && linux::may_claim(*o, mt);

@@ -5,12 +5,12 @@
 use crate::compact::{Deferral, Scanners};
 use crate::config::Rules;
 use crate::counters::Counters;
-use crate::frame::{Frames, Kind, MAX_POOLS, MigrateType, State, is_movable};
+use crate::frame::{Frames, Kind, MAX_POOLS, State, requested_type};
 use crate::kcompactd::Kcompactd;
 use crate::list::List;
 use crate::psi::Psi;
 use crate::rng::Rng;
-use ample_pfn::PageClass;
+use ample_pfn::{MigrateType, PageClass, is_movable};
 use std::collections::VecDeque;
 
 /// Largest order of the buddy lists (`MAX_PAGE_ORDER` of x86-64, 6.12).
@@ -133,7 +133,7 @@ impl Area {
     pub(crate) fn all_lists(&self) -> impl Iterator<Item = (u32, MigrateType, &List)> + '_ {
         self.lists.iter().enumerate().map(|(index, list)| {
             let order = (index / 3 % ORDERS) as u32;
-            (order, MigrateType::from_bits((index % 3) as u32), list)
+            (order, requested_type((index % 3) as u32), list)
         })
     }
 }

@@ -9,7 +9,7 @@
 //! to be smaller), and it makes a huge page as cheap to allocate as a small one.
 
 use crate::core::GIGA_ORDER;
-use ample_pfn::PageClass;
+use ample_pfn::{MigrateType, PageClass};
 
 /// What the block that starts at a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,57 +29,14 @@ pub enum Kind {
     Isolated = 5,
 }
 
-/// Migratetype of a pageblock and of a free list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum MigrateType {
-    /// Kernel memory that stays.
-    Unmovable = 0,
-    /// User memory and page cache.
-    Movable = 1,
-    /// Kernel memory that a shrinker may free.
-    Reclaimable = 2,
-}
-
-impl MigrateType {
-    /// All types, by value.
-    pub const ALL: [MigrateType; 3] = [
-        MigrateType::Unmovable,
-        MigrateType::Movable,
-        MigrateType::Reclaimable,
-    ];
-
-    /// The type that an allocation for `class` asks for.
-    #[inline]
-    pub fn of(class: PageClass) -> MigrateType {
-        match class {
-            PageClass::SlabReclaimable => MigrateType::Reclaimable,
-            class if is_movable(class) => MigrateType::Movable,
-            _ => MigrateType::Unmovable,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn from_bits(bits: u32) -> MigrateType {
-        match bits & 3 {
-            0 => MigrateType::Unmovable,
-            1 => MigrateType::Movable,
-            _ => MigrateType::Reclaimable,
-        }
-    }
-}
-
-/// Whether software can move a page of this class (and allocates it as movable).
+/// The type by its number, for those that allocations ask for.
 #[inline]
-pub fn is_movable(class: PageClass) -> bool {
-    const MOVABLE: u32 = 1 << PageClass::Anon as u8
-        | 1 << PageClass::File as u8
-        | 1 << PageClass::Shmem as u8
-        | 1 << PageClass::HugeTlb as u8
-        | 1 << PageClass::Mlocked as u8
-        | 1 << PageClass::LruOther as u8
-        | 1 << PageClass::MovableOps as u8;
-    MOVABLE >> class as u8 & 1 == 1
+pub(crate) fn requested_type(number: u32) -> MigrateType {
+    match number & 3 {
+        0 => MigrateType::Unmovable,
+        1 => MigrateType::Movable,
+        _ => MigrateType::Reclaimable,
+    }
 }
 
 /// Packed state of a block head: 16 bits of what it is, 48 bits of where its holder keeps it.
@@ -106,6 +63,7 @@ const INDEX_BITS: u32 = 28;
 const GIGA_CODE: u64 = 15;
 /// Frames of the largest server: 1 TB.
 pub(crate) const MAX_FRAMES: u64 = 1 << INDEX_BITS;
+const _: () = assert!(MAX_FRAMES == ample_trace::pages::MAX_PFN);
 /// Pools that fit a state.
 pub(crate) const MAX_POOLS: usize = 1 << (64 - PLACE_SHIFT - INDEX_BITS);
 
@@ -238,7 +196,7 @@ impl State {
     /// Migratetype of the free list it is on (free blocks only).
     #[inline]
     pub fn mt(self) -> MigrateType {
-        MigrateType::from_bits((self.0 >> MT_SHIFT) as u32)
+        requested_type((self.0 >> MT_SHIFT) as u32)
     }
 
     /// Whether this is a free buddy of exactly `order`.

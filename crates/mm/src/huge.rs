@@ -4,9 +4,9 @@
 use crate::alloc::Request;
 use crate::compact::{Compaction, Goal};
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, GIGA_ORDER, HIGH};
-use crate::frame::{Kind, MigrateType, State};
+use crate::frame::{Kind, State};
 use crate::server::Server;
-use ample_pfn::PageClass;
+use ample_pfn::{MigrateType, PageClass};
 
 /// Blocks that khugepaged looks at for one huge page.
 const COLLAPSE_BLOCKS: u64 = 64;

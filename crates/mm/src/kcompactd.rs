@@ -4,7 +4,7 @@
 
 use crate::compact::{Compaction, Goal, Scanners};
 use crate::core::{BLOCK_ORDER, Core, HIGH};
-use crate::frame::MigrateType;
+use ample_pfn::MigrateType;
 
 /// Scores at which compaction ahead of requests begins and ends, in per cent, with
 /// `compaction_proactiveness` at its default of 20 (`fragmentation_score_wmark`).

@@ -3,9 +3,9 @@
 //! `alloc_contig_range` in `mm/page_alloc.c`, 6.12).
 
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH};
-use crate::frame::{Kind, MigrateType, State, is_movable};
+use crate::frame::{Kind, State};
 use crate::policy::linux;
-use ample_pfn::PageClass;
+use ample_pfn::{MigrateType, PageClass, is_movable};
 
 /// Probability that a migration finds its page busy (locked, under write-back, extra
 /// reference) after all retries.

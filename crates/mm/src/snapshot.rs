@@ -4,9 +4,11 @@
 use crate::alloc::Request;
 use crate::config::{Config, PolicyKind};
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES};
-use crate::frame::{Kind, MigrateType, State, is_movable};
+use crate::frame::{Kind, State};
 use crate::server::{Server, ServerError};
-use ample_pfn::{BASE_PAGE_BYTES, CLASS_COUNT, Layout, PageClass, PageSource};
+use ample_pfn::{
+    BASE_PAGE_BYTES, CLASS_COUNT, Layout, MigrateType, PageClass, PageSource, is_movable,
+};
 
 /// What becomes of a frame of a snapshot.
 enum Fate {

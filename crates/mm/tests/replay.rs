@@ -3,6 +3,7 @@
 
 use ample_mm::replay::{Repairs, Replay, ReplayError, ReplayOptions, ReplayResult};
 use ample_mm::{Config, PolicyKind};
+use ample_trace::pages::PageTraceError;
 use std::path::{Path, PathBuf};
 
 fn data(name: &str) -> PathBuf {
@@ -263,7 +264,7 @@ fn a_few_unreadable_lines_are_reported_and_many_are_an_error() {
         good.repeat(9_000_000 / good.len())
     );
     match text(&early) {
-        Err(ReplayError::TooManyUnreadable { lines: 1000, .. }) => {}
+        Err(ReplayError::Trace(PageTraceError::TooManyUnreadable { lines: 1000, .. })) => {}
         other => panic!("{:?}", other.map(|replay| replay.survey().counts.clone())),
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whatever the bytes, a replay ends with counts that add up.
 
-use ample_mm::replay::{ReadCounts, Replay, ReplayError, ReplayOptions};
+use ample_mm::replay::{Replay, ReplayError, ReplayOptions};
 use ample_mm::{Config, PolicyKind};
+use ample_trace::pages::{PageTraceError, ReadCounts};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -46,7 +47,7 @@ fn survives(bytes: Vec<u8>) {
             let live = result.kernel.last().expect("a sample").live_pages;
             assert!(result.live_blocks <= live);
         }
-        Err(ReplayError::NoEvents { .. } | ReplayError::Read { .. }) => {}
+        Err(ReplayError::NoEvents { .. } | ReplayError::Trace(PageTraceError::Read { .. })) => {}
         Err(error) => panic!("{error}"),
     }
 }

@@ -8,6 +8,8 @@ pub const BASE_PAGE_BYTES: u64 = 4096;
 /// Order of a pageblock, the unit in which Linux tracks migratetypes on x86-64 with huge pages
 /// (`pageblock_order` = `HUGETLB_PAGE_ORDER` = 9 in `include/linux/pageblock-flags.h`, 6.12).
 pub const PAGEBLOCK_ORDER: Order = Order(9);
+/// Largest order of the buddy allocator's blocks (`MAX_PAGE_ORDER` of x86-64, 6.12): 4 MB.
+pub const MAX_PAGE_ORDER: u32 = 10;
 /// 4 KB pages in a pageblock.
 pub const PAGES_PER_PAGEBLOCK: u64 = 1 << 9;
 

@@ -23,15 +23,19 @@ mod class;
 mod frame;
 mod layout;
 mod metrics;
+mod migratetype;
 mod sizes;
 mod tally;
 
 pub use class::{CLASS_COUNT, ClassSet, Definition, PageClass, Source, Verdict};
-pub use frame::{BASE_PAGE_BYTES, Order, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK, Pfn, PfnRange};
+pub use frame::{
+    BASE_PAGE_BYTES, MAX_PAGE_ORDER, Order, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK, Pfn, PfnRange,
+};
 pub use layout::{Layout, LayoutError, Zone};
 pub use metrics::{
     Coverage, DefinitionMetrics, DefinitionSize, GroupMetrics, Interval, Metrics, RatioInterval,
     SizeMetrics, SourceMetrics, UnmovableSpread,
 };
+pub use migratetype::{MigrateType, is_movable};
 pub use sizes::{SizeError, SizeList, format_bytes, parse_bytes};
 pub use tally::{BlockState, BlockTally, MetricsBuilder, PageSource};

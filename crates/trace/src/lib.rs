@@ -13,6 +13,7 @@ pub mod export;
 pub mod files;
 pub mod format;
 pub mod import;
+pub mod pages;
 pub mod programs;
 pub mod region;
 pub mod replay;

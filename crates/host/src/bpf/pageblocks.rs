@@ -8,8 +8,8 @@
 
 use super::kernel::{Kernel, types};
 use crate::HostError;
-use crate::reader::{MigrateType, PageblockRun};
-use ample_pfn::{PAGES_PER_PAGEBLOCK, PfnRange};
+use crate::reader::PageblockRun;
+use ample_pfn::{MigrateType, PAGES_PER_PAGEBLOCK, PfnRange};
 
 /// Base of the direct map without randomisation (`Documentation/arch/x86/x86_64/mm.rst`).
 const DIRECT_MAP_BASE: u64 = 0xffff_8880_0000_0000;

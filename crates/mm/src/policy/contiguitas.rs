@@ -8,8 +8,9 @@ use super::{Policy, linux};
 use crate::alloc::Request;
 use crate::config::{Mechanisms, PolicyConfig, PolicyKind, Rules};
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW};
-use crate::frame::{Kind, MigrateType};
+use crate::frame::Kind;
 use crate::psi::{MIGRATE_NS, SCAN_BLOCK_NS, Stall};
+use ample_pfn::{MigrateType, is_movable};
 
 /// Blocks that one expansion on behalf of a waiting request moves the border by.
 const RELIEF_BLOCKS: u32 = 4;
@@ -289,7 +290,7 @@ pub(crate) fn border_violation(core: &Core) -> Option<u32> {
         let low = b < core.border >> BLOCK_ORDER;
         let mut bad = None;
         core.heads(b, |pfn, state| {
-            let movable = crate::frame::is_movable(state.class());
+            let movable = is_movable(state.class());
             if state.kind() == Kind::Used && movable == low {
                 bad = bad.or(Some(pfn));
             }

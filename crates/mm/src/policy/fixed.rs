@@ -5,7 +5,7 @@
 use super::{Policy, linux};
 use crate::config::Rules;
 use crate::core::{Core, HIGH, LOW, MAX_ORDER};
-use crate::frame::MigrateType;
+use ample_pfn::MigrateType;
 
 #[derive(Debug)]
 pub(crate) struct Static {

@@ -7,8 +7,8 @@ use super::linux::claim_whole_block;
 use crate::alloc::stall_of;
 use crate::config::Rules;
 use crate::core::{Core, HIGH};
-use crate::frame::MigrateType;
 use crate::psi::MIGRATE_NS;
+use ample_pfn::MigrateType;
 
 #[derive(Debug)]
 pub(crate) struct Illuminator;

@@ -5,14 +5,14 @@
 use super::Policy;
 use crate::config::Rules;
 use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, MAX_ORDER};
-use crate::frame::MigrateType;
+use ample_pfn::MigrateType;
 
 /// Types to take from, best first (`fallbacks[][]`).
 pub(crate) fn fallbacks(mt: MigrateType) -> [MigrateType; 2] {
     match mt {
         MigrateType::Unmovable => [MigrateType::Reclaimable, MigrateType::Movable],
         MigrateType::Movable => [MigrateType::Reclaimable, MigrateType::Unmovable],
-        MigrateType::Reclaimable => [MigrateType::Unmovable, MigrateType::Movable],
+        _ => [MigrateType::Unmovable, MigrateType::Movable],
     }
 }
 

@@ -12,7 +12,7 @@ pub mod policy_ffi;
 use crate::alloc::Request;
 use crate::config::{PolicyConfig, PolicyKind, Rules};
 use crate::core::Core;
-use crate::frame::MigrateType;
+use ample_pfn::MigrateType;
 
 /// The decisions in which memory managers differ. What a manager does not do has a default: no
 /// border, no background work, pages pinned where they lie.

@@ -5,9 +5,8 @@
 //! the flags; the first that holds decides. Whether a page is movable never is a guess: that is
 //! the migratetype of the event. The table with the reasons is in `docs/replay.md`.
 
-use super::event::{Task, Traced};
-use super::gfp::Gfp;
-use ample_pfn::PageClass;
+use ample_pfn::{MigrateType, PageClass};
+use ample_trace::pages::{Gfp, Task, Traced};
 
 /// Order of a kernel stack of 16 KB.
 const STACK_ORDER: u8 = 2;
@@ -16,8 +15,8 @@ const FRAGMENT_ORDER: u8 = 3;
 /// Order of a 2 MB page.
 const HUGE_ORDER: u8 = 9;
 /// Migratetypes as the events print them (`enum migratetype`).
-const MOVABLE: u8 = 1;
-const RECLAIMABLE: u8 = 2;
+const MOVABLE: u8 = MigrateType::Movable as u8;
+const RECLAIMABLE: u8 = MigrateType::Reclaimable as u8;
 
 /// The class of a traced allocation.
 #[inline]
@@ -235,7 +234,7 @@ mod tests {
                     gfp: Gfp(bits.wrapping_mul(0x9e37_79b9)),
                     task: Task::Other,
                 };
-                let movable = crate::frame::is_movable(classify(&traced));
+                let movable = ample_pfn::is_movable(classify(&traced));
                 assert_eq!(movable, migratetype == 1, "{traced:?}");
             }
         }

@@ -2,6 +2,7 @@
 //! What can go wrong with a recording.
 
 use crate::server::ServerError;
+use ample_trace::pages::PageTraceError;
 
 /// Why a recording could not be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -20,33 +21,9 @@ pub enum ReplayError {
         /// What was given.
         name: String,
     },
-    /// Reading stopped.
-    #[error("{name}: line {line}: cannot read on: {source}")]
-    Read {
-        /// The file.
-        name: String,
-        /// The line that reading came to.
-        line: u64,
-        /// What the system (or the decompressor) said.
-        source: std::io::Error,
-    },
-    /// Too many lines make no sense.
-    #[error(
-        "{name}: {unreadable} of {lines} lines cannot be read, more than {limit_ratio} of them; \
-         first {first}. Is this the text of a page-event trace?"
-    )]
-    TooManyUnreadable {
-        /// The file.
-        name: String,
-        /// Lines that could not be read.
-        unreadable: u64,
-        /// Lines so far.
-        lines: u64,
-        /// Share that is allowed.
-        limit_ratio: f64,
-        /// The first of them, with its field.
-        first: String,
-    },
+    /// Its events cannot be read.
+    #[error(transparent)]
+    Trace(#[from] PageTraceError),
     /// Nothing to replay.
     #[error(
         "{name}: none of its {lines} lines is an mm_page_alloc or mm_page_free event; record \

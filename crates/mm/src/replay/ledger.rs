@@ -3,11 +3,11 @@
 //! blocks that are always consistent. What had to be repaired is counted.
 
 use super::classify::classify;
-use super::event::{EventKind, PageEvent, Traced};
 use super::result::SnapshotUse;
 use super::start::{Image, Start};
 use super::table::{Known, Table};
-use ample_pfn::PageClass;
+use ample_pfn::{PageClass, is_movable};
+use ample_trace::pages::{EventKind, Gfp, PageEvent, Traced};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -124,7 +124,7 @@ impl Ledger {
     pub fn starting_from(start: &Start) -> Ledger {
         let mut ledger = Ledger::new();
         for (block, (pfn, class)) in start.used().enumerate() {
-            let unmovable = !crate::frame::is_movable(class);
+            let unmovable = !is_movable(class);
             ledger.table.add(pfn, 0, unmovable, block as u32);
             ledger.before += 1;
         }
@@ -207,7 +207,7 @@ impl Ledger {
         self.make_room(pfn, traced.order, cpu, ops);
         let class = classify(traced);
         let block = self.number();
-        let unmovable = !crate::frame::is_movable(class);
+        let unmovable = !is_movable(class);
         self.table.add(pfn, traced.order, unmovable, block);
         if let Some(image) = &mut self.image {
             image.set(pfn, traced.order, class);
@@ -217,7 +217,7 @@ impl Ledger {
             cpu,
             order: traced.order,
             class,
-            atomic: !traced.gfp.may_reclaim() && traced.gfp.has(super::gfp::Gfp::HIGH),
+            atomic: !traced.gfp.may_reclaim() && traced.gfp.has(Gfp::HIGH),
             light: !traced.gfp.may_reclaim(),
         });
     }

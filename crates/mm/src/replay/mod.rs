@@ -7,27 +7,21 @@
 
 mod classify;
 mod error;
-mod event;
-mod gfp;
 mod ledger;
-mod line;
 mod player;
-mod reader;
 mod result;
 mod start;
 mod table;
 
 pub use classify::classify;
 pub use error::ReplayError;
-pub use event::{EventKind, PageEvent, Task, Traced};
-pub use gfp::Gfp;
 pub use ledger::{Ledger, Op, Repairs};
-pub use reader::{ReadCounts, TraceReader};
 pub use result::{KernelSample, PolicyResult, ReplayResult, SnapshotUse};
 pub use start::Start;
 
 use crate::config::Config;
 use ample_pfn::BASE_PAGE_BYTES;
+use ample_trace::pages::{EventKind, PageEvent, PageEventReader, ReadCounts};
 use player::Player;
 use rayon::prelude::*;
 use std::fs::File;
@@ -176,10 +170,10 @@ impl Replay {
     ///
     /// # Errors
     /// [`ReplayError`] if it cannot be opened (any more).
-    pub fn reader(&self) -> Result<TraceReader<'_>, ReplayError> {
+    pub fn reader(&self) -> Result<PageEventReader<'_>, ReplayError> {
         let limit = self.options.max_unreadable_ratio;
         match &self.origin {
-            Origin::Bytes(bytes) => TraceReader::new(&bytes[..], &self.name, limit),
+            Origin::Bytes(bytes) => Ok(PageEventReader::new(&bytes[..], &self.name, limit)?),
             Origin::File(path) => {
                 let open = |source| ReplayError::Open {
                     name: self.name.clone(),
@@ -190,7 +184,8 @@ impl Replay {
                     let name = self.name.clone();
                     return Err(ReplayError::NotAFile { name });
                 }
-                TraceReader::new(File::open(path).map_err(open)?, &self.name, limit)
+                let file = File::open(path).map_err(open)?;
+                Ok(PageEventReader::new(file, &self.name, limit)?)
             }
         }
     }

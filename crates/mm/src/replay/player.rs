@@ -9,7 +9,7 @@ use crate::core::BLOCK_ORDER;
 use crate::huge::PoolId;
 use crate::run::{Sample, sample};
 use crate::server::{Server, ServerError};
-use ample_pfn::{Coverage, Metrics, PageClass};
+use ample_pfn::{Coverage, Metrics, PageClass, is_movable};
 
 /// Position of a block that found no memory.
 const UNPLACED: u32 = u32::MAX;
@@ -179,7 +179,7 @@ impl Player {
     #[cold]
     fn alloc_parts(&mut self, request: &Request, cpu: usize) -> u32 {
         if request.order > 0
-            && crate::frame::is_movable(request.class)
+            && is_movable(request.class)
             && let Some(pool) = self.own_pool()
         {
             let count = 1 << request.order;

@@ -3,12 +3,12 @@
 
 use super::ledger::Repairs;
 use super::player::Player;
-use super::reader::ReadCounts;
 use super::table::Table;
 use crate::config::{Config, PolicyKind};
 use crate::counters::Counters;
 use crate::run::{Ratios, Sample};
 use ample_pfn::{BASE_PAGE_BYTES, Definition, Metrics};
+use ample_trace::pages::ReadCounts;
 use serde::Serialize;
 
 /// The traced kernel at one moment, rebuilt from the frames it chose. Without a snapshot only

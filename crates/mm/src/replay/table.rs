@@ -2,8 +2,8 @@
 //! What is known of every frame that a trace has named, and the unmovable blocks of the traced
 //! kernel that follow from it.
 
-use super::event::MAX_PFN;
 use crate::core::{BLOCK_ORDER, MAX_ORDER};
+use ample_trace::pages::MAX_PFN;
 
 /// No block.
 pub const NO_BLOCK: u32 = u32::MAX;

@@ -3,8 +3,7 @@
 //! line and field.
 
 use super::Workload;
-use crate::frame::is_movable;
-use ample_pfn::PageClass;
+use ample_pfn::{PageClass, is_movable};
 
 /// The shipped workloads: name and text.
 const SHIPPED: [(&str, &str); 9] = [

@@ -221,7 +221,7 @@ mod tests {
         }
         server.core.drain_all();
         assert_eq!(
-            server.core.areas[HIGH].orders(crate::frame::MigrateType::Movable) >> 3,
+            server.core.areas[HIGH].orders(ample_pfn::MigrateType::Movable) >> 3,
             0
         );
         let source = Source::new(&mut server, &sends(), 0.0);

@@ -31,7 +31,7 @@ impl Task {
     }
 }
 
-/// What an allocation event says beside the frame.
+/// What an allocation event says, the frame left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// Order of the block.
@@ -82,7 +82,7 @@ pub struct PageEvent {
     pub kind: EventKind,
 }
 
-/// Frames from here on do not fit the model (1 TB).
-pub const MAX_PFN: u64 = crate::frame::MAX_FRAMES;
+/// Frame numbers from here on are refused: 1 TB of memory.
+pub const MAX_PFN: u64 = 1 << 28;
 /// CPUs from here on are taken for damage.
 pub const MAX_CPUS: u16 = 8192;

@@ -7,7 +7,7 @@
 
 use super::event::{EventKind, MAX_CPUS, MAX_PFN, PageEvent, Task, Traced};
 use super::gfp::{Gfp, GfpCache};
-use crate::core::MAX_ORDER;
+use ample_pfn::MAX_PAGE_ORDER;
 
 /// What a line turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +250,7 @@ fn frame(text: &[u8]) -> Result<u64, BadField> {
     };
     match value {
         Some(pfn) if pfn < MAX_PFN => Ok(pfn),
-        Some(_) => Err(bad("pfn", "beyond 1 TB, more than the model can hold")),
+        Some(_) => Err(bad("pfn", "beyond 1 TB, more than a replay can hold")),
         None => Err(bad("pfn", "not a frame number")),
     }
 }
@@ -258,10 +258,10 @@ fn frame(text: &[u8]) -> Result<u64, BadField> {
 #[inline]
 fn order(text: &[u8]) -> Result<u8, BadField> {
     match number(text) {
-        Some(order) if order <= u64::from(MAX_ORDER) => Ok(order as u8),
+        Some(order) if order <= u64::from(MAX_PAGE_ORDER) => Ok(order as u8),
         Some(_) => Err(bad(
             "order",
-            "larger than 10, the largest block of the model",
+            "larger than 10, the largest block of the buddy allocator",
         )),
         None => Err(bad("order", "not a number")),
     }
@@ -310,7 +310,7 @@ fn perf_lost(rest: &[u8]) -> u64 {
     number(word(rest).0).unwrap_or(0)
 }
 
-/// Lines that recorders print beside events: comments, headers, stacks.
+/// Lines of recorders that are no events: comments, headers, stacks.
 fn is_quiet(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let starts = |prefix: &[u8]| text.starts_with(prefix);

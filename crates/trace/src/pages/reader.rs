@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Streaming reader of trace text, plain or zstd-compressed.
 
-use super::error::ReplayError;
+use super::error::PageTraceError;
 use super::event::{EventKind, PageEvent};
 use super::gfp::{Gfp, GfpCache};
 use super::line::{self, BadField, Line};
@@ -16,7 +16,7 @@ const OTHER_NAMES: usize = 32;
 /// The share of unreadable lines is first looked at after this many.
 const PATIENCE_LINES: u64 = 1000;
 
-/// What was in a trace, line by line. Every line is in exactly one of the counts marked (line).
+/// What was in a trace, in lines. Every line is in exactly one of the counts marked (line).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReadCounts {
     /// All lines.
@@ -104,7 +104,7 @@ impl ReadCounts {
 }
 
 /// Reads page events one by one, in constant memory.
-pub struct TraceReader<'a> {
+pub struct PageEventReader<'a> {
     input: Box<dyn Read + Send + 'a>,
     name: String,
     max_unreadable_ratio: f64,
@@ -116,27 +116,27 @@ pub struct TraceReader<'a> {
     counts: ReadCounts,
 }
 
-impl std::fmt::Debug for TraceReader<'_> {
+impl std::fmt::Debug for PageEventReader<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TraceReader")
+        f.debug_struct("PageEventReader")
             .field("name", &self.name)
             .field("counts", &self.counts)
             .finish_non_exhaustive()
     }
 }
 
-impl<'a> TraceReader<'a> {
+impl<'a> PageEventReader<'a> {
     /// Reads `input`, decompressing it if it starts like zstd. `name` is for messages; a share
     /// of lines above `max_unreadable_ratio` that cannot be read is an error.
     ///
     /// # Errors
-    /// [`ReplayError::Read`] if not even the start can be read.
+    /// [`PageTraceError::Read`] if not even the start can be read.
     pub fn new(
         mut input: impl Read + Send + 'a,
         name: &str,
         max_unreadable_ratio: f64,
-    ) -> Result<TraceReader<'a>, ReplayError> {
-        let error = |source| ReplayError::Read {
+    ) -> Result<PageEventReader<'a>, PageTraceError> {
+        let error = |source| PageTraceError::Read {
             name: name.to_string(),
             line: 1,
             source,
@@ -154,7 +154,7 @@ impl<'a> TraceReader<'a> {
         } else {
             Box::new(whole)
         };
-        Ok(TraceReader {
+        Ok(PageEventReader {
             input,
             name: name.to_string(),
             max_unreadable_ratio,
@@ -174,9 +174,9 @@ impl<'a> TraceReader<'a> {
     /// The next page event; `None` at the end.
     ///
     /// # Errors
-    /// [`ReplayError::Read`] and [`ReplayError::TooManyUnreadable`].
+    /// [`PageTraceError::Read`] and [`PageTraceError::TooManyUnreadable`].
     #[inline]
-    pub fn next_event(&mut self) -> Result<Option<PageEvent>, ReplayError> {
+    pub fn next_event(&mut self) -> Result<Option<PageEvent>, PageTraceError> {
         loop {
             let unread = &self.buffer[self.start..self.end];
             let Some(length) = memchr::memchr(b'\n', unread) else {
@@ -216,7 +216,7 @@ impl<'a> TraceReader<'a> {
     }
 
     /// Reads more bytes behind those that are left; false at the end of the input.
-    fn refill(&mut self) -> Result<bool, ReplayError> {
+    fn refill(&mut self) -> Result<bool, PageTraceError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -233,7 +233,7 @@ impl<'a> TraceReader<'a> {
         Ok(got > 0)
     }
 
-    fn read_at_end(&mut self) -> Result<usize, ReplayError> {
+    fn read_at_end(&mut self) -> Result<usize, PageTraceError> {
         loop {
             match self.input.read(&mut self.buffer[self.end..]) {
                 Ok(got) => {
@@ -242,7 +242,7 @@ impl<'a> TraceReader<'a> {
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(source) => {
-                    return Err(ReplayError::Read {
+                    return Err(PageTraceError::Read {
                         name: self.name.clone(),
                         line: self.counts.lines + 1,
                         source,
@@ -253,7 +253,7 @@ impl<'a> TraceReader<'a> {
     }
 
     /// Drops a line that is longer than the buffer.
-    fn skip_line(&mut self) -> Result<(), ReplayError> {
+    fn skip_line(&mut self) -> Result<(), PageTraceError> {
         self.counts.lines += 1;
         self.counts.unreadable(BadField {
             field: "line",
@@ -271,13 +271,13 @@ impl<'a> TraceReader<'a> {
         }
     }
 
-    fn check_share(&self) -> Result<(), ReplayError> {
+    fn check_share(&self) -> Result<(), PageTraceError> {
         let counts = &self.counts;
         let share = counts.unreadable_lines as f64 / counts.lines.max(1) as f64;
         if share <= self.max_unreadable_ratio {
             return Ok(());
         }
-        Err(ReplayError::TooManyUnreadable {
+        Err(PageTraceError::TooManyUnreadable {
             name: self.name.clone(),
             unreadable: counts.unreadable_lines,
             lines: counts.lines,

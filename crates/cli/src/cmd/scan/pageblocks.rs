@@ -2,8 +2,8 @@
 //! What lies in the pageblocks of each migratetype: pollution is unmovable memory in a block that
 //! the kernel keeps for movable memory.
 
-use ample_host::{MigrateType, PageblockRun};
-use ample_pfn::{Definition, MetricsBuilder, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK};
+use ample_host::PageblockRun;
+use ample_pfn::{Definition, MetricsBuilder, MigrateType, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK};
 use serde::Serialize;
 
 /// Pageblocks of one migratetype.
