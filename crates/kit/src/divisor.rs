@@ -3,15 +3,18 @@
 
 /// A divisor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Divisor {
+pub struct Divisor {
     by: u64,
     /// Its logarithm, if it is a power of two.
     shift: Option<u32>,
 }
 
 impl Divisor {
-    /// Division by `by`, which is not 0.
-    pub(crate) fn new(by: u64) -> Self {
+    /// Division by `by`.
+    ///
+    /// # Panics
+    /// If `by` is 0.
+    pub fn new(by: u64) -> Self {
         assert!(by > 0, "division by 0");
         Divisor {
             by,
@@ -21,36 +24,60 @@ impl Divisor {
 
     /// Quotient and remainder.
     #[inline(always)]
-    pub(crate) fn split(self, number: u64) -> (u64, u64) {
+    pub fn split(self, number: u64) -> (u64, u64) {
         match self.shift {
             Some(shift) => (number >> shift, number & (self.by - 1)),
             None => (number / self.by, number % self.by),
         }
     }
 
-    /// The number of this quotient and remainder.
+    /// The remainder alone.
     #[inline(always)]
-    pub(crate) fn join(self, quotient: u64, remainder: u64) -> u64 {
+    pub fn remainder(self, number: u64) -> u64 {
+        match self.shift {
+            Some(_) => number & (self.by - 1),
+            None => number % self.by,
+        }
+    }
+
+    /// The number of this quotient and remainder, the inverse of [`split`](Self::split).
+    #[inline(always)]
+    pub fn join(self, quotient: u64, remainder: u64) -> u64 {
+        debug_assert!(remainder < self.by, "{remainder} is no rest of {}", self.by);
         match self.shift {
             Some(shift) => quotient << shift | remainder,
             None => quotient * self.by + remainder,
         }
+    }
+
+    /// The divisor as a number.
+    pub fn get(self) -> u64 {
+        self.by
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn splits_as_division_does_and_joins_again() {
-        for by in [1, 2, 3, 6, 11, 64, 22528, 1 << 40] {
-            for number in [0, 1, 5, 6, 63, 64, 65, 0xffff_ffff, 0x1234_5678_9abc_def0] {
+    proptest! {
+        #[test]
+        fn splits_as_division_does_and_joins_again(by in 1u64.., number: u64, power in 0u32..64) {
+            for by in [by, by >> 40 | 1, 1 << power] {
                 let divisor = Divisor::new(by);
                 let (quotient, remainder) = divisor.split(number);
-                assert_eq!((quotient, remainder), (number / by, number % by));
-                assert_eq!(divisor.join(quotient, remainder), number);
+                prop_assert_eq!((quotient, remainder), (number / by, number % by));
+                prop_assert_eq!(divisor.remainder(number), remainder);
+                prop_assert_eq!(divisor.join(quotient, remainder), number);
+                prop_assert_eq!(divisor.get(), by);
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "division by 0")]
+    fn zero_is_refused() {
+        Divisor::new(0);
     }
 }

@@ -1,2 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every other crate needs: random numbers, divisors, orders of recency, statistics.
+//! What several crates need and no crate of its own subject holds: random numbers, division by a
+//! known number, the order of the ways of a set, statistics.
+
+pub mod divisor;
+pub mod random;
+pub mod recency;
+pub mod statistics;

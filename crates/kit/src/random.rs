@@ -1,36 +1,60 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small deterministic random numbers. A simulator's results must not change when a library
-//! changes its generator, so the generators are fixed here.
+//! Deterministic random numbers. A result must not change when a library changes its generator,
+//! so the generators are written out here: SplitMix64 (Steele, Lea and Flood 2014), xoshiro256**
+//! (Blackman and Vigna 2018) and Zipf-distributed ranks. None of them is for secrets.
 
-/// SplitMix64: a counter-based 64-bit mixer; also used as a hash.
+/// 2^64 ÷ the golden ratio, odd: the step of SplitMix64, and a factor that spreads keys.
+pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The output function of SplitMix64: a bijection of 64-bit numbers.
 #[inline]
-pub fn mix64(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+fn finalize(state: u64) -> u64 {
+    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// A 64-bit generator: a SplitMix64 sequence.
+/// The first output of SplitMix64 seeded with `value`: a hash of 64-bit numbers.
+#[inline]
+pub fn mix64(value: u64) -> u64 {
+    finalize(value.wrapping_add(GOLDEN))
+}
+
+/// `bits` as a number in `[0, 1)`, from its upper 53 bits.
+#[inline]
+fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// A SplitMix64 sequence: 64 bits of state, period 2^64.
 #[derive(Clone, Debug)]
-pub struct Rng {
+pub struct SplitMix64 {
     state: u64,
 }
 
-impl Rng {
-    /// A generator that repeats its sequence for the same seed.
+impl SplitMix64 {
+    /// The standard sequence of `seed`. Seeds that differ by a multiple of [`GOLDEN`] give the
+    /// same sequence shifted.
     pub fn new(seed: u64) -> Self {
-        Rng { state: mix64(seed) }
+        SplitMix64 { state: seed }
+    }
+
+    /// A sequence that starts at a hash of `seed`, so that seeds chosen by a rule give sequences
+    /// without a rule.
+    pub fn scattered(seed: u64) -> Self {
+        SplitMix64 {
+            state: mix64(seed).wrapping_add(GOLDEN),
+        }
     }
 
     /// The next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix64(self.state)
+        self.state = self.state.wrapping_add(GOLDEN);
+        finalize(self.state)
     }
 
-    /// Uniform in `0..bound` (bias below 2^-32 for bounds below 2^32); `bound` must not be 0.
+    /// Uniform in `0..bound` (bias below 2^-32 for bounds below 2^32); 0 when `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -39,7 +63,69 @@ impl Rng {
     /// Uniform in `[0, 1)`.
     #[inline]
     pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        unit(self.next_u64())
+    }
+}
+
+/// A xoshiro256** sequence: 256 bits of state, period 2^256 − 1.
+#[derive(Clone, Debug)]
+pub struct Xoshiro256 {
+    s: [u64; 4],
+}
+
+impl Xoshiro256 {
+    /// The sequence of `seed`, whose state comes from SplitMix64 as its authors advise.
+    pub fn new(seed: u64) -> Self {
+        let mut seeds = SplitMix64::new(seed);
+        Xoshiro256 {
+            s: std::array::from_fn(|_| seeds.next_u64()),
+        }
+    }
+
+    /// An independent generator for one part of a run, named by `salt`.
+    pub fn fork(&mut self, salt: u64) -> Self {
+        Xoshiro256::new(self.next_u64() ^ salt.wrapping_mul(GOLDEN))
+    }
+
+    /// The next 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        let result = self.s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
+        let t = self.s[1] << 17;
+        self.s[2] ^= self.s[0];
+        self.s[3] ^= self.s[1];
+        self.s[1] ^= self.s[2];
+        self.s[0] ^= self.s[3];
+        self.s[2] ^= t;
+        self.s[3] = self.s[3].rotate_left(45);
+        result
+    }
+
+    /// Uniform in `0..bound`, from the upper 32 bits; 0 when `bound` is 0. The bias is below
+    /// `bound` ÷ 2^32.
+    #[inline]
+    pub fn below(&mut self, bound: u32) -> u32 {
+        ((u64::from((self.next_u64() >> 32) as u32) * u64::from(bound)) >> 32) as u32
+    }
+
+    /// Uniform in `[0, 1)`.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        unit(self.next_u64())
+    }
+
+    /// Whether an event of this probability happens.
+    #[inline]
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+
+    /// An integer whose expectation is `mean`: its floor, or one more with the probability of its
+    /// fraction.
+    #[inline]
+    pub fn round(&mut self, mean: f64) -> u32 {
+        let floor = mean.floor();
+        floor as u32 + u32::from(self.chance(mean - floor))
     }
 }
 
@@ -55,8 +141,12 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Ranks `0..n` with probability proportional to `1 / (rank + 1)^exponent`; `exponent > 0`.
+    /// Ranks `0..n` with probability proportional to `1 / (rank + 1)^exponent`.
+    ///
+    /// # Panics
+    /// If `n` is 0 or `exponent` is not above 0.
     pub fn new(n: u64, exponent: f64) -> Self {
+        assert!(n > 0 && exponent > 0.0, "no law for {n} ranks, {exponent}");
         let mut zipf = Zipf {
             n: n as f64,
             exponent,
@@ -89,9 +179,9 @@ impl Zipf {
     }
 
     /// The next rank; 0 is the most frequent.
-    pub fn sample(&self, rng: &mut Rng) -> u64 {
+    pub fn sample(&self, random: &mut SplitMix64) -> u64 {
         loop {
-            let u = self.h_n + rng.unit() * (self.h_x1 - self.h_n);
+            let u = self.h_n + random.unit() * (self.h_x1 - self.h_n);
             let x = self.h_inverse(u);
             let k = (x + 0.5).floor().clamp(1.0, self.n);
             if k - x <= self.s || u >= self.h(k + 0.5) - k.powf(-self.exponent) {
@@ -104,34 +194,85 @@ impl Zipf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// The sequences are part of every result: reference values of the published code.
+    #[test]
+    fn sequences_are_the_published_ones() {
+        let mut split = SplitMix64::new(1_234_567);
+        assert_eq!(split.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(split.next_u64(), 3_203_168_211_198_807_973);
+        assert_eq!(split.next_u64(), 9_817_491_932_198_370_423);
+        let mut xoshiro = Xoshiro256 { s: [1, 2, 3, 4] };
+        assert_eq!(xoshiro.next_u64(), 11520);
+        assert_eq!(xoshiro.next_u64(), 0);
+        assert_eq!(xoshiro.next_u64(), 1_509_978_240);
+        assert_eq!(xoshiro.next_u64(), 1_215_971_899_390_074_240);
+    }
 
     #[test]
     fn below_is_uniform() {
-        let mut rng = Rng::new(7);
-        let mut bins = [0u32; 10];
+        let mut split = SplitMix64::scattered(7);
+        let mut xoshiro = Xoshiro256::new(7);
+        let mut bins = [[0u32; 10]; 2];
         for _ in 0..100_000 {
-            bins[rng.below(10) as usize] += 1;
+            bins[0][split.below(10) as usize] += 1;
+            bins[1][xoshiro.below(10) as usize] += 1;
         }
-        assert!(
-            bins.iter().all(|&b| (9_500..10_500).contains(&b)),
-            "{bins:?}"
-        );
+        for bin in bins.as_flattened() {
+            assert!((9_500..10_500).contains(bin), "{bins:?}");
+        }
+        assert_eq!((split.below(0), xoshiro.below(0)), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_stay_in_their_ranges(seed: u64, bound in 1u32.., mean in 0.0f64..1e6) {
+            let mut split = SplitMix64::new(seed);
+            let mut xoshiro = Xoshiro256::new(seed);
+            prop_assert_eq!(split.clone().next_u64(), mix64(seed));
+            for _ in 0..20 {
+                prop_assert!(split.below(u64::from(bound)) < u64::from(bound));
+                prop_assert!(xoshiro.below(bound) < bound);
+                prop_assert!((0.0..1.0).contains(&split.unit()));
+                prop_assert!((0.0..1.0).contains(&xoshiro.unit()));
+                prop_assert!((f64::from(xoshiro.round(mean)) - mean).abs() < 1.0);
+            }
+        }
+
+        #[test]
+        fn ranks_stay_in_range(seed: u64, n in 1u64..1 << 40, exponent in 0.1f64..3.0) {
+            let zipf = Zipf::new(n, exponent);
+            let mut random = SplitMix64::new(seed);
+            for _ in 0..50 {
+                prop_assert!(zipf.sample(&mut random) < n);
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_keeps_the_mean() {
+        let mut xoshiro = Xoshiro256::new(3);
+        let sum: u32 = (0..100_000).map(|_| xoshiro.round(2.3)).sum();
+        assert!((f64::from(sum) / 1e5 - 2.3).abs() < 0.01, "{sum}");
     }
 
     #[test]
     fn zipf_follows_its_law() {
-        let zipf = Zipf::new(1000, 0.99);
-        let mut rng = Rng::new(1);
-        let mut bins = vec![0f64; 1000];
-        let samples = 400_000;
-        for _ in 0..samples {
-            bins[zipf.sample(&mut rng) as usize] += 1.0;
-        }
-        let norm: f64 = (1..=1000).map(|k| f64::from(k).powf(-0.99)).sum();
-        for k in [0usize, 1, 9, 99] {
-            let expected = (k as f64 + 1.0).powf(-0.99) / norm * f64::from(samples);
-            let error = (bins[k] - expected).abs() / expected;
-            assert!(error < 0.06, "rank {k}: {} against {expected}", bins[k]);
+        for exponent in [0.99, 1.0] {
+            let zipf = Zipf::new(1000, exponent);
+            let mut random = SplitMix64::scattered(1);
+            let mut bins = vec![0f64; 1000];
+            let samples = 400_000;
+            for _ in 0..samples {
+                bins[zipf.sample(&mut random) as usize] += 1.0;
+            }
+            let norm: f64 = (1..=1000).map(|k| f64::from(k).powf(-exponent)).sum();
+            for k in [0usize, 1, 9, 99] {
+                let expected = (k as f64 + 1.0).powf(-exponent) / norm * f64::from(samples);
+                let error = (bins[k] - expected).abs() / expected;
+                assert!(error < 0.06, "rank {k}: {} against {expected}", bins[k]);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is quick to ask about the up to 16 ways of a set: a byte of each key side by side, eight of
-//! them compared at once in a word, and the order of their last uses as 4-bit way numbers in one
-//! word, so that an update moves no data. TLBs, walk caches and data caches are made of these.
+//! The up to 16 ways of a set: a byte of each key side by side, eight of them compared at once in
+//! a word, and the order of their last uses in one word, so that an update moves no data. TLBs,
+//! walk caches and data caches are made of these.
 
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
@@ -13,8 +13,8 @@ fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(LOW_BITS) & !word & (LOW_BITS << 7)
 }
 
-/// A byte of each of up to 16 keys, side by side: which of them a key may be takes two words to
-/// say. Bytes that stand for no key are never right, since the keys have the last word.
+/// A byte of each of up to 16 keys, side by side: which ways may hold a key takes two words to
+/// say. A byte is a hint: whoever looks compares the key, so that a byte may be stale.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TagBytes([u8; 16]);
 
@@ -25,7 +25,7 @@ impl TagBytes {
         self.0[way] = tag;
     }
 
-    /// The first way whose byte is `tag`, if any.
+    /// The first way whose byte is `tag`, if any. No branch depends on the bytes.
     #[inline(always)]
     pub fn first_like(&self, tag: u8) -> Option<usize> {
         let wanted = u128::from(tag) * (u128::from(LOW_BITS) << 64 | u128::from(LOW_BITS));
@@ -69,9 +69,9 @@ impl TagBytes {
 /// The ways of a set from the most to the least recently used, four bits each. A set of fewer than
 /// 16 ways uses the lowest of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Recency(pub(crate) u64);
+pub struct Recency(u64);
 
-/// Any order of the ways will do; here the first is the most recent.
+/// Starts with way 0 as the most recent and way 15 as the least recent.
 impl Default for Recency {
     fn default() -> Self {
         Recency(0xfedc_ba98_7654_3210)
@@ -82,10 +82,11 @@ impl Recency {
     /// The least recently used of the first `ways` (1 to 16).
     #[inline(always)]
     pub fn oldest(self, ways: u32) -> u32 {
+        debug_assert!((1..=16).contains(&ways), "{ways} ways");
         (self.0 >> (4 * (ways - 1)) & 15) as u32
     }
 
-    /// The same, which becomes the most recently used.
+    /// The least recently used of the first `ways`, which becomes the most recently used.
     #[inline(always)]
     pub fn reuse_oldest(&mut self, ways: u32) -> u32 {
         let way = self.oldest(ways);
@@ -96,6 +97,7 @@ impl Recency {
     /// `way` becomes the most recently used.
     #[inline(always)]
     pub fn touch(&mut self, way: u32) {
+        debug_assert!(way < 16, "way {way} of 16");
         let number = u64::from(way);
         if self.0 & 15 == number {
             return;
@@ -108,6 +110,7 @@ impl Recency {
 
     /// `way` becomes the least recently used of the first `ways`.
     pub fn make_oldest(&mut self, way: u32, ways: u32) {
+        debug_assert!(way < ways && ways <= 16, "way {way} of {ways}");
         self.touch(way);
         let shift = 4 * (ways - 1);
         let used = u64::MAX >> (60 - shift);
@@ -115,7 +118,13 @@ impl Recency {
         self.0 = (self.0 & !used) | moved;
     }
 
-    /// The order as one word, for those who only want to have read it.
+    /// The order that [`word`](Self::word) gave.
+    #[inline(always)]
+    pub fn from_word(word: u64) -> Self {
+        Recency(word)
+    }
+
+    /// The order as one word: the most recent way in the lowest four bits.
     #[inline(always)]
     pub fn word(self) -> u64 {
         self.0
@@ -130,9 +139,62 @@ impl Recency {
     }
 }
 
+/// Direction bits of a binary tree over the ways of a set (tree-PLRU); the number of ways is a
+/// power of two up to 16. Bit `n` belongs to node `n`, the root is node 1, and a set bit says that
+/// the next victim is in the right half.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TreePlru(u64);
+
+impl TreePlru {
+    /// The tree that [`word`](Self::word) gave.
+    #[inline]
+    pub fn from_word(word: u64) -> Self {
+        TreePlru(word)
+    }
+
+    /// The direction bits as one word.
+    #[inline]
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// `way` was used: every node above it points away from it.
+    #[inline]
+    pub fn touch(&mut self, way: u32, ways: u32) {
+        debug_assert!(ways.is_power_of_two() && way < ways, "way {way} of {ways}");
+        let (mut node, mut span) = (1, ways);
+        while span > 1 {
+            span /= 2;
+            let right = (way / span) & 1;
+            let bit = 1u64 << node;
+            if right == 1 {
+                self.0 &= !bit;
+            } else {
+                self.0 |= bit;
+            }
+            node = node * 2 + right;
+        }
+    }
+
+    /// The way that the nodes point at.
+    #[inline]
+    pub fn victim(self, ways: u32) -> u32 {
+        debug_assert!(ways.is_power_of_two() && ways <= 16, "{ways} ways");
+        let (mut node, mut span, mut way) = (1, ways, 0);
+        while span > 1 {
+            span /= 2;
+            let right = (self.0 >> node & 1) as u32;
+            way += right * span;
+            node = node * 2 + right;
+        }
+        way
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn zero_bytes_are_found() {
@@ -145,22 +207,23 @@ mod tests {
         }
     }
 
-    /// Each operation on the word does what it says to a list of ways.
-    #[test]
-    fn recency_is_a_list_of_ways() {
-        for ways in 1..=16u32 {
+    proptest! {
+        /// Each operation on the word does what it says to a list of ways.
+        #[test]
+        fn recency_is_a_list_of_ways(
+            ways in 1u32..=16,
+            steps in proptest::collection::vec((0u8..8, 0u32..16), 1..300),
+        ) {
             let mut order = Recency::default();
             let mut list: Vec<u32> = (0..16).collect();
-            let mut seed = u64::from(ways);
-            for _ in 0..2000 {
-                seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                let way = (seed >> 40) as u32 % ways;
-                let last = ways as usize - 1;
-                match seed >> 61 {
+            let last = ways as usize - 1;
+            for (what, way) in steps {
+                let way = way % ways;
+                match what {
                     0 | 1 => {
                         let oldest = list.remove(last);
                         list.insert(0, oldest);
-                        assert_eq!(order.reuse_oldest(ways), oldest);
+                        prop_assert_eq!(order.reuse_oldest(ways), oldest);
                     }
                     2 => {
                         list.retain(|&held| held != way);
@@ -173,13 +236,61 @@ mod tests {
                         order.touch(way);
                     }
                 }
-                assert_eq!(order.oldest(ways), list[last]);
-                let word = list
-                    .iter()
-                    .rev()
-                    .fold(0, |word, &w| word << 4 | u64::from(w));
-                assert_eq!(order.word(), word, "{ways} ways");
+                prop_assert_eq!(order.oldest(ways), list[last]);
+                let word = list.iter().rev().fold(0, |word, &w| word << 4 | u64::from(w));
+                prop_assert_eq!(order.word(), word);
             }
+        }
+
+        /// The bytes lead to a key wherever it lies, among others with the same byte.
+        #[test]
+        fn bytes_lead_to_the_key(keys in proptest::collection::vec(0u16..1024, 1..=16)) {
+            let mut bytes = TagBytes::default();
+            for (way, &key) in keys.iter().enumerate() {
+                bytes.set(way, key as u8);
+            }
+            for wanted in 0..1024u16 {
+                let found = bytes.find(keys.len(), wanted as u8, |way| {
+                    keys.get(way).filter(|&&key| key == wanted)
+                });
+                let first = keys.iter().position(|&key| key == wanted);
+                prop_assert_eq!(found.map(|(way, _)| way), first);
+            }
+            let padded = |way: usize| keys.get(way).map_or(0, |&key| key as u8);
+            for tag in 0..=255u8 {
+                prop_assert_eq!(bytes.first_like(tag), (0..16).find(|&way| padded(way) == tag));
+            }
+        }
+
+        /// A victim is none of the ways used last, one a level of the tree.
+        #[test]
+        fn plru_spares_the_most_recent(
+            log_ways in 1u32..=4,
+            uses in proptest::collection::vec(0u32..16, 1..100),
+        ) {
+            let ways = 1 << log_ways;
+            let mut tree = TreePlru::default();
+            for way in uses {
+                let way = way % ways;
+                tree.touch(way, ways);
+                prop_assert!(tree.victim(ways) < ways);
+                prop_assert_ne!(tree.victim(ways) / (ways / 2), way / (ways / 2));
+            }
+        }
+    }
+
+    /// Using each victim in turn visits all ways before one comes again.
+    #[test]
+    fn plru_victims_go_round() {
+        for ways in [1, 2, 4, 8, 16] {
+            let mut tree = TreePlru::default();
+            let mut seen = 0u32;
+            for _ in 0..ways {
+                let way = tree.victim(ways);
+                tree.touch(way, ways);
+                seen |= 1 << way;
+            }
+            assert_eq!(seen, (1 << ways) - 1, "{ways} ways");
         }
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One measured run: a program on a machine under a scheme, its memory mapped in a given way.
 
+use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_machine::PrivateMemory;
 use ample_machine::{TimedCore, TimedReport};
-use ample_trace::rng::mix64;
 use ample_trace::{Access, Backing, Consumer, Kind, Program, Recorder, Region};
 use ample_translate::{
     Engine, FrameSource, Host, IdealFrames, PageSize, Space, Stats, USER_RW, bits, scheme,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One cache: tags, exact LRU of up to 16 ways, dirty bits, and when each line's data arrive.
 
-use crate::divisor::Divisor;
-use ample_translate::{Recency, TagBytes};
+use ample_kit::divisor::Divisor;
+use ample_kit::recency::{Recency, TagBytes};
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 

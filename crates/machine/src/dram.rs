@@ -4,7 +4,7 @@
 //! Unloaded read latencies follow the timing parameters: a row hit CL + BL/2, a closed bank tRCD
 //! more, a conflict tRP more again: 26, 48 and 70 cycles for DDR4-3200 22-22-22.
 
-use crate::divisor::Divisor;
+use ample_kit::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 
 /// Timing and shape. Times are in memory clock cycles unless named otherwise.

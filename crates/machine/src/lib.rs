@@ -4,7 +4,6 @@
 pub mod cache;
 pub mod config;
 pub mod core;
-mod divisor;
 pub mod dram;
 pub mod functional;
 pub mod memory;

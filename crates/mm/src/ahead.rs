@@ -3,8 +3,8 @@
 //! misses overlap instead of following each other. Nothing here changes anything: results are the
 //! same with and without, and only speed differs.
 
+use crate::Rng;
 use crate::core::Core;
-use crate::rng::Rng;
 use ample_pfn::MigrateType;
 
 /// Frames that are looked at together: what one core of today keeps in flight.

@@ -2,6 +2,7 @@
 //! The physical memory of one simulated server: frames, pageblocks, buddy lists of up to two
 //! regions. What every policy shares.
 
+use crate::Rng;
 use crate::compact::{Deferral, Scanners};
 use crate::config::Rules;
 use crate::counters::Counters;
@@ -9,7 +10,6 @@ use crate::frame::{Frames, Kind, MAX_POOLS, State, requested_type};
 use crate::kcompactd::Kcompactd;
 use crate::list::List;
 use crate::psi::Psi;
-use crate::rng::Rng;
 use ample_pfn::{MigrateType, PageClass, is_movable};
 use std::collections::VecDeque;
 

@@ -186,7 +186,7 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use crate::Rng;
     use std::collections::VecDeque;
 
     /// Any sequence of operations gives what a plain vector gives.

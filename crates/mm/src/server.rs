@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One simulated server: its memory, its policy, and what owners can do with pages.
 
+use crate::Rng;
 use crate::ahead::begins_group;
 use crate::alloc::Request;
 use crate::config::{Config, PolicyKind};
@@ -11,7 +12,6 @@ use crate::huge::PoolId;
 use crate::list::List;
 use crate::policy::{self, Policy};
 use crate::psi::{Psi, Stall};
-use crate::rng::Rng;
 use ample_pfn::{
     BASE_PAGE_BYTES, CLASS_COUNT, Coverage, Layout, Metrics, MetricsBuilder, PageClass, PageSource,
     Pfn, SizeList,

@@ -17,7 +17,6 @@ pub mod pages;
 pub mod programs;
 pub mod region;
 pub mod replay;
-pub mod rng;
 
 pub use access::{Access, BLOCK, Consumer, Kind, MapChange, Recorder};
 pub use address_map::AddressMap;

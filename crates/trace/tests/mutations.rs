@@ -4,8 +4,8 @@
 //! reader answers with the original accesses or an error with a place, and never panics.
 //! AMPLE_MUTATIONS sets the number of cases of each kind of file, AMPLE_SEED the seed.
 
+use ample_kit::random::SplitMix64;
 use ample_trace::import::{champsim, decompressed, lackey};
-use ample_trace::rng::Rng;
 use ample_trace::{Access, Consumer, TraceError, TraceHeader, TraceReader, TraceWriter};
 use std::io::Write;
 
@@ -50,7 +50,7 @@ fn read_own(bytes: &[u8]) -> Result<Vec<Access>, TraceError> {
     Ok(all)
 }
 
-fn champsim_file(rng: &mut Rng) -> Vec<u8> {
+fn champsim_file(rng: &mut SplitMix64) -> Vec<u8> {
     let mut file = Vec::new();
     for step in 0..60u64 {
         let mut record = [0u8; 64];
@@ -68,7 +68,7 @@ fn champsim_file(rng: &mut Rng) -> Vec<u8> {
     file
 }
 
-fn lackey_file(rng: &mut Rng) -> Vec<u8> {
+fn lackey_file(rng: &mut SplitMix64) -> Vec<u8> {
     let mut text = String::from("==1== Lackey\n");
     for step in 0..150u64 {
         let (va, what) = (0x1ff_e000 + rng.below(1 << 16), rng.below(4));
@@ -83,7 +83,7 @@ fn lackey_file(rng: &mut Rng) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn own_file(rng: &mut Rng) -> Vec<u8> {
+fn own_file(rng: &mut SplitMix64) -> Vec<u8> {
     let accesses: Vec<Access> = (0..200)
         .map(|_| Access::load(rng.next_u64() >> 16, rng.below(40) as u16))
         .collect();
@@ -107,7 +107,7 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// One to four changes at places from `from` on.
-fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, from: usize) {
+fn mutate(rng: &mut SplitMix64, bytes: &mut Vec<u8>, from: usize) {
     for _ in 0..=rng.below(4) {
         let length = bytes.len() as u64;
         if length <= from as u64 {
@@ -140,7 +140,7 @@ const COMPRESSION_MAGIC: usize = 6;
 fn torment(name: &str, file: &[u8], read: Read, checked: bool) {
     let cases = setting("AMPLE_MUTATIONS", 40_000);
     let seed = setting("AMPLE_SEED", 1);
-    let mut rng = Rng::new(seed);
+    let mut rng = SplitMix64::scattered(seed);
     let original = read(file).expect("the unchanged file reads");
     let packed = [gz(file), xz(file)];
     for (i, packed) in packed.iter().enumerate() {
@@ -198,7 +198,7 @@ fn torment(name: &str, file: &[u8], read: Read, checked: bool) {
 fn mutated_champsim_traces() {
     torment(
         "champsim",
-        &champsim_file(&mut Rng::new(7)),
+        &champsim_file(&mut SplitMix64::scattered(7)),
         read_champsim,
         false,
     );
@@ -206,12 +206,22 @@ fn mutated_champsim_traces() {
 
 #[test]
 fn mutated_lackey_traces() {
-    torment("lackey", &lackey_file(&mut Rng::new(7)), read_lackey, false);
+    torment(
+        "lackey",
+        &lackey_file(&mut SplitMix64::scattered(7)),
+        read_lackey,
+        false,
+    );
 }
 
 #[test]
 fn mutated_own_traces() {
-    torment("own format", &own_file(&mut Rng::new(7)), read_own, true);
+    torment(
+        "own format",
+        &own_file(&mut SplitMix64::scattered(7)),
+        read_own,
+        true,
+    );
 }
 
 #[test]

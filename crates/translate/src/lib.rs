@@ -23,7 +23,6 @@ pub mod scheme;
 pub mod schemes;
 pub mod space;
 pub mod stats;
-mod ways;
 mod wide;
 
 pub use assoc::{Geometry, Replacement};
@@ -39,4 +38,3 @@ pub use primary::{Admission, Primary, Provisioned, Request};
 pub use scheme::{Refill, Scheme};
 pub use space::{HoleMap, Inval, Mapping, Segment, Space, USER_RW};
 pub use stats::{HitLevel, Stats};
-pub use ways::{Recency, TagBytes};

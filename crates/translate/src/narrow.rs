@@ -2,7 +2,8 @@
 //! One set of up to 16 ways with exact LRU or tree-PLRU, made for speed: all of it lies together.
 
 use crate::assoc::Replacement;
-use crate::ways::{Recency, TagBytes};
+use ample_kit::random::GOLDEN;
+use ample_kit::recency::{Recency, TagBytes, TreePlru};
 
 const EMPTY: u64 = u64::MAX;
 
@@ -24,8 +25,8 @@ impl Row {
 /// A set with room for `W` entries.
 #[derive(Clone, Debug)]
 pub(crate) struct NarrowSet<const W: usize> {
-    /// LRU: the order of the ways. PLRU: direction bits.
-    order: Recency,
+    /// The word of a [`Recency`] (in which removed entries are the oldest) or a [`TreePlru`].
+    order: u64,
     tags: TagBytes,
     /// Keys and values.
     entries: [(u64, u64); W],
@@ -34,15 +35,15 @@ pub(crate) struct NarrowSet<const W: usize> {
 /// Eight bits of a key.
 #[inline(always)]
 fn tag_of(key: u64) -> u8 {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+    (key.wrapping_mul(GOLDEN) >> 56) as u8
 }
 
 impl<const W: usize> NarrowSet<W> {
     pub(crate) fn new(row: &Row) -> Self {
         NarrowSet {
             order: match row.replacement {
-                Replacement::Lru => Recency::default(),
-                Replacement::Plru => Recency(0),
+                Replacement::Lru => Recency::default().word(),
+                Replacement::Plru => TreePlru::default().word(),
             },
             tags: TagBytes::default(),
             entries: [(EMPTY, 0); W],
@@ -61,10 +62,7 @@ impl<const W: usize> NarrowSet<W> {
     #[inline(always)]
     pub(crate) fn lookup(&mut self, key: u64, row: &Row) -> Option<(u32, u64)> {
         let (way, value) = self.find(key)?;
-        match row.replacement {
-            Replacement::Lru => self.order.touch(way),
-            Replacement::Plru => self.touch_plru(way, row.ways),
-        }
+        self.touch(way, row);
         Some((way, value))
     }
 
@@ -76,14 +74,7 @@ impl<const W: usize> NarrowSet<W> {
     #[inline(always)]
     pub(crate) fn insert_new(&mut self, key: u64, value: u64, row: &Row) -> Option<(u64, u64)> {
         debug_assert_ne!(key, EMPTY);
-        let way = match row.replacement {
-            Replacement::Lru => self.order.reuse_oldest(row.ways) as usize,
-            Replacement::Plru => {
-                let way = self.victim_plru(row.ways);
-                self.touch_plru(way, row.ways);
-                way as usize
-            }
-        };
+        let way = self.reuse(row);
         let old = std::mem::replace(&mut self.entries[way], (key, value));
         self.tags.set(way, tag_of(key));
         (old.0 != EMPTY).then_some(old)
@@ -96,7 +87,9 @@ impl<const W: usize> NarrowSet<W> {
         };
         self.entries[way as usize].0 = EMPTY;
         if row.replacement == Replacement::Lru {
-            self.order.make_oldest(way, row.ways);
+            let mut order = Recency::from_word(self.order);
+            order.make_oldest(way, row.ways);
+            self.order = order.word();
         }
         true
     }
@@ -107,34 +100,37 @@ impl<const W: usize> NarrowSet<W> {
         }
     }
 
-    fn touch_plru(&mut self, way: u32, ways: u32) {
-        let mut node = 1;
-        let mut span = ways;
-        while span > 1 {
-            span /= 2;
-            let right = (way / span) & 1;
-            let bit = 1u64 << node;
-            if right == 1 {
-                self.order.0 &= !bit;
-            } else {
-                self.order.0 |= bit;
+    /// Replacement counts a use of `way`.
+    #[inline(always)]
+    fn touch(&mut self, way: u32, row: &Row) {
+        self.order = match row.replacement {
+            Replacement::Lru => {
+                let mut order = Recency::from_word(self.order);
+                order.touch(way);
+                order.word()
             }
-            node = node * 2 + right;
-        }
+            Replacement::Plru => {
+                let mut tree = TreePlru::from_word(self.order);
+                tree.touch(way, row.ways);
+                tree.word()
+            }
+        };
     }
 
-    fn victim_plru(&self, ways: u32) -> u32 {
+    /// The way that the next new entry takes: a free one, else the victim. It becomes the most
+    /// recent.
+    #[inline(always)]
+    fn reuse(&mut self, row: &Row) -> usize {
+        if row.replacement == Replacement::Lru {
+            let mut order = Recency::from_word(self.order);
+            let way = order.reuse_oldest(row.ways);
+            self.order = order.word();
+            return way as usize;
+        }
         let free = |&way: &u32| self.entries[way as usize].0 == EMPTY;
-        if let Some(free) = (0..ways).find(free) {
-            return free;
-        }
-        let (mut node, mut span, mut way) = (1, ways, 0);
-        while span > 1 {
-            span /= 2;
-            let right = (self.order.0 >> node & 1) as u32;
-            way += right * span;
-            node = node * 2 + right;
-        }
-        way
+        let victim = || TreePlru::from_word(self.order).victim(row.ways);
+        let way = (0..row.ways).find(free).unwrap_or_else(victim);
+        self.touch(way, row);
+        way as usize
     }
 }

@@ -13,9 +13,11 @@
 //! migrations, and successive ones are not correlated; a clone that loses 50 cycles on one core
 //! and does not migrate (the placebo) shows what chance alone does.
 
-use super::stats::{lag_1_correlation, mean, mean_and_ci, parallel};
+use super::stats::parallel;
 use super::{BUFFER_PAGES, Server, Service, Way};
-use ample_memsys::timed::{BadParams, Machine, MemoryParams, OsParams, Rng};
+use ample_kit::random::SplitMix64;
+use ample_kit::statistics::{lag_1_correlation, mean, mean_and_ci};
+use ample_memsys::timed::{BadParams, Machine, MemoryParams, OsParams};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -234,7 +236,7 @@ fn one_seed(
     let memory = params.memory;
     let per_us = memory.clock_ghz * 1e3;
     let mut machine = Server::machine(service, &memory, params.os, 1, seed)?;
-    let mut rng = Rng::new(seed ^ 0x6d69_6772_6174_6573);
+    let mut rng = SplitMix64::new(seed ^ 0x6d69_6772_6174_6573);
     let mut now = (params.warm_up_us * per_us) as u64;
     let mut instructions = 0;
     let mut all = Vec::new();

@@ -11,5 +11,5 @@ pub mod sweep;
 pub mod traffic;
 pub mod unavailable;
 
+pub use ample_kit::statistics::mean_and_ci;
 pub use ample_memsys::timed::{BUFFER_PAGES, Requests, Server, Service, Way};
-pub use stats::{Range, mean_and_ci};

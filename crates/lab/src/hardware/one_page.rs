@@ -3,8 +3,10 @@
 //! microbenchmark, varying with where the page is cached): where its time goes, and what changes
 //! of the copy engine within the paper's design are worth.
 
-use super::stats::{Range, parallel};
-use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES, Rng};
+use super::stats::parallel;
+use ample_kit::random::SplitMix64;
+use ample_kit::statistics::MedianRange;
+use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES};
 use ample_migration::protocol::{Command, Design, LineAddr, Mapping, Status};
 use serde::{Deserialize, Serialize};
 
@@ -60,9 +62,9 @@ pub struct Row {
     /// Where the page was.
     pub place: Place,
     /// Copying alone: from the order to copy to the record.
-    pub copy_ns: Range,
+    pub copy_ns: MedianRange,
     /// Installing and purging the destination, before it.
-    pub install_ns: Range,
+    pub install_ns: MedianRange,
     /// The paper, for its design.
     pub paper_ns: Option<f64>,
 }
@@ -173,7 +175,7 @@ impl Bench {
 }
 
 fn row(params: &Params, place: Place, what: &str, memory: MemoryParams) -> Result<Row, BadParams> {
-    let mut rng = Rng::new(params.seed);
+    let mut rng = SplitMix64::new(params.seed);
     let half = memory.frames / 2;
     let mut bench = Bench {
         memory: MemorySystem::new(&memory)?,
@@ -194,7 +196,7 @@ fn row(params: &Params, place: Place, what: &str, memory: MemoryParams) -> Resul
         bench.command(Command::Clear { map }, Status::Cleared)?;
     }
     let range = |values| {
-        Range::of(values).ok_or(BadParams {
+        MedianRange::of(values).ok_or(BadParams {
             field: "pages",
             reason: "0; at least one page must move".into(),
         })

@@ -2,9 +2,10 @@
 //! One migration under traffic, step by step, to be looked at: eight cores and a NIC read and
 //! write a page while it moves.
 
+use ample_kit::random::SplitMix64;
 use ample_memsys::timed::{
     BadParams, CoreParams, Machine, MemoryParams, Mover, Op, OsParams, PAGE_LINES, PageView, Place,
-    Placement, Program, Rng,
+    Placement, Program,
 };
 use ample_migration::protocol::Design;
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,7 @@ const PAGES: u32 = 65;
 
 /// Cores that come back to one page again and again.
 struct Visitors {
-    rng: Rng,
+    rng: SplitMix64,
     share_of_page: f64,
     visits: u64,
 }
@@ -142,7 +143,7 @@ fn film(params: &Params, design: Design) -> Result<Film, BadParams> {
     memory.engine.design = design;
     let core = CoreParams::table1();
     let program = Visitors {
-        rng: Rng::new(params.seed),
+        rng: SplitMix64::new(params.seed),
         share_of_page: params.share_of_page,
         visits: 0,
     };

@@ -2,9 +2,10 @@
 //! Sweeps over the migration hardware: table sizes, slices, hash functions, sizes of mappings,
 //! engines, back-off, and where the table is looked up. A memcached-like server runs on all cores.
 
-use super::stats::{mean, mean_and_ci, parallel};
+use super::stats::parallel;
 use super::traffic::{self, Outcome};
 use super::{Service, Way};
+use ample_kit::statistics::{mean, mean_and_ci};
 use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, OsParams};
 use ample_migration::protocol::SliceHash;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contiguitas §5.3, performance: servers at full load while their network buffers move.
 
-use super::stats::{mean, mean_and_ci, parallel};
+use super::stats::parallel;
 use super::{BUFFER_PAGES, Server, Service, Way};
+use ample_kit::statistics::{mean, mean_and_ci};
 use ample_memsys::timed::{BadParams, Machine, MemoryParams, OsParams};
 use serde::{Deserialize, Serialize};
 

@@ -2,10 +2,12 @@
 //! Figure 13 of Contiguitas: cycles a page is unavailable while it moves, against the number of
 //! remote TLBs; and where the time of one migration goes.
 
-use super::stats::{Range, parallel};
+use super::stats::parallel;
 use super::{BUFFER_PAGES, Server, Service};
+use ample_kit::random::SplitMix64;
+use ample_kit::statistics::MedianRange;
 use ample_memsys::timed::{
-    BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Placement, Rng, Timeline,
+    BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Placement, Timeline,
 };
 use ample_migration::protocol::Design;
 use serde::{Deserialize, Serialize};
@@ -68,7 +70,7 @@ pub struct SoftwareCopy {
     /// Whether the page is in memory alone; else a busy server has just used it.
     pub page_in_memory: bool,
     /// Cycles of the copy.
-    pub cycles: Range,
+    pub cycles: MedianRange,
     /// The paper's.
     pub paper_cycles: u32,
 }
@@ -131,7 +133,7 @@ fn migrate(params: &Params, case: Case) -> Result<Vec<Timeline>, BadParams> {
     let placement = Placement::single(pages, 1024);
     let mut machine = Machine::new(&memory, core, params.os, program, placement, params.seed)?;
     // Destinations lie anywhere, as free frames of a server do.
-    let mut rng = Rng::new(params.seed);
+    let mut rng = SplitMix64::new(params.seed);
     for i in (1..machine.free_frames.len()).rev() {
         machine
             .free_frames
@@ -239,8 +241,8 @@ fn point(params: &Params, remote_tlbs: u8) -> Result<Point, BadParams> {
     })
 }
 
-fn range(values: Vec<f64>) -> Result<Range, BadParams> {
-    Range::of(values).ok_or(BadParams {
+fn range(values: Vec<f64>) -> Result<MedianRange, BadParams> {
+    MedianRange::of(values).ok_or(BadParams {
         field: "migrations",
         reason: "none ended".into(),
     })

@@ -9,6 +9,7 @@ mod figures;
 pub use ablation::{Ablation, AblationRow, ablation};
 pub use figures::{Fig11, Fig11Row, Fig12, Fig12Row, PolicySummary, fig11, fig11_and_12, fig12};
 
+pub use ample_kit::statistics::Spread;
 use ample_mm::ServerError;
 use ample_mm::{Config, PolicyConfig, PolicyKind};
 use ample_mm::{RunResult, Sample, run};
@@ -108,45 +109,6 @@ pub struct PaperValue {
     /// Largest over workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-}
-
-/// Mean and spread over seeds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
-    /// Mean.
-    pub mean: f64,
-    /// Smallest.
-    pub min: f64,
-    /// Largest.
-    pub max: f64,
-    /// Sample standard deviation; 0 for a single value.
-    pub sd: f64,
-    /// Number of values.
-    pub n: u32,
-}
-
-impl Spread {
-    /// Of these values; all 0 when there are none.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
-        let values: Vec<f64> = values.into_iter().collect();
-        if values.is_empty() {
-            return Spread::default();
-        }
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
-        Spread {
-            mean,
-            min: values.iter().copied().fold(f64::INFINITY, f64::min),
-            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            sd: if values.len() > 1 {
-                (square / (n - 1.0)).sqrt()
-            } else {
-                0.0
-            },
-            n: values.len() as u32,
-        }
-    }
 }
 
 /// Why an experiment could not run.

@@ -44,7 +44,7 @@ pub(super) fn check_seeds(seeds: &[u64]) -> Result<()> {
 
 /// The mean of a value over what the seeds gave.
 pub(super) fn mean<T>(samples: &[T], value: impl Fn(&T) -> f64) -> f64 {
-    samples.iter().map(value).sum::<f64>() / samples.len() as f64
+    ample_kit::statistics::mean(samples.iter().map(value)).unwrap_or(f64::NAN)
 }
 
 /// How programs are recorded.

@@ -248,8 +248,8 @@ impl InvalidationQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Rng;
     use super::*;
+    use ample_kit::random::SplitMix64;
 
     #[test]
     fn a_full_ring_refuses_and_takes_more_once_statuses_are_written() {
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn order_is_kept_and_nothing_is_lost() {
         for seed in 1..=300 {
-            let mut rng = Rng::new(seed);
+            let mut rng = SplitMix64::new(seed);
             let entries = 4 << rng.below(4);
             let mut queue = InvalidationQueue::new(entries, 1 + rng.below(3) as u32);
             let (mut writing, mut written) = (None, 0);

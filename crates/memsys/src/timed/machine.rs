@@ -8,10 +8,10 @@ use super::iommu::InvalidationQueue;
 use super::memory::{Access, MemorySystem};
 use super::os::{Hardware, Mover, OsParams};
 use super::params::{BadParams, MemoryParams, PAGE_LINES};
-use super::rng::Rng;
 use super::software::Software;
 use super::walks::Walk;
 use crate::protocol::{LineAddr, OsMigration, Role};
+use ample_kit::random::SplitMix64;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -152,7 +152,7 @@ pub struct Machine<P> {
     pub invalidation_cycles: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
-    pub(super) rng: Rng,
+    pub(super) rng: SplitMix64,
     pub(super) token: u64,
     pub(super) walks: HashMap<u64, Walk>,
     pub(super) pending_dma: Option<Op>,
@@ -196,7 +196,7 @@ impl<P: Program> Machine<P> {
         placement.check(memory.frames)?;
         os.check()?;
         let (pages, group) = (placement.pages, placement.group_pages);
-        let mut rng = Rng::new(seed);
+        let mut rng = SplitMix64::new(seed);
         let interval = memory.clock_ghz * 1e9 / os.kernel_entries_per_s;
         let mut machine = Self {
             memory: MemorySystem::new(memory)?,

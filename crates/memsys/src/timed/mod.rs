@@ -13,7 +13,6 @@ mod memory;
 mod os;
 mod params;
 mod private;
-mod rng;
 mod shadow;
 mod software;
 mod view;
@@ -29,7 +28,6 @@ pub use os::{Mover, OsParams};
 pub use params::{
     BadParams, CacheParams, DramParams, EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES,
 };
-pub use rng::Rng;
 pub use view::{LineView, PageView, Place};
 pub use way::Way;
 pub use workload::{BUFFER_PAGES, Requests, Server, Service};

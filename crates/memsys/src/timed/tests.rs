@@ -3,10 +3,11 @@
 
 use super::{
     Access, Core, CoreParams, Dram, Machine, MemoryParams, MemorySystem, Mover, Op, OsParams,
-    Placement, Program, Rng,
+    Placement, Program,
 };
 use super::{Server, Service};
 use crate::protocol::{Command, Design, LineAddr, Mapping, Status};
+use ample_kit::random::SplitMix64;
 
 fn system() -> MemorySystem {
     MemorySystem::new(&MemoryParams::table1()).expect("table 1 is valid")
@@ -172,14 +173,14 @@ fn servers_that_do_not_fit_their_memory_are_refused_with_the_reason() {
 
 /// All cores and the NIC hammer the pages that move.
 pub(super) struct Hammer {
-    rng: Rng,
+    rng: SplitMix64,
     pages: u64,
 }
 
 impl Hammer {
     pub(super) fn new(pages: u32) -> Self {
         Self {
-            rng: Rng::new(7),
+            rng: SplitMix64::new(7),
             pages: u64::from(pages),
         }
     }

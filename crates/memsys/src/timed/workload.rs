@@ -3,8 +3,9 @@
 //! network buffers that a NIC reads and writes.
 
 use crate::timed::{
-    BadParams, CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_LINES, Placement, Program, Rng,
+    BadParams, CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_LINES, Placement, Program,
 };
+use ample_kit::random::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 /// A server's traffic.
@@ -131,8 +132,8 @@ pub struct Server {
     /// Accesses of the kernel in each request.
     kernel_accesses: u32,
     cores: u32,
-    rngs: Vec<Rng>,
-    nic: Rng,
+    rngs: Vec<SplitMix64>,
+    nic: SplitMix64,
     /// Accesses left of the current request of each core, and its packet's place.
     left: Vec<(u32, u64)>,
     /// The key each core looks up.
@@ -155,8 +156,10 @@ impl Server {
         requests: Requests,
         seed: u64,
     ) -> Self {
-        let mut seeds = Rng::new(seed);
-        let rngs = (0..cores).map(|_| Rng::new(seeds.next_u64())).collect();
+        let mut seeds = SplitMix64::new(seed);
+        let rngs = (0..cores)
+            .map(|_| SplitMix64::new(seeds.next_u64()))
+            .collect();
         let shape = Shape {
             table_pages,
             ..service.shape()
@@ -169,7 +172,7 @@ impl Server {
             kernel_accesses: (f64::from(own) * of_own).round() as u32,
             cores: u32::from(cores),
             rngs,
-            nic: Rng::new(seeds.next_u64()),
+            nic: SplitMix64::new(seeds.next_u64()),
             left: vec![(0, 0); usize::from(cores)],
             keys: vec![0; usize::from(cores)],
             dma_at: 0,
@@ -257,7 +260,7 @@ impl Server {
         }
         let together = self.requests.item_in_one_page;
         let part = if together { place.min(1) } else { place };
-        let mut lies = Rng::new(self.keys[core] * u64::from(self.shape.chain) + part);
+        let mut lies = SplitMix64::new(self.keys[core] * u64::from(self.shape.chain) + part);
         let (page, index) = (lies.below(pages), lies.below(PAGE_LINES));
         (page, (index + place - part) % PAGE_LINES)
     }

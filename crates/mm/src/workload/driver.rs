@@ -3,12 +3,12 @@
 
 use super::source::Source;
 use super::{Process, UserMemory, Workload};
+use crate::Rng;
 use crate::ahead::begins_group;
 use crate::alloc::Request;
 use crate::core::BLOCK_PAGES;
 use crate::huge::PoolId;
 use crate::psi::{REFAULT_NS, Stall};
-use crate::rng::Rng;
 use crate::server::Server;
 use ample_pfn::PageClass;
 

@@ -2,10 +2,10 @@
 //! One source of kernel memory: how much it holds, and from what requests.
 
 use super::Kernel;
+use crate::Rng;
 use crate::ahead::begins_group;
 use crate::alloc::Request;
 use crate::huge::PoolId;
-use crate::rng::Rng;
 use crate::server::Server;
 use ample_pfn::PageClass;
 

@@ -5,8 +5,8 @@
 
 use super::Program;
 use super::micro::image_of;
-use crate::rng::{Rng, mix64};
 use crate::{Access, Layout, Recorder, Region};
+use ample_kit::random::{SplitMix64, mix64};
 
 /// The benchmark's Kronecker initiator and edge factor.
 const A: f64 = 0.57;
@@ -21,7 +21,7 @@ pub struct Graph500 {
     offsets: Vec<u64>,
     targets: Vec<u32>,
     base: Bases,
-    rng: Rng,
+    rng: SplitMix64,
     /// Trees built and validated so far.
     pub validated_trees: u64,
 }
@@ -52,7 +52,7 @@ impl Graph500 {
             offsets,
             targets,
             base,
-            rng: Rng::new(seed ^ 1),
+            rng: SplitMix64::scattered(seed ^ 1),
             validated_trees: 0,
         }
     }

@@ -4,8 +4,8 @@
 
 use super::Program;
 use super::micro::image_of;
-use crate::rng::Rng;
 use crate::{Access, Layout, Recorder, Region};
+use ample_kit::random::SplitMix64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -31,7 +31,7 @@ const PRICING_GROUP: usize = 300;
 impl Mcf {
     /// A network of `nodes` nodes and eight times as many arcs.
     pub fn new(nodes: u32, seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
+        let mut rng = SplitMix64::scattered(seed);
         let mut node = || rng.below(u64::from(nodes)) as u32;
         let arcs: Vec<_> = (0..u64::from(nodes) * 8)
             .map(|i| (node(), node(), (i * 7919 % 2000) as i32 - 1000))
@@ -103,7 +103,7 @@ impl Program for Mcf {
 pub struct Omnetpp {
     layout: Layout,
     events: BinaryHeap<Reverse<(u64, u32)>>,
-    rng: Rng,
+    rng: SplitMix64,
     modules: u64,
     heap_base: u64,
     message_base: u64,
@@ -117,7 +117,7 @@ const MODULE_BYTES: u64 = 1024;
 impl Omnetpp {
     /// `messages` messages under way between `modules` modules.
     pub fn new(messages: u32, modules: u64, seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
+        let mut rng = SplitMix64::scattered(seed);
         let events = (0..messages)
             .map(|m| Reverse((rng.below(1_000_000), m)))
             .collect::<BinaryHeap<_>>();

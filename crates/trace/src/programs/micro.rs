@@ -2,8 +2,8 @@
 //! Micro-benchmarks with closed-form behaviour: GUPS, pointer chase, stream.
 
 use super::Program;
-use crate::rng::{Rng, mix64};
 use crate::{Access, Backing, Layout, Recorder, Region};
+use ample_kit::random::{SplitMix64, mix64};
 
 /// HPC Challenge RandomAccess: `table[r & mask] ^= r` for a stream of random `r`, 6 instructions
 /// an update. Only addresses matter, so that any footprint costs no host memory.
@@ -11,7 +11,7 @@ pub struct Gups {
     layout: Layout,
     base: u64,
     words: u64,
-    rng: Rng,
+    rng: SplitMix64,
     read_only: bool,
 }
 
@@ -28,7 +28,7 @@ impl Gups {
             layout,
             base,
             words: bytes / 8,
-            rng: Rng::new(seed),
+            rng: SplitMix64::scattered(seed),
             read_only: false,
         }
     }
@@ -94,7 +94,7 @@ enum Successor {
     },
     Uniform {
         nodes: u64,
-        rng: Rng,
+        rng: SplitMix64,
     },
 }
 
@@ -105,7 +105,7 @@ impl Chase {
         let nodes = (bytes / stride_bytes).max(1);
         let next = Successor::Uniform {
             nodes,
-            rng: Rng::new(seed),
+            rng: SplitMix64::scattered(seed),
         };
         Chase::over(bytes, stride_bytes, gap, next)
     }
@@ -165,7 +165,7 @@ impl Chase {
 
 /// Sattolo's shuffle: a uniformly random permutation that is a single cycle.
 fn random_cycle(nodes: u32, seed: u64) -> Vec<u32> {
-    let mut rng = Rng::new(seed);
+    let mut rng = SplitMix64::scattered(seed);
     let mut next: Vec<u32> = (0..nodes).collect();
     for i in (1..nodes as usize).rev() {
         next.swap(i, rng.below(i as u64) as usize);

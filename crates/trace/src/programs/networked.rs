@@ -4,8 +4,8 @@
 //! map; the driver's own arrays lie in vmalloc memory.
 
 use super::{Program, Store};
-use crate::rng::Rng;
 use crate::{Access, Recorder, Region};
+use ample_kit::random::SplitMix64;
 
 /// Connections: what memcached allows unless told otherwise.
 const CONNECTIONS: u64 = 1024;
@@ -41,7 +41,7 @@ pub struct NetworkedStore {
     per_cpu: u64,
     rings: u64,
     driver: u64,
-    rng: Rng,
+    rng: SplitMix64,
     request: u64,
 }
 
@@ -50,7 +50,7 @@ impl NetworkedStore {
     pub fn new(mut store: Store, memory_bytes: u64, seed: u64) -> Self {
         let direct = store.layout.direct_map(memory_bytes);
         let driver = store.layout.vmalloc("driver", 2 * RING * 32);
-        let mut rng = Rng::new(seed ^ 0x6e65_7477);
+        let mut rng = SplitMix64::scattered(seed ^ 0x6e65_7477);
         let mut next = place(direct, memory_bytes);
         let mut objects = |count: u64, bytes: u64| -> Vec<u64> {
             (0..count).map(|_| next(&mut rng, bytes)).collect()
@@ -150,7 +150,7 @@ impl NetworkedStore {
 }
 
 /// Places objects at random, none across a page that it need not cross.
-fn place(direct: u64, memory_bytes: u64) -> impl FnMut(&mut Rng, u64) -> u64 {
+fn place(direct: u64, memory_bytes: u64) -> impl FnMut(&mut SplitMix64, u64) -> u64 {
     move |rng, bytes| {
         let pages = bytes.div_ceil(4096);
         let page = rng.below(memory_bytes / 4096 - pages + 1);

@@ -4,8 +4,8 @@
 
 use super::Program;
 use super::micro::image_of;
-use crate::rng::mix64;
 use crate::{Access, Layout, Recorder, Region};
+use ample_kit::random::mix64;
 
 /// CG. The matrix is symmetric and positive definite, its pattern random, and a function of row
 /// and position: the 8.7 GB that class D keeps in `a` and `colidx` take no host memory, while the

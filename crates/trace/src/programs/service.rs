@@ -4,8 +4,8 @@
 //! that touch objects of a heap; both are chosen by Zipf's law.
 
 use super::Program;
-use crate::rng::{Rng, Zipf, mix64};
 use crate::{Access, Backing, Layout, Recorder, Region};
+use ample_kit::random::{SplitMix64, Zipf, mix64};
 
 /// Shape of a service.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,7 +73,7 @@ pub struct Service {
     stack: u64,
     functions: Zipf,
     objects: Zipf,
-    rng: Rng,
+    rng: SplitMix64,
 }
 
 impl Service {
@@ -93,7 +93,7 @@ impl Service {
             stack,
             functions: Zipf::new(shape.code_bytes / FUNCTION_BYTES, shape.code_skew),
             objects: Zipf::new(shape.cold_bytes / OBJECT_BYTES, shape.cold_skew),
-            rng: Rng::new(seed),
+            rng: SplitMix64::scattered(seed),
         }
     }
 

@@ -4,8 +4,8 @@
 
 use super::Program;
 use super::micro::image_of;
-use crate::rng::{Rng, Zipf, mix64};
 use crate::{Access, Layout, Recorder, Region};
+use ample_kit::random::{SplitMix64, Zipf, mix64};
 
 const NONE: u32 = u32::MAX;
 
@@ -51,7 +51,7 @@ pub struct Store {
     flavour: Flavour,
     table: Table,
     zipf: Option<Zipf>,
-    rng: Rng,
+    rng: SplitMix64,
     items: u32,
     value_bytes: u64,
     base: StoreBases,
@@ -109,7 +109,7 @@ impl Store {
             ..base
         };
         let zipf = (flavour == Flavour::Memcached).then(|| Zipf::new(u64::from(items), 0.99));
-        let rng = Rng::new(seed);
+        let rng = SplitMix64::scattered(seed);
         Store {
             layout,
             flavour,

@@ -5,8 +5,8 @@
 
 use super::Program;
 use super::micro::image_of;
-use crate::rng::{Rng, mix64};
 use crate::{Access, Backing, Layout, Recorder, Region};
+use ample_kit::random::{SplitMix64, mix64};
 
 const PAGE: u64 = 16 << 10;
 const KEY_BYTES: u64 = 16;
@@ -64,7 +64,7 @@ pub struct Tpcc {
     log_at: u64,
     trees: Vec<Tree>,
     warehouses: u64,
-    rng: Rng,
+    rng: SplitMix64,
     pages: u64,
     /// Transactions finished.
     pub transactions: u64,
@@ -110,7 +110,7 @@ impl Tpcc {
             log_at: 0,
             trees,
             warehouses,
-            rng: Rng::new(seed),
+            rng: SplitMix64::scattered(seed),
             pages,
             transactions: 0,
         }

@@ -2,7 +2,6 @@
 //! `ample fleet`: what many scans say together.
 
 mod hosts;
-mod stats;
 mod study;
 mod text;
 

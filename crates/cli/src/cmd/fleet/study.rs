@@ -2,7 +2,7 @@
 //! The figures of a fleet: Contiguitas §2.4 and §2.5 on other hosts.
 
 use super::hosts::{Found, Host};
-use super::stats::{Distribution, Summary, pearson};
+use ample_kit::statistics::{Distribution, Summary, pearson};
 use ample_pfn::{Order, SizeList, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 //! tens of thousands of 64 GB servers.
 
 use super::hosts::Host;
-use super::stats::{Distribution, Summary};
 use super::study::{Bounds, DEFINITIONS, Study, ends, free_contiguity_of};
+use ample_kit::statistics::{Distribution, Summary};
 use ample_pfn::format_bytes;
 use ample_report::{Align, LineChart, Page, Section, Series, Table, Unit};
 use std::fmt::Write;

@@ -6,8 +6,8 @@ mod pages;
 mod tlbs;
 
 use crate::setup::stop_requested;
+use ample_kit::random::SplitMix64;
 use ample_machine::MachineConfig;
-use ample_trace::rng::Rng;
 use ample_translate::{
     Engine, Geometry, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, PwcKind, TlbArray, scheme,
 };
@@ -181,7 +181,7 @@ fn read(engine: &mut Engine, va: u64) -> Result<u64> {
 }
 
 /// Reads words anywhere in the first `bytes` bytes.
-fn uniform(engine: &mut Engine, bytes: u64, accesses: u64, rng: &mut Rng) -> Result<()> {
+fn uniform(engine: &mut Engine, bytes: u64, accesses: u64, rng: &mut SplitMix64) -> Result<()> {
     for _ in 0..accesses {
         read(engine, BASE + rng.below(bytes / 8) * 8)?;
     }

@@ -3,7 +3,7 @@
 
 use super::tlbs::name;
 use super::{BASE, Params, Row, Rule, bare, engine, read, sweep, uniform};
-use ample_trace::rng::Rng;
+use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{K4, M2};
 use ample_translate::{
     Engine, FrameSource, Geometry, Host, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, Space,
@@ -74,7 +74,7 @@ pub(super) fn nested_walks(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>>
         ..mmu.clone()
     };
     let mut engine = nested(&caches, K4, Some(K4))?;
-    let mut rng = Rng::new(params.seed);
+    let mut rng = SplitMix64::scattered(params.seed);
     uniform(&mut engine, USED_BYTES, 400_000, &mut rng)?;
     let longest = engine.mmu.stats.longest_walk_refs as f64;
     let case = "4 KB page on 4 KB, all caches, 400000 accesses at random";
@@ -88,7 +88,12 @@ pub(super) fn no_holes(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
     let bytes = 256u64 << 20;
     let count = |name: &str| -> Result<Stats> {
         let mut engine = engine(mmu, name, bytes, M2)?;
-        uniform(&mut engine, bytes, 500_000, &mut Rng::new(params.seed))?;
+        uniform(
+            &mut engine,
+            bytes,
+            500_000,
+            &mut SplitMix64::scattered(params.seed),
+        )?;
         Ok(engine.mmu.stats.clone())
     };
     let (plain, here) = (count("paging")?, count("perforated")?);
@@ -178,7 +183,12 @@ pub(super) fn all_holes(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
     let mut holed = all_holed(&tight, bytes)?;
     let mut small = engine(&tight, "paging", bytes, K4)?;
     for engine in [&mut holed, &mut small] {
-        uniform(engine, bytes, 400_000, &mut Rng::new(params.seed))?;
+        uniform(
+            engine,
+            bytes,
+            400_000,
+            &mut SplitMix64::scattered(params.seed),
+        )?;
     }
     let case = "16 entries in the second level, 64 MB, 400000 accesses at random";
     let (here, plain) = (&holed.mmu.stats, &small.mmu.stats);
@@ -213,7 +223,7 @@ pub(super) fn segment(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
     let pfn = frames.alloc_run(bytes >> 12).context("a run of frames")?;
     space.set_segment(base, bytes, pfn, frames)?;
     engine.sync();
-    let mut rng = Rng::new(params.seed);
+    let mut rng = SplitMix64::scattered(params.seed);
     let mut wrong = 0;
     for _ in 0..accesses {
         let offset = rng.below(bytes);

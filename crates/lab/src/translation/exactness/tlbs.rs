@@ -3,7 +3,7 @@
 
 use super::{BASE, Params, Row, Rule, bare, engine, read, sweep, uniform};
 use crate::setup::stop_requested;
-use ample_trace::rng::Rng;
+use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{G1, K4, M2};
 use ample_translate::{Geometry, MmuConfig, PageSize, PwcKind, Stats, TlbArray};
 use anyhow::{Result, ensure};
@@ -38,7 +38,7 @@ pub(super) fn uniform_misses(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row
             );
             let bytes = pages as u64 * tlb.page.bytes();
             let mut engine = engine(&config, "paging", bytes, tlb.page)?;
-            let mut rng = Rng::new(params.seed);
+            let mut rng = SplitMix64::scattered(params.seed);
             uniform(&mut engine, bytes, params.uniform_warm_up, &mut rng)?;
             engine.mmu.stats = Stats::default();
             uniform(&mut engine, bytes, params.uniform_accesses, &mut rng)?;
@@ -151,7 +151,7 @@ pub(super) fn walk_references(mmu: &MmuConfig, params: &Params) -> Result<Vec<Ro
         );
         let config = bare(mmu, Geometry::full(32), pwc);
         let mut engine = engine(&config, "paging", pages << 12, K4)?;
-        let mut rng = Rng::new(params.seed);
+        let mut rng = SplitMix64::scattered(params.seed);
         uniform(
             &mut engine,
             pages << 12,

@@ -2,7 +2,7 @@
 //! Work for a server behind a Unix socket: all keys set once, then GETs without end, a hundred to
 //! a batch, until the server is gone.
 
-use ample_trace::rng::{Rng, Zipf};
+use ample_kit::random::{SplitMix64, Zipf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::io::{Read, Write};
@@ -88,7 +88,7 @@ impl Load {
             }
         }
         let zipf = (self.protocol == Protocol::Memcached).then(|| Zipf::new(self.keys, 0.99));
-        let mut rng = Rng::new(self.seed);
+        let mut rng = SplitMix64::scattered(self.seed);
         loop {
             batch.clear();
             for _ in 0..BATCH {

@@ -6,7 +6,7 @@ mod client;
 
 use crate::recorded::{Model, RecordOptions, Recorded, record_beside};
 use crate::setup::stop_requested;
-use ample_trace::rng::Rng;
+use ample_kit::random::SplitMix64;
 use ample_translate::{PageSize, presets};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use client::{Load, Protocol};
@@ -106,7 +106,7 @@ fn page_size(name: &str) -> Result<PageSize> {
 
 /// A C file with many small functions, the same for each seed.
 fn source(seed: u64) -> String {
-    let mut rng = Rng::new(seed);
+    let mut rng = SplitMix64::scattered(seed);
     let mut text = String::from("int a[4096];\n");
     for f in 0..2000 {
         let (m, n, k) = (rng.below(4096), rng.below(97) + 3, rng.below(31));

@@ -2,7 +2,7 @@
 //! States of fragmentation, random or of real memory, and how each policy maps a range on them.
 
 use super::M2;
-use ample_trace::rng::Rng;
+use ample_kit::random::SplitMix64;
 use ample_translate::{FrameSource, FrameUse, HoleMap, PageSize, Space, USER_RW};
 use anyhow::{Result, ensure};
 
@@ -49,7 +49,7 @@ impl Fragmentation {
         used: bool,
         seed: u64,
     ) -> Self {
-        let mut rng = Rng::new(seed ^ 0x0f4a6);
+        let mut rng = SplitMix64::scattered(seed ^ 0x0f4a6);
         let blocks = (0..blocks)
             .map(|_| {
                 let mut map = [0u64; 8];
@@ -105,7 +105,7 @@ impl Fragmentation {
         );
         maps.sort_by_key(|map| map.iter().map(|g| g.count_ones()).sum::<u32>());
         maps.truncate(filled);
-        let mut rng = Rng::new(seed ^ 0xf111);
+        let mut rng = SplitMix64::scattered(seed ^ 0xf111);
         for at in 0..blocks {
             let other = at + rng.below((filled - at) as u64) as usize;
             maps.swap(at, other);

@@ -13,8 +13,8 @@ use super::runs::Recording;
 use crate::setup::{
     Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected, stop_requested,
 };
+use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
-use ample_trace::rng::mix64;
 use ample_trace::{Access, Program, Region, Replay};
 use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, Stats, scheme};
 use anyhow::{Result, anyhow, ensure};
