@@ -19,7 +19,7 @@ setup:           ## install what is missing (Debian packages, Rust)
 	@scripts/setup.sh build
 
 build: ample     ## build the command, target/release/ample, and the allocator, target/malloc
-	$(CARGO) build --locked --profile malloc -p ample-malloc
+	$(CARGO) build --locked --profile malloc -p ample-malloc -p ample-malloc-tools
 
 ample: setup     ## build the command alone
 	$(CARGO) build --locked --release -p ample-cli --no-default-features --features "$(FEATURES)"

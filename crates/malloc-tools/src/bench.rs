@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time of the page heap's `New` and `Delete` in a heap of a given size.
 
-use super::{Random, span_pages};
-use crate::heap::{HeapOptions, PageHeap};
-use crate::units::{Density, GIB, PAGE_BYTES};
-use crate::vm::fake::FakeVm;
+use crate::{Random, span_pages};
+use ample_malloc::heap::{HeapOptions, PageHeap};
+use ample_malloc::os::vm::fake::FakeVm;
+use ample_malloc::units::{Density, GIB, PAGE_BYTES};
 use std::time::Instant;
 
 /// Median times in nanoseconds.

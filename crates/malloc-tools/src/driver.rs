@@ -4,9 +4,9 @@
 //! heap's size moves in a daily cycle with a one-time drop. By Little's law the mean number of live
 //! spans of a size is its rate times its lifetime.
 
-use super::{Random, span_pages};
-use crate::trace::{Event, Kind};
-use crate::units::Density;
+use crate::{Random, span_pages};
+use ample_malloc::heap::trace::{Event, Kind};
+use ample_malloc::units::Density;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -5,11 +5,11 @@
 //! requests beside it. Demand rises to a target, is kept there by random replacement, drops to a
 //! third at half time and is kept there. Empty hugepages are given back at once.
 
-use super::{Random, span_pages};
-use crate::bits::PageBits;
-use crate::heap::{Filler, Trackers};
-use crate::meta::Pool;
-use crate::units::{Density, PAGES_PER_HUGE};
+use crate::{Random, span_pages};
+use ample_malloc::heap::bits::PageBits;
+use ample_malloc::heap::{Filler, Trackers};
+use ample_malloc::os::meta::Pool;
+use ample_malloc::units::{Density, PAGES_PER_HUGE};
 use std::collections::{BTreeMap, HashMap};
 
 /// How the hugepage for a span is chosen.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tools around the page heap that run over pretended memory: replay of traces, the paper's
-//! experiments. They use the standard library freely and are no part of the allocator.
+//! Tools around the allocator's page heap, over pretended memory: replay of traces, the figures of
+//! Temeraire (OSDI 2021) and the paper's empirical driver. They use the standard library freely and
+//! are no part of the allocator, whose crate does not depend on this one.
 
 pub mod bench;
 pub mod driver;

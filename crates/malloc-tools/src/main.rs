@@ -2,8 +2,8 @@
 //! `ample-malloc`: run programs under the allocator, look at them, replay and simulate page heaps.
 
 use ample_malloc::heap::{HeapOptions, ReleasePolicy};
-use ample_malloc::tools::{bench, driver, figures, fill, replay};
 use ample_malloc::units::PAGE_BYTES;
+use ample_malloc_tools::{bench, driver, figures, fill, replay};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -330,7 +330,11 @@ fn run_figures(arguments: &[String]) -> Result<(), String> {
         Some(Ok(number)) => Some(number),
         Some(Err(_)) => return Err(format!("\"{}\" is no figure", arguments[0])),
     };
-    let figures = figures::figures(number, mib)
+    let numbers = number.map_or(figures::NUMBERS.to_vec(), |number| vec![number]);
+    let figures: Vec<figures::Figure> = numbers
+        .into_iter()
+        .map(|number| figures::run(number, mib))
+        .collect::<Option<_>>()
         .ok_or_else(|| format!("figure {} is not here: 9, 10, 11 or 12", arguments[0]))?;
     if has(arguments, "--json") {
         print!("{}", figures::json(&figures));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replay of a recorded page-heap trace over pretended memory.
 
-use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
-use crate::trace::{Event, Kind, MAGIC, RECORD_BYTES};
-use crate::units::PAGE_BYTES;
-use crate::vm::Vm;
-use crate::vm::fake::FakeVm;
+use ample_malloc::heap::trace::{Event, Kind, MAGIC, RECORD_BYTES};
+use ample_malloc::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
+use ample_malloc::os::vm::Vm;
+use ample_malloc::os::vm::fake::FakeVm;
+use ample_malloc::units::PAGE_BYTES;
 use std::collections::HashMap;
 use std::io::{self, Read};
 
@@ -133,7 +133,7 @@ fn apply(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Density;
+    use ample_malloc::units::Density;
 
     fn event(time_ns: u64, kind: Kind, page: u64, len_pages: u32) -> Event {
         Event {

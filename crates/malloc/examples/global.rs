@@ -72,6 +72,6 @@ fn main() {
         ended.map(|intact| intact.expect("no thread panics")).sum()
     });
     println!("{intact} of {} messages intact", THREADS * MESSAGES);
-    ample_malloc::stats::write_text(1);
+    ample_malloc::watch::stats::write_text(1);
     assert_eq!(intact, THREADS * MESSAGES);
 }

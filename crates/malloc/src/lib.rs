@@ -4,57 +4,38 @@
 //! As a shared library it is preloaded under any program; as a crate it is a [`GlobalAlloc`]
 //! (`Ample`); its C header is `include/ample_malloc.h`.
 //!
-//! From the top down:
+//! The layers, from the top down. A layer calls its own modules and those of layers below it,
+//! never those above (`tests/layers.rs` checks it); what a lower layer needs from a higher one it
+//! gets as an argument.
 //!
-//! * `interface` and `cxx`: the C and C++ entry points (feature `preload`).
-//! * [`front`]: size classes ([`size_class`]), large objects, realloc.
-//! * [`cache`] over [`rseq`]: one slab of free objects per CPU, without locks or atomics.
-//! * [`central`]: transfer caches and central free lists, spans by how full they are ([`span`]).
-//! * [`pageheap`]: the process's page heap, and [`pagemap`], which finds the span of an address.
-//! * [`heap`]: the page heap proper, over real or pretended virtual memory ([`vm`]).
-//! * [`numa`]: the last three once for each node, where the options ask for it.
-//! * [`upkeep`]: what happens now and then: release, collapse, idle caches.
-//! * [`stats`], [`dump`], [`options`], [`trace`]: sight.
+//! 1. [`entry`]: the C and C++ entry points (feature `preload`) and the Rust allocator.
+//! 2. [`front`]: small and large objects, realloc; the start of the allocator, fork.
+//! 3. [`watch`]: what happens now and then (release, collapse, idle caches), options, statistics,
+//!    the heap profile, guarded objects.
+//! 4. [`cache`]: one slab of free objects per CPU, without locks or atomics, by restartable
+//!    sequences.
+//! 5. [`central`]: transfer caches and central free lists, spans by how full they are.
+//! 6. [`heap`]: spans and the page heap, over real or pretended virtual memory; the map from an
+//!    address to its span; one page heap for each NUMA node where the options ask for it.
+//! 7. [`os`]: system calls, locks, memory for metadata.
 //!
-//! Nothing here allocates through itself: metadata comes from its own mappings ([`meta`]), all
+//! [`units`] and [`size_class`] are terms that all layers share.
+//!
+//! Nothing here allocates through itself: metadata comes from its own mappings ([`os::meta`]), all
 //! statics are constant-initialised, and the first call may come before libc's constructors.
 //!
 //! [`GlobalAlloc`]: core::alloc::GlobalAlloc
 
-pub mod bits;
 pub mod cache;
 pub mod central;
-#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
-pub mod cxx;
-pub mod dump;
-pub mod fork;
+pub mod entry;
 pub mod front;
-pub mod global;
-pub mod guarded;
 pub mod heap;
-#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
-pub mod interface;
-pub mod lock;
-pub mod meta;
 #[cfg(feature = "models")]
 pub mod models;
-pub mod numa;
-pub mod observe;
-pub mod options;
-pub mod pageheap;
-pub mod pagemap;
-pub mod report;
-pub mod rseq;
+pub mod os;
 pub mod size_class;
-pub mod span;
-pub mod start;
-pub mod stats;
-pub mod sys;
-pub mod threads;
-pub mod tools;
-pub mod trace;
 pub mod units;
-pub mod upkeep;
-pub mod vm;
+pub mod watch;
 
-pub use global::{Ample, install};
+pub use entry::global::{Ample, install};

@@ -72,7 +72,9 @@ pub fn move_thread() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cache, central, front, pageheap, size_class, upkeep};
+    use crate::heap::pageheap;
+    use crate::watch::upkeep;
+    use crate::{cache, central, front, size_class};
     use std::collections::BTreeMap;
 
     /// Sizes of few objects per span, of many, and above all classes.
@@ -203,7 +205,7 @@ mod tests {
 
     fn explore(rseq: bool) {
         cache::start(cache::DEFAULT_BYTES, rseq, true);
-        crate::start::ensure();
+        front::start::ensure();
         let mut config = shuttle::Config::new();
         config.stack_size = 1 << 20;
         config.max_steps = shuttle::MaxSteps::FailAfter(4_000_000);

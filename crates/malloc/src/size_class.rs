@@ -16,6 +16,9 @@ pub const MAX_OBJECTS: usize = 512;
 /// The most objects moved between caches at a time.
 pub const MAX_BATCH: usize = 64;
 
+/// Alignment of every allocation, in bytes.
+pub const MIN_ALIGN: usize = 16;
+
 const STEP_SHIFT: u32 = 3;
 const LINEAR_BYTES: usize = 128;
 const TABLE_BYTES: usize = 1024;

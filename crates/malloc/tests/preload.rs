@@ -3,6 +3,7 @@
 
 #![cfg(all(target_os = "linux", feature = "preload"))]
 
+use ample_malloc::heap::trace;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
@@ -125,7 +126,7 @@ fn help_is_printed_and_unknown_options_are_named_in_one_line() {
     assert!(help.status.success());
     assert_eq!(
         String::from_utf8_lossy(&help.stderr),
-        ample_malloc::options::HELP
+        ample_malloc::watch::options::HELP
     );
     let unknown = run(binary, &[], "huge=maybe");
     assert!(unknown.status.success());
@@ -357,12 +358,12 @@ fn statistics_profile_and_trace_are_written() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let binary = program("threads.c");
     let file = |name: &str| folder.join(format!("{name}.{}", std::process::id()));
-    let (profile, trace, stats) = (file("profile"), file("trace"), file("stats"));
+    let (profile, recording, stats) = (file("profile"), file("trace"), file("stats"));
     let options = format!(
         "stats=json,stats_to={},profile=32k,profile_to={},record={}",
         stats.display(),
         profile.display(),
-        trace.display()
+        recording.display()
     );
     // No fork here: the child of a fork writes no trace, and this program's child ends by _exit.
     expect_ok(&binary, &["3"], &options);
@@ -374,17 +375,16 @@ fn statistics_profile_and_trace_are_written() {
     assert!(json.contains(",\"classes\":[{\"object_bytes\":"), "{json}");
     let text = std::fs::read_to_string(&profile).expect("profile");
     assert!(text.starts_with("heap profile: ") && text.contains("MAPPED_LIBRARIES:"));
-    let events =
-        ample_malloc::tools::replay::read_events(std::fs::File::open(&trace).expect("trace"))
-            .expect("a whole trace");
-    assert!(events.len() > 100);
-    let outcome = ample_malloc::tools::replay::replay(
-        &events,
-        ample_malloc::heap::HeapOptions::default(),
-        &ample_malloc::heap::ReleasePolicy::default(),
+    let bytes = std::fs::read(&recording).expect("trace");
+    let records = bytes.strip_prefix(trace::MAGIC).expect("the first bytes");
+    let (records, rest) = records.as_chunks::<{ trace::RECORD_BYTES }>();
+    assert!(records.len() > 100 && rest.is_empty());
+    assert!(
+        records
+            .iter()
+            .all(|record| trace::Event::decode(record).is_some())
     );
-    assert_eq!(outcome.events, events.len() as u64);
-    for path in [profile, trace, stats] {
+    for path in [profile, recording, stats] {
         let _ = std::fs::remove_file(path);
     }
 }

@@ -37,7 +37,7 @@ fn program() -> anyhow::Result<PathBuf> {
     match found {
         Some(path) => Ok(path),
         None => bail!(
-            "ample-malloc is not in {}; build it with cargo build --profile malloc -p ample-malloc",
+            "ample-malloc is not in {}; build it with cargo build --profile malloc -p ample-malloc-tools",
             folder.display()
         ),
     }

@@ -21,7 +21,7 @@ fn for_each_slab(mut visit: impl FnMut(&'static CpuSlab)) {
 
 /// Whether any CPU's slab holds the object. A live object lies in none, so what other threads do
 /// meanwhile cannot make this true for one.
-pub fn holds(class: usize, object: usize) -> bool {
+fn holds(class: usize, object: usize) -> bool {
     let mut found = false;
     for_each_slab(|slab| {
         let header = slab.header(class);
@@ -31,6 +31,12 @@ pub fn holds(class: usize, object: usize) -> bool {
             .any(|word| word.load(Ordering::Relaxed) == object as u64);
     });
     found
+}
+
+/// Ends the process if `object` is not the start of a live object of the class: see
+/// [`central::check`].
+pub fn check(class: usize, object: usize) {
+    central::check(class, object, holds(class, object));
 }
 
 /// Calls `visit` with the sizes of each slab.
@@ -88,7 +94,7 @@ pub fn drain(all: bool) {
                 let cpu = slab.cpu.load(Ordering::Relaxed);
                 let entry = &SLABS[cpu as usize];
                 entry.store(core::ptr::null_mut(), Ordering::Release);
-                crate::lock::model_step();
+                crate::os::lock::model_step();
                 if membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) {
                     drain_owned(slab);
                 }
@@ -119,7 +125,7 @@ pub fn fork_prepare(threads: bool) {
         for_each_slab(|slab| {
             let cpu = slab.cpu.load(Ordering::Relaxed) as usize;
             SLABS[cpu].store(core::ptr::null_mut(), Ordering::Release);
-            crate::lock::model_step();
+            crate::os::lock::model_step();
         });
         membarrier(MEMBARRIER_RSEQ, 0, 0);
     }

@@ -6,9 +6,9 @@
 //! allocated on another would fill the slab for nobody.
 
 use super::{CpuSlab, MAX_BYTES, OFFSET, SHARD, SHARDS, SLAB_LIST, SLABS};
+use crate::cache::rseq::{self, Header, Push};
 use crate::central;
-use crate::numa;
-use crate::rseq::{self, Header, Push};
+use crate::os::numa;
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -260,7 +260,9 @@ impl Local {
             Push::Done => return,
             Push::Suspect if self.is_top(class, object) => {
                 let bytes = TABLE[class].bytes;
-                crate::report::corrupt(format_args!("double free of {object:#x} ({bytes} bytes)"));
+                crate::os::report::corrupt(format_args!(
+                    "double free of {object:#x} ({bytes} bytes)"
+                ));
             }
             Push::Suspect => {
                 central::put(class, &[object]);

@@ -5,15 +5,17 @@
 
 mod all;
 mod local;
+pub mod rseq;
 
-pub use all::{drain, for_each_sizes, fork_done, fork_prepare, holds, objects_of};
+pub use all::{check, drain, for_each_sizes, fork_done, fork_prepare, objects_of};
 pub use local::{pop_slow, push_slow};
 
-use crate::lock::Lock;
-use crate::meta;
-use crate::rseq::{self, Header, MAX_CPUS, Push, Slabs};
+use crate::os::lock::Lock;
+use crate::os::meta;
+use crate::os::numa::MAX_CPUS;
 use crate::size_class::{CLASSES, TABLE};
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use rseq::{Header, Push, Slabs};
 
 /// Slot words of all classes together.
 pub(crate) const SLOTS: usize = {
@@ -133,10 +135,10 @@ const MEMBARRIER_REGISTER_RSEQ: i32 = 1 << 8;
 const MEMBARRIER_FLAG_CPU: u32 = 1;
 
 fn membarrier(command: i32, flags: u32, cpu: u32) -> bool {
-    let saved = crate::sys::errno();
+    let saved = crate::os::sys::errno();
     // SAFETY: the call has no effect on memory contents.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu) };
-    crate::sys::set_errno(saved);
+    crate::os::sys::set_errno(saved);
     result == 0
 }
 
@@ -262,7 +264,7 @@ impl CpuSlab {
             return 0;
         }
         header.current -= 1;
-        crate::lock::model_step();
+        crate::os::lock::model_step();
         self.words[class].store(header.pack(), Ordering::Release);
         self.words[usize::from(header.current)].load(Ordering::Relaxed) as usize
     }

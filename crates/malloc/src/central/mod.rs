@@ -6,13 +6,13 @@
 //! Objects are taken from the spans with the fewest free objects, so that the others drain and
 //! their pages return to the page heap.
 
-use crate::lock::Lock;
-use crate::numa::{self, MAX_NODES};
-use crate::pageheap;
-use crate::pagemap;
-use crate::report::corrupt;
+use crate::heap::pageheap;
+use crate::heap::pagemap;
+use crate::heap::span;
+use crate::os::lock::Lock;
+use crate::os::numa::{self, MAX_NODES};
+use crate::os::report::corrupt;
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
-use crate::span;
 use crate::units::PAGE_SHIFT;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -257,11 +257,11 @@ fn settle(spans: &mut Spans, class: usize, touched: &mut [u32]) -> usize {
     empty
 }
 
-/// Ends the process if `object` is not the start of an object of the class, or lies free in its
-/// span, in the transfer cache or in a CPU's slab.
-pub fn check(class: usize, object: usize) {
+/// Ends the process if `object` is not the start of an object of the class, or lies free in a
+/// CPU's slab (`cached`, which the layer above knows), in the transfer cache or in its span.
+pub fn check(class: usize, object: usize, cached: bool) {
     let central = &CENTRAL[pagemap::node_of(object >> PAGE_SHIFT)][class];
-    let cached = crate::cache::holds(class, object) || {
+    let cached = cached || {
         let transfer = central.transfer.lock();
         transfer.objects[..usize::from(transfer.count)].contains(&object)
     };

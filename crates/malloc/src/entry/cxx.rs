@@ -54,7 +54,7 @@ extern "C-unwind" fn retry(bytes: usize, align: usize, throws: bool) -> *mut c_v
             }
         }
         // A program without libstdc++ cannot catch anything.
-        crate::report::corrupt(format_args!(
+        crate::os::report::corrupt(format_args!(
             "operator new: out of memory for {bytes} bytes"
         ));
     }
@@ -71,7 +71,7 @@ fn new(bytes: usize) -> *mut c_void {
 fn new_slow(bytes: usize) -> usize {
     let address = front::allocate_slow(bytes);
     if address == 0 {
-        return retry(bytes, front::MIN_ALIGN, true) as usize;
+        return retry(bytes, crate::size_class::MIN_ALIGN, true) as usize;
     }
     address
 }

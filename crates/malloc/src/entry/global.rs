@@ -2,6 +2,7 @@
 //! The allocator of a Rust program.
 
 use crate::front;
+use crate::size_class::MIN_ALIGN;
 use core::alloc::{GlobalAlloc, Layout};
 
 /// Use it as `#[global_allocator] static GLOBAL: ample_malloc::Ample = ample_malloc::Ample;`.
@@ -13,9 +14,9 @@ pub struct Ample;
 /// Registers the fork handlers and the options' exit and signal handlers; call it once, early in
 /// `main`, in a program that forks and was built without the feature `preload`.
 pub fn install() {
-    crate::start::ensure();
-    crate::fork::register();
-    crate::dump::loaded();
+    crate::front::start::ensure();
+    crate::front::fork::register();
+    crate::watch::dump::loaded();
 }
 
 // SAFETY: objects are live, distinct and aligned until they are freed; see `front`.
@@ -30,7 +31,7 @@ unsafe impl GlobalAlloc for Ample {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= front::MIN_ALIGN {
+        if layout.align() <= MIN_ALIGN {
             return front::allocate_zeroed(layout.size()) as *mut u8;
         }
         let object = front::allocate_aligned(layout.size(), layout.align()) as *mut u8;
@@ -42,7 +43,7 @@ unsafe impl GlobalAlloc for Ample {
     }
 
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        if layout.align() <= front::MIN_ALIGN {
+        if layout.align() <= MIN_ALIGN {
             // SAFETY: as the caller promises.
             return unsafe { front::reallocate(object as usize, bytes) } as *mut u8;
         }

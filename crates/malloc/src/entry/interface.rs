@@ -5,7 +5,7 @@
 //! `EINVAL`, a size of zero gives a unique object, and no function touches `errno` otherwise.
 
 use crate::front;
-use crate::sys::set_errno;
+use crate::os::sys::set_errno;
 use crate::units::PAGE_BYTES;
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn posix_memalign(
     if bytes > MAX_BYTES - align {
         return libc::ENOMEM;
     }
-    let saved = crate::sys::errno();
+    let saved = crate::os::sys::errno();
     let address = front::allocate_aligned(bytes, align);
     set_errno(saved);
     if address == 0 {
@@ -208,8 +208,8 @@ pub unsafe extern "C" fn malloc_usable_size(object: *mut c_void) -> usize {
 /// Gives free memory back to the system, but for `keep` bytes; 1 if some was given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_trim(keep: usize) -> c_int {
-    crate::start::ensure();
-    c_int::from(crate::upkeep::trim(keep / PAGE_BYTES))
+    crate::front::start::ensure();
+    c_int::from(crate::watch::upkeep::trim(keep / PAGE_BYTES))
 }
 
 /// glibc's `struct mallinfo2` (`malloc.h`), sizes in bytes.
@@ -241,9 +241,9 @@ pub struct Mallinfo2 {
 /// glibc's `mallinfo2`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mallinfo2() -> Mallinfo2 {
-    crate::start::ensure();
-    let sizes = crate::pageheap::sizes();
-    let in_use = crate::stats::bytes_in_use();
+    crate::front::start::ensure();
+    let sizes = crate::heap::pageheap::sizes();
+    let in_use = crate::watch::stats::bytes_in_use();
     let large = sizes.large_pages * PAGE_BYTES;
     let backed = sizes.backed_pages() * PAGE_BYTES;
     Mallinfo2 {
@@ -290,8 +290,8 @@ pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
     const M_TRIM_THRESHOLD: c_int = -1;
     match parameter {
         M_TRIM_THRESHOLD if value >= 0 => {
-            crate::start::ensure();
-            crate::upkeep::set_keep_pages(value as usize / PAGE_BYTES);
+            crate::front::start::ensure();
+            crate::watch::upkeep::set_keep_pages(value as usize / PAGE_BYTES);
             1
         }
         // M_ARENA_MAX (-8) to M_TRIM_THRESHOLD (-1), and M_MXFAST (1).
@@ -303,8 +303,8 @@ pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
 /// glibc's `malloc_stats`: statistics on stderr.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
-    crate::start::ensure();
-    crate::stats::write_text(2);
+    crate::front::start::ensure();
+    crate::watch::stats::write_text(2);
 }
 
 /// glibc's `malloc_info`: an XML document on a stream.
@@ -318,7 +318,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
         return -1;
     }
     let info = mallinfo2();
-    let mut line = crate::report::Line::new();
+    let mut line = crate::os::report::Line::new();
     let _ = core::fmt::Write::write_fmt(
         &mut line,
         format_args!(
@@ -340,23 +340,23 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
 /// Writes the statistics to a file descriptor, as text or as one JSON object.
 #[unsafe(no_mangle)]
 pub extern "C" fn ample_malloc_stats(fd: c_int, json: c_int) {
-    crate::start::ensure();
-    crate::dump::write(fd, json != 0);
+    crate::front::start::ensure();
+    crate::watch::dump::write(fd, json != 0);
 }
 
 /// Writes the heap profile to a file descriptor, in the text format of pprof.
 #[unsafe(no_mangle)]
 pub extern "C" fn ample_malloc_profile(fd: c_int) {
-    crate::start::ensure();
-    crate::observe::write_profile(fd);
+    crate::front::start::ensure();
+    crate::watch::observe::write_profile(fd);
 }
 
 /// Gives up to `bytes` of free memory back to the system, breaking hugepages if need be; the bytes
 /// given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn ample_malloc_release(bytes: usize) -> usize {
-    crate::start::ensure();
-    crate::upkeep::release(bytes / PAGE_BYTES) * PAGE_BYTES
+    crate::front::start::ensure();
+    crate::watch::upkeep::release(bytes / PAGE_BYTES) * PAGE_BYTES
 }
 
 /// Whether the address belongs to a live object of this allocator, as far as can be seen.
@@ -389,18 +389,19 @@ pub unsafe extern "C" fn pthread_create(
         REAL.store(real, Ordering::Relaxed);
     }
     // SAFETY: the C library's function of this name has this signature.
-    let create = unsafe { core::mem::transmute::<*mut c_void, crate::threads::Create>(real) };
-    crate::start::ensure();
-    crate::threads::start_background(create);
+    let create =
+        unsafe { core::mem::transmute::<*mut c_void, crate::watch::threads::Create>(real) };
+    crate::front::start::ensure();
+    crate::watch::threads::start_background(create);
     // SAFETY: as the caller promises.
     unsafe { create(thread, attributes, routine, argument) }
 }
 
 /// Runs when the library is loaded: what may not happen during the first allocation.
 extern "C" fn loaded() {
-    crate::start::ensure();
-    crate::fork::register();
-    crate::dump::loaded();
+    crate::front::start::ensure();
+    crate::front::fork::register();
+    crate::watch::dump::loaded();
     catch_own_panics();
 }
 
@@ -411,9 +412,9 @@ fn catch_own_panics() {
     std::panic::set_hook(Box::new(|info| {
         let own = |place: &std::panic::Location<'_>| place.file().contains("malloc/src/");
         if info.location().is_some_and(own) {
-            crate::report::corrupt(format_args!("internal error, please report: {info}"));
+            crate::os::report::corrupt(format_args!("internal error, please report: {info}"));
         }
-        crate::report::warn(format_args!("{info}"));
+        crate::os::report::warn(format_args!("{info}"));
     }));
 }
 

@@ -2,16 +2,15 @@
 //! Allocating and freeing, as the C interface and the Rust allocator use it. Sizes are in bytes;
 //! addresses are `usize`, 0 for none.
 
-use crate::cache;
-use crate::pageheap;
-use crate::pagemap::{self, GUARDED, LARGE, NO_SPAN, SAMPLED};
-use crate::report::corrupt;
-use crate::size_class::{MAX_SMALL_BYTES, TABLE, aligned_class_of, class_of};
-use crate::start;
-use crate::units::{PAGE_BYTES, PAGE_SHIFT, pages_for};
+pub mod fork;
+pub mod start;
 
-/// Alignment of every allocation, in bytes.
-pub const MIN_ALIGN: usize = 16;
+use crate::cache;
+use crate::heap::pageheap;
+use crate::heap::pagemap::{self, GUARDED, LARGE, NO_SPAN, SAMPLED};
+use crate::os::report::corrupt;
+use crate::size_class::{MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of};
+use crate::units::{PAGE_BYTES, PAGE_SHIFT, pages_for};
 
 /// Memory of at least `bytes`, aligned to 16 bytes; 0 if there is none.
 #[inline(always)]
@@ -46,17 +45,17 @@ pub fn allocate_slow(bytes: usize) -> usize {
 fn allocate_small_slow(class: usize, bytes: usize) -> usize {
     start::ensure();
     if start::observed()
-        && let Some(address) = crate::observe::allocate(bytes, MIN_ALIGN)
+        && let Some(address) = crate::watch::observe::allocate(bytes, MIN_ALIGN, allocate_sampled)
     {
         return address;
     }
     if start::guarded()
-        && let Some(address) = crate::guarded::allocate(bytes, MIN_ALIGN)
+        && let Some(address) = crate::watch::guarded::allocate(bytes, MIN_ALIGN)
     {
         return address;
     }
     let object = cache::pop_slow(class);
-    crate::upkeep::tick();
+    crate::watch::upkeep::tick();
     object
 }
 
@@ -67,7 +66,7 @@ fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
     start::ensure();
     if !sampled
         && start::observed()
-        && let Some(address) = crate::observe::allocate(bytes, align)
+        && let Some(address) = crate::watch::observe::allocate(bytes, align, allocate_sampled)
     {
         return (address, false);
     }
@@ -76,12 +75,12 @@ fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
     };
     let class = if sampled { SAMPLED } else { LARGE };
     let large = pageheap::new_large(len, align.div_ceil(PAGE_BYTES), class);
-    crate::upkeep::tick();
+    crate::watch::upkeep::tick();
     large.map_or((0, false), |large| (large.address, large.zeroed))
 }
 
 /// An object in a span of its own that is noted in the heap profile.
-pub fn allocate_sampled(bytes: usize, align: usize) -> usize {
+fn allocate_sampled(bytes: usize, align: usize) -> usize {
     allocate_large(bytes, align.max(PAGE_BYTES), true).0
 }
 
@@ -109,17 +108,17 @@ pub fn allocate_aligned(bytes: usize, align: usize) -> usize {
 fn allocate_aligned_slow(class: usize, bytes: usize, align: usize) -> usize {
     start::ensure();
     if start::observed()
-        && let Some(address) = crate::observe::allocate(bytes, align)
+        && let Some(address) = crate::watch::observe::allocate(bytes, align, allocate_sampled)
     {
         return address;
     }
     if start::guarded()
-        && let Some(address) = crate::guarded::allocate(bytes, align)
+        && let Some(address) = crate::watch::guarded::allocate(bytes, align)
     {
         return address;
     }
     let object = cache::pop_slow(class);
-    crate::upkeep::tick();
+    crate::watch::upkeep::tick();
     object
 }
 
@@ -180,15 +179,15 @@ extern "C" fn free_slow(address: usize, class: u8) {
     match class {
         NO_SPAN => invalid(address),
         LARGE | SAMPLED => free_large(address, class),
-        GUARDED => crate::guarded::free(address),
+        GUARDED => crate::watch::guarded::free(address),
         _ => {
             if start::checked() {
-                crate::central::check(class.into(), address);
+                cache::check(class.into(), address);
             }
             cache::push_slow(class.into(), address);
         }
     }
-    crate::upkeep::tick();
+    crate::watch::upkeep::tick();
 }
 
 #[cold]
@@ -205,7 +204,7 @@ fn free_large(address: usize, class: u8) {
         ));
     }
     if class == SAMPLED {
-        crate::observe::forget(address);
+        crate::watch::observe::forget(address);
     }
     let page = address >> PAGE_SHIFT;
     let id = pagemap::span_of(page);
@@ -222,7 +221,7 @@ pub fn usable_bytes(address: usize) -> usize {
             "size asked of {address:#x}, which was freed or never allocated by this allocator"
         )),
         LARGE | SAMPLED => pageheap::large_pages(address) << PAGE_SHIFT,
-        GUARDED => crate::guarded::usable_bytes(address),
+        GUARDED => crate::watch::guarded::usable_bytes(address),
         class => TABLE[usize::from(class)].bytes as usize,
     }
 }

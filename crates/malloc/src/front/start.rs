@@ -3,9 +3,9 @@
 //! constructor runs. Everything before it works on constant-initialised statics.
 
 use crate::cache;
-use crate::numa;
-use crate::options::Options;
-use crate::pageheap;
+use crate::heap::pageheap;
+use crate::os::numa;
+use crate::watch::options::Options;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 const NOT_STARTED: u32 = 0;
@@ -53,7 +53,7 @@ fn start() {
         // Another thread starts the allocator. (The starting thread itself does not come here: the
         // start does not allocate.)
         while STATE.load(Ordering::Acquire) != STARTED {
-            crate::lock::pause();
+            crate::os::lock::pause();
         }
         return;
     }
@@ -68,13 +68,13 @@ fn start() {
         modes |= CHECKED;
     }
     cache::start(options.cpu_cache_bytes, options.rseq, modes == 0);
-    if options.guard > 0 && crate::guarded::start(options.guard) {
+    if options.guard > 0 && crate::watch::guarded::start(options.guard) {
         modes |= GUARDED;
     }
     MODES.store(modes, Ordering::Relaxed);
-    crate::upkeep::configure(&options);
-    crate::observe::configure(&options);
-    crate::threads::configure(options.background);
+    crate::watch::upkeep::configure(&options);
+    crate::watch::observe::configure(&options);
+    crate::watch::threads::configure(options.background);
     STATE.store(STARTED, Ordering::Release);
-    crate::dump::configure(&options);
+    crate::watch::dump::configure(&options);
 }

@@ -7,7 +7,7 @@
 
 use super::lists::Lists;
 use super::tracker::{CHUNKS, Tracker, Trackers};
-use crate::bits::PageBits;
+use crate::heap::bits::PageBits;
 use crate::units::{DENSITIES, Density, PAGES_PER_HUGE};
 
 /// Kinds of lists, in the order of preference for one density: each kind has one array of lists per

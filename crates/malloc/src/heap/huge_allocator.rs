@@ -5,8 +5,8 @@
 //! its fragmentation beyond an approximate best fit.
 
 use super::ranges::{Nodes, RangeSet};
+use crate::os::vm::Vm;
 use crate::units::HugeRange;
-use crate::vm::Vm;
 
 /// Unbacked address space.
 #[derive(Default)]
@@ -92,7 +92,7 @@ impl HugeAllocator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::fake::FakeVm;
+    use crate::os::vm::fake::FakeVm;
     use proptest::prelude::*;
 
     proptest! {

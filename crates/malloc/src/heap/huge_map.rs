@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which part of the page heap holds a hugepage.
 
-use crate::meta::{Linked, Pool, Zeroed};
+use crate::os::meta::{Linked, Pool, Zeroed};
 use crate::units::{ADDRESS_BITS, HUGE_SHIFT};
 
 const LEAF_SHIFT: u32 = 9;

@@ -5,16 +5,23 @@
 //! below 2 MiB the filler is asked first; then a region, if the program uses regions; then whole
 //! hugepages, whose unused tail is donated to the filler. From 1 GiB on slack does not matter.
 
+mod aligned;
+pub mod bits;
 mod filler;
 mod huge_allocator;
 mod huge_cache;
 mod huge_map;
 mod lists;
+pub mod pageheap;
+pub mod pagemap;
 mod ranges;
 mod region;
 mod release;
+mod sizes;
+pub mod span;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 mod tracker;
 
 pub use filler::{Filler, FillerSizes, Placement};
@@ -24,11 +31,12 @@ pub use huge_map::{HugeMap, Owner};
 pub use ranges::{Nodes, RangeSet};
 pub use region::{REGION_HUGEPAGES, Region};
 pub use release::{Collapse, Release, ReleasePolicy};
+pub use sizes::{HeapOptions, HeapSizes};
 pub use tracker::{Tracker, Trackers};
 
-use crate::meta::Pool;
+use crate::os::meta::Pool;
+use crate::os::vm::Vm;
 use crate::units::{Density, GIB, HUGE_PAGES_SHIFT, HugeRange, PAGE_BYTES, PAGES_PER_HUGE};
-use crate::vm::Vm;
 
 /// Requests up to this many pages are the filler's alone: 1 MiB.
 const SMALL_PAGES: usize = PAGES_PER_HUGE / 2;
@@ -38,101 +46,6 @@ const HUGE_SPAN_PAGES: usize = GIB / PAGE_BYTES;
 const REGION_SLACK_PAGES: usize = (64 << 20) / PAGE_BYTES;
 /// Regions serve requests up to this many pages: larger ones lose little on whole hugepages.
 const REGION_SPAN_PAGES: usize = GIB / 4 / PAGE_BYTES;
-
-/// Hugepages that the cache may keep whatever the demand does. The reference keeps 10; 4 are
-/// enough for a loop that drains a few hugepages, and leave less behind after a burst.
-const CACHE_MIN_HUGEPAGES: usize = 4;
-
-/// What can be switched off, to measure its worth.
-#[derive(Clone, Copy, Debug)]
-pub struct HeapOptions {
-    /// Whether regions are used.
-    pub regions: bool,
-    /// Whether sparse and dense spans are kept on separate hugepages.
-    pub split_by_density: bool,
-    /// Hugepages that the cache may always keep.
-    pub cache_min_hugepages: usize,
-}
-
-impl Default for HeapOptions {
-    fn default() -> Self {
-        HeapOptions {
-            regions: true,
-            split_by_density: true,
-            cache_min_hugepages: CACHE_MIN_HUGEPAGES,
-        }
-    }
-}
-
-/// Sizes of the page heap's parts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HeapSizes {
-    /// The filler.
-    pub filler: FillerSizes,
-    /// Backed hugepages in the cache, and the most it may hold.
-    pub cache_hugepages: usize,
-    /// See [`HugeCache::limit_hugepages`].
-    pub cache_limit_hugepages: usize,
-    /// Counters of the cache.
-    pub cache: CacheCounters,
-    /// Pages in use on whole hugepages of large spans.
-    pub large_pages: usize,
-    /// Regions, and their pages in use and backed hugepages.
-    pub regions: usize,
-    /// Pages in use in regions.
-    pub region_used_pages: usize,
-    /// Hugepages of regions that have memory.
-    pub region_backed_hugepages: usize,
-    /// Pages of donated tails that the donating spans leave to others: slack.
-    pub slack_pages: usize,
-    /// Hugepages of address space reserved, and free and unbacked.
-    pub reserved_hugepages: usize,
-    /// See [`HugeAllocator::free_hugepages`].
-    pub free_hugepages: usize,
-    /// Hugepages lost to a lack of metadata memory.
-    pub leaked_hugepages: usize,
-    /// Pages in use by spans.
-    pub used_pages: usize,
-    /// Bytes given back to the system: whole hugepages and parts of hugepages.
-    pub released_bytes: u64,
-    /// The part of `released_bytes` that broke a hugepage.
-    pub subreleased_bytes: u64,
-    /// Hugepages rebuilt by a collapse, and collapses that the system refused.
-    pub collapsed: u64,
-    /// See `collapsed`.
-    pub collapse_refused: u64,
-}
-
-impl HeapSizes {
-    /// Adds the sizes of another heap.
-    pub fn add(&mut self, other: &HeapSizes) {
-        self.filler.add(&other.filler);
-        self.cache_hugepages += other.cache_hugepages;
-        self.cache_limit_hugepages += other.cache_limit_hugepages;
-        self.cache.add(&other.cache);
-        self.large_pages += other.large_pages;
-        self.regions += other.regions;
-        self.region_used_pages += other.region_used_pages;
-        self.region_backed_hugepages += other.region_backed_hugepages;
-        self.slack_pages += other.slack_pages;
-        self.reserved_hugepages += other.reserved_hugepages;
-        self.free_hugepages += other.free_hugepages;
-        self.leaked_hugepages += other.leaked_hugepages;
-        self.used_pages += other.used_pages;
-        self.released_bytes += other.released_bytes;
-        self.subreleased_bytes += other.subreleased_bytes;
-        self.collapsed += other.collapsed;
-        self.collapse_refused += other.collapse_refused;
-    }
-
-    /// Pages that have memory, in use or not.
-    pub const fn backed_pages(&self) -> usize {
-        self.filler.hugepages * PAGES_PER_HUGE - self.filler.released_pages
-            + self.cache_hugepages * PAGES_PER_HUGE
-            + self.region_backed_hugepages * PAGES_PER_HUGE
-            + self.large_pages
-    }
-}
 
 /// Regions a heap may have: 16 TiB.
 type Regions = Pool<Region, 32>;
@@ -452,96 +365,6 @@ impl<V: Vm> PageHeap<V> {
         while let Some(range) = self.cache.overflow(&mut self.nodes, now_ns) {
             self.queue_unback(range);
         }
-    }
-
-    /// A span of `len` pages whose address is a multiple of `align` pages (a power of two).
-    pub fn allocate_aligned(
-        &mut self,
-        len: usize,
-        align: usize,
-        density: Density,
-    ) -> Option<usize> {
-        if align <= 1 {
-            return self.allocate(len, density);
-        }
-        let padded = len.checked_add(align - 1)?;
-        if padded <= SMALL_PAGES {
-            return self.allocate_aligned_small(len, padded, align, density);
-        }
-        let hugepages = len.div_ceil(PAGES_PER_HUGE);
-        let align = align.div_ceil(PAGES_PER_HUGE);
-        let range = self.take_hugepages(hugepages.checked_add(align - 1)?)?;
-        let start = range.start.next_multiple_of(align);
-        let before = HugeRange {
-            start: range.start,
-            len: start - range.start,
-        };
-        let after = HugeRange {
-            start: start + hugepages,
-            len: align - 1 - before.len,
-        };
-        for rest in [before, after].into_iter().filter(|rest| rest.len > 0) {
-            if self.last_is_zero {
-                let now_ns = self.vm.now_ns();
-                self.cache.put_unbacked(now_ns, rest.len);
-                self.allocator.free(&mut self.nodes, rest);
-            } else {
-                self.give_back(rest);
-            }
-        }
-        self.large_pages += hugepages << HUGE_PAGES_SHIFT;
-        self.note_used(len as isize);
-        Some(start << HUGE_PAGES_SHIFT)
-    }
-
-    fn allocate_aligned_small(
-        &mut self,
-        len: usize,
-        padded: usize,
-        align: usize,
-        density: Density,
-    ) -> Option<usize> {
-        let page = self.allocate(padded, density)?;
-        let start = page.next_multiple_of(align);
-        if let Owner::Filler(id) = self.map.get(page >> HUGE_PAGES_SHIFT) {
-            for (first, end) in [(page, start), (start + len, page + padded)] {
-                if end > first {
-                    self.filler
-                        .resize(&mut self.trackers, id, first, end - first, false);
-                }
-            }
-        }
-        self.note_used(-((padded - len) as isize));
-        Some(start)
-    }
-
-    /// Grows the span of `len` pages at `page` to `new_len` pages where it lies; false if the pages
-    /// behind it are not free.
-    pub fn grow(&mut self, page: usize, len: usize, new_len: usize) -> bool {
-        let more = new_len - len;
-        let grown = match self.map.get(page >> HUGE_PAGES_SHIFT) {
-            Owner::Filler(id) => {
-                new_len <= SMALL_PAGES
-                    && self
-                        .filler
-                        .resize(&mut self.trackers, id, page + len, more, true)
-            }
-            Owner::Region(id) => match self.regions[id].extend(&mut self.nodes, page + len, more) {
-                Some(backed) => {
-                    self.region_used_pages += more;
-                    self.region_backed += backed;
-                    let now_ns = self.vm.now_ns();
-                    self.cache.adopt(now_ns, backed);
-                    true
-                }
-                None => false,
-            },
-            Owner::None => false,
-        };
-        if grown {
-            self.note_used(more as isize);
-        }
-        grown
     }
 
     /// Sizes of all parts.

@@ -3,17 +3,17 @@
 //! for the central free lists and large objects, the pagemap that describes them, and the release
 //! of memory without the lock.
 
+use crate::heap::pagemap;
+use crate::heap::span;
+use crate::heap::trace;
 use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
-use crate::lock::{Guard, Lock};
-use crate::numa::{self, MAX_NODES};
-use crate::pagemap;
+use crate::os::lock::{Guard, Lock};
+use crate::os::numa::{self, MAX_NODES};
+use crate::os::sys;
+use crate::os::vm::Vm;
+use crate::os::vm::real::{HugeMode, RealVm};
 use crate::size_class::TABLE;
-use crate::span;
-use crate::sys;
-use crate::trace;
 use crate::units::{Density, PAGE_SHIFT};
-use crate::vm::Vm;
-use crate::vm::real::{HugeMode, RealVm};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The heap with what belongs to it.
@@ -79,7 +79,7 @@ fn acquire_quiet(heap: &Lock<Pages>) {
         }
         // SAFETY: it was taken above, and `pages` is not used any more.
         unsafe { heap.release() };
-        crate::lock::pause();
+        crate::os::lock::pause();
     }
 }
 
@@ -288,7 +288,7 @@ impl Vm for SystemCalls {
     }
 
     fn unback(&self, address: usize, bytes: usize) -> bool {
-        crate::lock::model_step();
+        crate::os::lock::model_step();
         RealVm::new().unback(address, bytes)
     }
 

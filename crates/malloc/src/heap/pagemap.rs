@@ -7,9 +7,9 @@
 //! The classes of the 64 GiB where the heap begins to grow are apart, in one flat window: free
 //! waits for one load less before it knows where the object goes.
 
-use crate::lock::Lock;
-use crate::meta;
-use crate::numa;
+use crate::os::lock::Lock;
+use crate::os::meta;
+use crate::os::numa;
 use crate::units::{ADDRESS_BITS, HUGE_PAGES_SHIFT, PAGE_SHIFT};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 

@@ -4,7 +4,7 @@
 //!
 //! The unit is the caller's: hugepages in the HugeAllocator and the HugeCache, pages in a region.
 
-use crate::meta::{Linked, Pool, Zeroed};
+use crate::os::meta::{Linked, Pool, Zeroed};
 
 /// One free range.
 pub struct Node {

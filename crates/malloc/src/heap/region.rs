@@ -6,7 +6,7 @@
 //! which hugepages are backed and which may be released.
 
 use super::ranges::{Nodes, RangeSet};
-use crate::meta::{Linked, Zeroed};
+use crate::os::meta::{Linked, Zeroed};
 use crate::units::{GIB, HUGE_BYTES, HUGE_PAGES_SHIFT, HugeRange, PAGES_PER_HUGE};
 
 /// Hugepages in a region.
@@ -182,7 +182,7 @@ impl Region {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meta::Pool;
+    use crate::os::meta::Pool;
     use proptest::prelude::*;
 
     proptest! {

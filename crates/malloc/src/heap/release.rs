@@ -6,9 +6,9 @@
 //! without the lock; a second locked call ends the step. Several threads may have steps under way.
 
 use super::{Owner, PageHeap};
-use crate::bits::PageBits;
+use crate::heap::bits::PageBits;
+use crate::os::vm::Vm;
 use crate::units::{HUGE_BYTES, HUGE_PAGES_SHIFT, HugeRange, PAGE_BYTES, PAGES_PER_HUGE};
-use crate::vm::Vm;
 
 /// A hugepage is broken only for at least this many free pages: an eighth of it.
 const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;

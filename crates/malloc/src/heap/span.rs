@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spans: runs of pages that hold objects of one class, or one large object.
 
-use crate::lock::Lock;
-use crate::meta::{Linked, Pool, Zeroed};
+use crate::os::lock::Lock;
+use crate::os::meta::{Linked, Pool, Zeroed};
 use crate::size_class::{Class, MAX_OBJECTS};
 
 /// Objects whose bits lie in the description itself; only the smallest class has more.

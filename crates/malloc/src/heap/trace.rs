@@ -7,7 +7,7 @@
 //! (32). The lengths of a program's spans are far fewer than its mallocs, so that recording costs
 //! little and a replay over pretended memory takes seconds (paper section 6.2).
 
-use crate::report;
+use crate::os::report;
 use crate::units::Density;
 
 /// The first bytes of a trace.
@@ -119,7 +119,7 @@ impl Recorder {
     pub fn start(&mut self, fd: i32) -> bool {
         self.stop();
         if self.buffer.is_null() {
-            let Some(buffer) = crate::meta::allocate(RECORD_BYTES * BUFFER_RECORDS, 64) else {
+            let Some(buffer) = crate::os::meta::allocate(RECORD_BYTES * BUFFER_RECORDS, 64) else {
                 return false;
             };
             self.buffer = buffer.as_ptr().cast();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One hugepage of the filler: bitmap, statistics and list links (paper section 4.4).
 
-use crate::bits::PageBits;
-use crate::meta::{Linked, Pool, Zeroed};
+use crate::heap::bits::PageBits;
+use crate::os::meta::{Linked, Pool, Zeroed};
 use crate::units::{Density, HUGE_PAGES_SHIFT, PAGES_PER_HUGE};
 
 /// Chunks of emptiness by allocation count: `Cmax` of the paper.

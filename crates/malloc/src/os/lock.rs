@@ -133,14 +133,14 @@ impl<T> Drop for Guard<'_, T> {
 /// only yields would keep the one it waits for from running. Keeps errno.
 #[cfg(not(feature = "models"))]
 pub fn pause() {
-    let saved = crate::sys::errno();
+    let saved = crate::os::sys::errno();
     let moment = libc::timespec {
         tv_sec: 0,
         tv_nsec: 50_000,
     };
     // SAFETY: sleeps.
     unsafe { libc::nanosleep(&raw const moment, core::ptr::null_mut()) };
-    crate::sys::set_errno(saved);
+    crate::os::sys::set_errno(saved);
 }
 
 /// A place where the model checker may let another thread run; nothing otherwise.
@@ -160,7 +160,7 @@ pub fn pause() {
 
 #[cfg(not(any(miri, feature = "models")))]
 fn futex_wait(word: &AtomicU32, expected: u32) {
-    let saved = crate::sys::errno();
+    let saved = crate::os::sys::errno();
     // SAFETY: FUTEX_WAIT reads one aligned word that outlives the call.
     unsafe {
         libc::syscall(
@@ -171,12 +171,12 @@ fn futex_wait(word: &AtomicU32, expected: u32) {
             core::ptr::null::<libc::timespec>(),
         );
     }
-    crate::sys::set_errno(saved);
+    crate::os::sys::set_errno(saved);
 }
 
 #[cfg(not(any(miri, feature = "models")))]
 fn futex_wake(word: &AtomicU32) {
-    let saved = crate::sys::errno();
+    let saved = crate::os::sys::errno();
     // SAFETY: FUTEX_WAKE only uses the address as a key.
     unsafe {
         libc::syscall(
@@ -186,7 +186,7 @@ fn futex_wake(word: &AtomicU32) {
             1,
         );
     }
-    crate::sys::set_errno(saved);
+    crate::os::sys::set_errno(saved);
 }
 
 #[cfg(any(miri, feature = "models"))]

@@ -5,7 +5,7 @@
 //! back. Tables are [`Pool`]s: items are named by 32-bit numbers instead of pointers, which halves
 //! the size of every link and keeps the page heap free of raw pointers.
 
-use crate::lock::Lock;
+use crate::os::lock::Lock;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -89,12 +89,12 @@ fn map_chunk(bytes: usize, mapped: usize) -> Option<usize> {
     } else {
         4096
     };
-    let base = crate::sys::map_aligned(0, bytes, align)?;
+    let base = crate::os::sys::map_aligned(0, bytes, align)?;
     if mapped >= HUGE_FROM_BYTES && bytes >= CHUNK_BYTES {
-        crate::sys::advise(base, bytes, libc::MADV_HUGEPAGE);
+        crate::os::sys::advise(base, bytes, libc::MADV_HUGEPAGE);
         return Some(base);
     }
-    crate::sys::advise(base, bytes, libc::MADV_NOHUGEPAGE);
+    crate::os::sys::advise(base, bytes, libc::MADV_NOHUGEPAGE);
     if bytes == CHUNK_BYTES {
         EARLY_CHUNK.store(base, Ordering::Relaxed);
     }

@@ -6,9 +6,10 @@
 //!
 //! Off unless the options ask for it: with one node nothing here costs more than one load.
 
-use crate::rseq::MAX_CPUS;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+/// CPU numbers that the tables by CPU have room for: no kernel has more, and 16 bits.
+pub const MAX_CPUS: usize = 1 << 16;
 /// Nodes with heaps of their own; CPUs of further nodes share them in turn.
 pub const MAX_NODES: usize = 8;
 /// Nodes are looked for under these numbers: `MAX_NUMNODES` of the usual configurations.
@@ -75,7 +76,7 @@ pub fn current() -> usize {
 /// when the node has none.
 pub fn bind(address: usize, bytes: usize, node: usize) {
     let kernel_node = KERNEL_NODE[node].load(Ordering::Relaxed);
-    if kernel_node != 0 && !crate::sys::prefer_node(address, bytes, kernel_node - 1) {
+    if kernel_node != 0 && !crate::os::sys::prefer_node(address, bytes, kernel_node - 1) {
         REFUSED.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -121,9 +122,9 @@ fn find_nodes() {
 /// The list of CPUs of a node, as `/sys` has it.
 fn read_cpus(kernel_node: usize, text: &mut [u8; LIST_BYTES]) -> Option<&str> {
     use core::fmt::Write;
-    let mut name = crate::report::Line::new();
+    let mut name = crate::os::report::Line::new();
     let _ = write!(name, "/sys/devices/system/node/node{kernel_node}/cpulist\0");
-    let saved = crate::sys::errno();
+    let saved = crate::os::sys::errno();
     // SAFETY: the name ends in a zero byte; the buffer has the given length.
     let len = unsafe {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -136,7 +137,7 @@ fn read_cpus(kernel_node: usize, text: &mut [u8; LIST_BYTES]) -> Option<&str> {
             len
         }
     };
-    crate::sys::set_errno(saved);
+    crate::os::sys::set_errno(saved);
     core::str::from_utf8(text.get(..usize::try_from(len).ok()?)?).ok()
 }
 

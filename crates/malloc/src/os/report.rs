@@ -42,19 +42,19 @@ impl Write for Line {
 
 /// Writes all bytes to a file descriptor, keeping errno.
 pub fn write_all(fd: i32, mut bytes: &[u8]) -> bool {
-    let saved = crate::sys::errno();
+    let saved = crate::os::sys::errno();
     let mut succeeded = true;
     while !bytes.is_empty() {
         // SAFETY: the buffer is valid for its length.
         let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
         if written > 0 {
             bytes = &bytes[written as usize..];
-        } else if crate::sys::errno() != libc::EINTR {
+        } else if crate::os::sys::errno() != libc::EINTR {
             succeeded = false;
             break;
         }
     }
-    crate::sys::set_errno(saved);
+    crate::os::sys::set_errno(saved);
     succeeded
 }
 

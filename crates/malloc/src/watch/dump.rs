@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics on demand: at exit, by a signal, or by a call.
 
-use crate::lock::Lock;
-use crate::options::{Options, Path};
-use crate::{numa, observe, pageheap, report, stats};
+use crate::heap::pageheap;
+use crate::os::lock::Lock;
+use crate::os::{numa, report};
+use crate::watch::options::{Options, Path};
+use crate::watch::{observe, stats};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
@@ -83,7 +85,7 @@ fn with_file(path: &Path, write: impl FnOnce(i32)) {
 /// The handler asks for statistics; they are written by the next slow call or upkeep round, because
 /// a handler may interrupt a thread that holds the locks.
 extern "C" fn on_signal(_signal: i32) {
-    crate::upkeep::request_dump();
+    crate::watch::upkeep::request_dump();
 }
 
 /// Writes the statistics that a signal asked for.
@@ -107,7 +109,7 @@ fn write_to(path: Path) {
 
 /// Called once the library is loaded: registers what the options ask for.
 pub fn loaded() {
-    crate::guarded::watch();
+    crate::watch::guarded::watch();
     let (record, profile) = {
         let paths = PATHS.lock();
         (paths.record, paths.profile)

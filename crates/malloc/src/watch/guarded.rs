@@ -8,11 +8,11 @@
 //! start, by turns: overruns and underruns are both found. Freed slots are used again as late as
 //! possible.
 
-use crate::front::MIN_ALIGN;
-use crate::lock::Lock;
-use crate::pagemap::{self, GUARDED};
-use crate::report::{corrupt, warn};
-use crate::sys;
+use crate::heap::pagemap::{self, GUARDED};
+use crate::os::lock::Lock;
+use crate::os::report::{corrupt, warn};
+use crate::os::sys;
+use crate::size_class::MIN_ALIGN;
 use crate::units::{HUGE_BYTES, PAGE_BYTES, PAGE_SHIFT};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

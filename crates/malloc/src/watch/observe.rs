@@ -7,11 +7,10 @@
 //! seen; without one none of this costs anything. The output is the text format that pprof reads
 //! (`heap_v2`), with sizes and counts as sampled: pprof scales them up.
 
-use crate::front;
-use crate::lock::Lock;
-use crate::meta;
-use crate::options::Options;
-use crate::stats::Out;
+use crate::os::lock::Lock;
+use crate::os::meta;
+use crate::watch::options::Options;
+use crate::watch::stats::Out;
 use core::ffi::c_void;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -71,8 +70,9 @@ pub unsafe fn fork_done() {
     unsafe { SAMPLES.release() }
 }
 
-/// Makes the object if it is to be sampled; its address.
-pub fn allocate(bytes: usize, align: usize) -> Option<usize> {
+/// Makes the object by `make`, which takes a size and an alignment, if it is to be sampled; its
+/// address.
+pub fn allocate(bytes: usize, align: usize, make: fn(usize, usize) -> usize) -> Option<usize> {
     let mean = MEAN.load(Ordering::Relaxed);
     let size = bytes.max(1) as i64;
     if mean == 0 || COUNTDOWN.fetch_sub(size, Ordering::Relaxed) > size {
@@ -86,12 +86,12 @@ pub fn allocate(bytes: usize, align: usize) -> Option<usize> {
     {
         return None;
     }
-    let address = sample(bytes, align, mean);
+    let address = sample(bytes, mean, || make(bytes, align));
     BUSY.store(0, Ordering::Release);
     address
 }
 
-fn sample(bytes: usize, align: usize, mean: usize) -> Option<usize> {
+fn sample(bytes: usize, mean: usize, make: impl FnOnce() -> usize) -> Option<usize> {
     let mut stack = [0; DEPTH];
     let depth = unwind(&mut stack);
     let mut samples = SAMPLES.lock();
@@ -105,7 +105,7 @@ fn sample(bytes: usize, align: usize, mean: usize) -> Option<usize> {
         return None;
     }
     drop(samples);
-    let address = front::allocate_sampled(bytes, align);
+    let address = make();
     if address == 0 {
         return None;
     }
@@ -286,7 +286,7 @@ fn copy_maps(fd: i32) {
         }
         loop {
             let len = libc::read(maps, buffer.as_mut_ptr().cast(), buffer.len());
-            if len <= 0 || !crate::report::write_all(fd, &buffer[..len as usize]) {
+            if len <= 0 || !crate::os::report::write_all(fd, &buffer[..len as usize]) {
                 break;
             }
         }

@@ -2,9 +2,9 @@
 //! The options in the environment variable `AMPLE_MALLOC`: `name=value` pairs with commas between.
 
 use crate::heap::{HeapOptions, ReleasePolicy};
-use crate::numa;
-use crate::report;
-use crate::vm::real::HugeMode;
+use crate::os::numa;
+use crate::os::report;
+use crate::os::vm::real::HugeMode;
 
 /// A path, with `%p` for the process id.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Path {
         if fd < 0 {
             report::warn(format_args!(
                 "cannot create {text}: error {}",
-                crate::sys::errno()
+                crate::os::sys::errno()
             ));
         }
         fd

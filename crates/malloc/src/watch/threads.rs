@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether there may be other threads, and the background thread.
 
-use crate::upkeep;
+use crate::watch::upkeep;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the process may have more than one thread: glibc's own note (2.32), else yes.
@@ -82,7 +82,7 @@ fn shows_last(stat: &[u8]) -> bool {
 
 extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
     loop {
-        let small = crate::pageheap::sizes().backed_pages() < SMALL_HEAP_PAGES;
+        let small = crate::heap::pageheap::sizes().backed_pages() < SMALL_HEAP_PAGES;
         // A small heap is looked at rarely.
         let pause_ns: i64 = if small { 900_000_000 } else { 250_000_000 };
         let pause = libc::timespec {

@@ -6,11 +6,11 @@
 use crate::cache;
 use crate::central;
 use crate::heap::ReleasePolicy;
-use crate::lock::Lock;
-use crate::options::Options;
-use crate::pageheap::{self, CollapseBudget};
+use crate::heap::pageheap::{self, CollapseBudget};
+use crate::os::lock::Lock;
+use crate::os::sys;
 use crate::size_class::CLASSES;
-use crate::sys;
+use crate::watch::options::Options;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Between two rounds.
@@ -102,7 +102,7 @@ pub fn request_dump() {
 /// Writes statistics if a signal asked for them.
 pub fn serve_dump() {
     if DUMP.load(Ordering::Relaxed) && DUMP.swap(false, Ordering::Relaxed) {
-        crate::dump::requested();
+        crate::watch::dump::requested();
     }
 }
 
@@ -155,7 +155,7 @@ pub fn round(limit: usize) {
         pageheap::release(steady, &policy);
     }
     if budget.hugepages > 0 {
-        crate::vm::real::collapse_beginning();
+        crate::os::vm::real::collapse_beginning();
         pageheap::collapse(&budget);
     }
 }

@@ -12,6 +12,7 @@
 //! number that only the slow path uses. Word `TOPS + class` is a guess at the top of the stack,
 //! which is right unless the slow path or an abort left an older one.
 
+use crate::os::numa::MAX_CPUS;
 use core::sync::atomic::AtomicPtr;
 
 /// The header of one class in a slab.
@@ -53,8 +54,6 @@ pub const TOPS: usize = 128;
 pub type Slab = u64;
 /// Slabs by CPU number; null for a CPU without one. The CPU field of an area that is not registered
 /// is -1 or -2, whose low 16 bits select the last entries, which stay null.
-pub const MAX_CPUS: usize = 1 << 16;
-/// The table of slabs.
 pub type Slabs = [AtomicPtr<Slab>; MAX_CPUS];
 
 /// What became of a push.

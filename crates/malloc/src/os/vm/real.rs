@@ -2,9 +2,9 @@
 //! The kernel's virtual memory: anonymous mappings and `madvise`.
 
 use super::Vm;
-use crate::lock::Lock;
-use crate::numa;
-use crate::sys;
+use crate::os::lock::Lock;
+use crate::os::numa;
+use crate::os::sys;
 use crate::units::{GIB, HUGE_BYTES, HUGE_SHIFT, HugeRange};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -108,7 +108,7 @@ pub fn collapse_beginning() {
     let heap = NATIVE
         .iter()
         .map(|hugepage| hugepage.swap(0, Ordering::Relaxed));
-    for address in heap.chain([crate::meta::take_early_chunk()]) {
+    for address in heap.chain([crate::os::meta::take_early_chunk()]) {
         if address != 0 {
             sys::advise(address, HUGE_BYTES, libc::MADV_HUGEPAGE);
             sys::advise(address, HUGE_BYTES, MADV_COLLAPSE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The size classes in the statistics: who holds the memory, and how much of it lies idle where.
 
-use super::percent;
+use super::text::percent;
 use crate::size_class::{CLASSES, TABLE};
 use crate::units::PAGE_BYTES;
 use crate::{cache, central};

@@ -3,14 +3,17 @@
 //!
 //! The order is that of the allocator itself: caches, classes, page heap, spans, metadata.
 
-use crate::{cache, central, dump, guarded, meta, observe, pageheap, span, upkeep};
+use crate::heap::{pageheap, span};
+use crate::os::meta;
+use crate::watch::{dump, guarded, observe, upkeep};
+use crate::{cache, central};
 
 unsafe extern "C" fn prepare() {
     dump::fork_prepare();
     upkeep::fork_prepare();
     observe::fork_prepare();
     guarded::fork_prepare();
-    cache::fork_prepare(crate::threads::may_exist());
+    cache::fork_prepare(crate::watch::threads::may_exist());
     central::fork_prepare();
     pageheap::fork_prepare();
     span::fork_prepare();

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Spans with an alignment, and spans that grow where they lie.
+
+use super::{Owner, PageHeap, SMALL_PAGES};
+use crate::os::vm::Vm;
+use crate::units::{Density, HUGE_PAGES_SHIFT, HugeRange, PAGES_PER_HUGE};
+
+impl<V: Vm> PageHeap<V> {
+    /// A span of `len` pages whose address is a multiple of `align` pages (a power of two).
+    pub fn allocate_aligned(
+        &mut self,
+        len: usize,
+        align: usize,
+        density: Density,
+    ) -> Option<usize> {
+        if align <= 1 {
+            return self.allocate(len, density);
+        }
+        let padded = len.checked_add(align - 1)?;
+        if padded <= SMALL_PAGES {
+            return self.allocate_aligned_small(len, padded, align, density);
+        }
+        let hugepages = len.div_ceil(PAGES_PER_HUGE);
+        let align = align.div_ceil(PAGES_PER_HUGE);
+        let range = self.take_hugepages(hugepages.checked_add(align - 1)?)?;
+        let start = range.start.next_multiple_of(align);
+        let before = HugeRange {
+            start: range.start,
+            len: start - range.start,
+        };
+        let after = HugeRange {
+            start: start + hugepages,
+            len: align - 1 - before.len,
+        };
+        for rest in [before, after].into_iter().filter(|rest| rest.len > 0) {
+            if self.last_is_zero {
+                let now_ns = self.vm.now_ns();
+                self.cache.put_unbacked(now_ns, rest.len);
+                self.allocator.free(&mut self.nodes, rest);
+            } else {
+                self.give_back(rest);
+            }
+        }
+        self.large_pages += hugepages << HUGE_PAGES_SHIFT;
+        self.note_used(len as isize);
+        Some(start << HUGE_PAGES_SHIFT)
+    }
+
+    fn allocate_aligned_small(
+        &mut self,
+        len: usize,
+        padded: usize,
+        align: usize,
+        density: Density,
+    ) -> Option<usize> {
+        let page = self.allocate(padded, density)?;
+        let start = page.next_multiple_of(align);
+        if let Owner::Filler(id) = self.map.get(page >> HUGE_PAGES_SHIFT) {
+            for (first, end) in [(page, start), (start + len, page + padded)] {
+                if end > first {
+                    self.filler
+                        .resize(&mut self.trackers, id, first, end - first, false);
+                }
+            }
+        }
+        self.note_used(-((padded - len) as isize));
+        Some(start)
+    }
+
+    /// Grows the span of `len` pages at `page` to `new_len` pages where it lies; false if the pages
+    /// behind it are not free.
+    pub fn grow(&mut self, page: usize, len: usize, new_len: usize) -> bool {
+        let more = new_len - len;
+        let grown = match self.map.get(page >> HUGE_PAGES_SHIFT) {
+            Owner::Filler(id) => {
+                new_len <= SMALL_PAGES
+                    && self
+                        .filler
+                        .resize(&mut self.trackers, id, page + len, more, true)
+            }
+            Owner::Region(id) => match self.regions[id].extend(&mut self.nodes, page + len, more) {
+                Some(backed) => {
+                    self.region_used_pages += more;
+                    self.region_backed += backed;
+                    let now_ns = self.vm.now_ns();
+                    self.cache.adopt(now_ns, backed);
+                    true
+                }
+                None => false,
+            },
+            Owner::None => false,
+        };
+        if grown {
+            self.note_used(more as isize);
+        }
+        grown
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options and sizes of a page heap.
+
+use super::{CacheCounters, FillerSizes};
+use crate::units::PAGES_PER_HUGE;
+
+/// Hugepages that the cache may keep whatever the demand does. The reference keeps 10; 4 are
+/// enough for a loop that drains a few hugepages, and leave less behind after a burst.
+const CACHE_MIN_HUGEPAGES: usize = 4;
+
+/// What can be switched off, to measure its worth.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapOptions {
+    /// Whether regions are used.
+    pub regions: bool,
+    /// Whether sparse and dense spans are kept on separate hugepages.
+    pub split_by_density: bool,
+    /// Hugepages that the cache may always keep.
+    pub cache_min_hugepages: usize,
+}
+
+impl Default for HeapOptions {
+    fn default() -> Self {
+        HeapOptions {
+            regions: true,
+            split_by_density: true,
+            cache_min_hugepages: CACHE_MIN_HUGEPAGES,
+        }
+    }
+}
+
+/// Sizes of the page heap's parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeapSizes {
+    /// The filler.
+    pub filler: FillerSizes,
+    /// Backed hugepages in the cache, and the most it may hold.
+    pub cache_hugepages: usize,
+    /// See [`HugeCache::limit_hugepages`].
+    pub cache_limit_hugepages: usize,
+    /// Counters of the cache.
+    pub cache: CacheCounters,
+    /// Pages in use on whole hugepages of large spans.
+    pub large_pages: usize,
+    /// Regions, and their pages in use and backed hugepages.
+    pub regions: usize,
+    /// Pages in use in regions.
+    pub region_used_pages: usize,
+    /// Hugepages of regions that have memory.
+    pub region_backed_hugepages: usize,
+    /// Pages of donated tails that the donating spans leave to others: slack.
+    pub slack_pages: usize,
+    /// Hugepages of address space reserved, and free and unbacked.
+    pub reserved_hugepages: usize,
+    /// See [`HugeAllocator::free_hugepages`].
+    pub free_hugepages: usize,
+    /// Hugepages lost to a lack of metadata memory.
+    pub leaked_hugepages: usize,
+    /// Pages in use by spans.
+    pub used_pages: usize,
+    /// Bytes given back to the system: whole hugepages and parts of hugepages.
+    pub released_bytes: u64,
+    /// The part of `released_bytes` that broke a hugepage.
+    pub subreleased_bytes: u64,
+    /// Hugepages rebuilt by a collapse, and collapses that the system refused.
+    pub collapsed: u64,
+    /// See `collapsed`.
+    pub collapse_refused: u64,
+}
+
+impl HeapSizes {
+    /// Adds the sizes of another heap.
+    pub fn add(&mut self, other: &HeapSizes) {
+        self.filler.add(&other.filler);
+        self.cache_hugepages += other.cache_hugepages;
+        self.cache_limit_hugepages += other.cache_limit_hugepages;
+        self.cache.add(&other.cache);
+        self.large_pages += other.large_pages;
+        self.regions += other.regions;
+        self.region_used_pages += other.region_used_pages;
+        self.region_backed_hugepages += other.region_backed_hugepages;
+        self.slack_pages += other.slack_pages;
+        self.reserved_hugepages += other.reserved_hugepages;
+        self.free_hugepages += other.free_hugepages;
+        self.leaked_hugepages += other.leaked_hugepages;
+        self.used_pages += other.used_pages;
+        self.released_bytes += other.released_bytes;
+        self.subreleased_bytes += other.subreleased_bytes;
+        self.collapsed += other.collapsed;
+        self.collapse_refused += other.collapse_refused;
+    }
+
+    /// Pages that have memory, in use or not.
+    pub const fn backed_pages(&self) -> usize {
+        self.filler.hugepages * PAGES_PER_HUGE - self.filler.released_pages
+            + self.cache_hugepages * PAGES_PER_HUGE
+            + self.region_backed_hugepages * PAGES_PER_HUGE
+            + self.large_pages
+    }
+}

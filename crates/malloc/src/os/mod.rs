@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lowest layer: system calls, locks, the memory of the allocator's own tables, text on a
+//! file descriptor, processors and their nodes. Knows nothing of heaps.
+
+pub mod lock;
+pub mod meta;
+pub mod numa;
+pub mod report;
+pub mod sys;
+pub mod vm;

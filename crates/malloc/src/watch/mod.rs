@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What happens beside allocating and freeing: options, upkeep (release, collapse, idle caches)
+//! and the thread that does it, statistics, the heap profile, guarded objects.
+
+pub mod dump;
+pub mod guarded;
+pub mod observe;
+pub mod options;
+pub mod stats;
+pub mod threads;
+pub mod upkeep;

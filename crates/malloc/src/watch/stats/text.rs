@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The statistics as a page of text.
+
+use super::{Stats, classes};
+use crate::heap::{HeapSizes, pageheap};
+use crate::os::numa;
+use crate::os::vm::real;
+use crate::units::{DENSITIES, HUGE_BYTES, PAGE_BYTES};
+use core::fmt::{self, Write};
+
+fn line(out: &mut impl Write, bytes: usize, text: impl fmt::Display) -> fmt::Result {
+    writeln!(
+        out,
+        "  {bytes:>16} ({:>9.1} MiB)  {text}",
+        bytes as f64 / 1_048_576.0
+    )
+}
+
+/// A percentage; 0 of nothing.
+pub(super) fn percent(part: usize, whole: usize) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 * 100.0 / whole as f64
+    }
+}
+
+/// What the densities mean, in objects per span.
+const OBJECTS: [&str; DENSITIES] = [
+    "1-2 objects",
+    "3-4 objects",
+    "5-8 objects",
+    "9-16 objects",
+    "17 and more objects",
+];
+
+/// The page of text.
+pub fn format_text(out: &mut impl Write, stats: &Stats) -> fmt::Result {
+    let heap = &stats.heap;
+    writeln!(out, "ample-malloc: bytes")?;
+    line(out, stats.in_use, "in use by the application")?;
+    line(out, stats.page_heap_free, "free in the page heap")?;
+    line(
+        out,
+        stats.in_central,
+        "free in central lists and span tails",
+    )?;
+    line(out, stats.in_transfer_caches, "free in transfer caches")?;
+    line(out, stats.in_cpu_caches, "free in CPU caches")?;
+    line(out, stats.metadata_used, "metadata")?;
+    line(out, stats.backed + stats.metadata_used, "= backed memory")?;
+    line(out, stats.reserved, "address space reserved")?;
+    let hugetlb = real::hugetlb_bytes();
+    if hugetlb > 0 {
+        line(out, hugetlb, "of that on HugeTLB pages")?;
+    }
+    if let Some(kernel) = stats.kernel {
+        line(
+            out,
+            kernel.rss,
+            "resident, the whole process, by the kernel",
+        )?;
+        let share = percent(kernel.anon_huge, kernel.rss);
+        writeln!(
+            out,
+            "  {:>16} ({share:>9.1} %)    of that on hugepages",
+            kernel.anon_huge
+        )?;
+    }
+    let kind = if stats.rseq {
+        "restartable sequences"
+    } else {
+        "shared, with locks (no rseq)"
+    };
+    writeln!(out, "caches: {} in use, {kind}", stats.caches)?;
+    writeln!(
+        out,
+        "  {} misses, {} overflows",
+        stats.underflows, stats.overflows
+    )?;
+    let background = if stats.background {
+        "background thread"
+    } else {
+        "on the slow path"
+    };
+    writeln!(out, "upkeep: {background}; spans: {}", stats.spans)?;
+    format_nodes(out)?;
+    format_filler(out, heap)?;
+    format_rest(out, heap)?;
+    classes::format_text(out, classes::in_use())
+}
+
+fn format_nodes(out: &mut impl Write) -> fmt::Result {
+    if numa::nodes() == 1 {
+        return Ok(());
+    }
+    let refused = numa::refused();
+    writeln!(
+        out,
+        "NUMA: {} nodes, {refused} binds refused",
+        numa::nodes()
+    )?;
+    for node in 0..numa::nodes() {
+        let sizes = pageheap::sizes_of(node);
+        line(out, sizes.used_pages * PAGE_BYTES, "used, of")?;
+        match numa::kernel_node(node) {
+            Some(kernel) => line(
+                out,
+                sizes.backed_pages() * PAGE_BYTES,
+                format_args!("backed on node {kernel}"),
+            )?,
+            None => line(
+                out,
+                sizes.backed_pages() * PAGE_BYTES,
+                format_args!("backed for pretended node {node}"),
+            )?,
+        }
+    }
+    Ok(())
+}
+
+fn format_filler(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
+    let filler = &heap.filler;
+    let free = filler.free_backed_pages() * PAGE_BYTES;
+    writeln!(out, "HugeFiller: {} hugepages", filler.hugepages)?;
+    for (used, objects) in filler.used_pages.iter().zip(OBJECTS) {
+        writeln!(
+            out,
+            "  {:>16} ({:>9.1} MiB)  used, spans of {objects}",
+            used * PAGE_BYTES,
+            (used * PAGE_BYTES) as f64 / 1_048_576.0
+        )?;
+    }
+    line(out, free, "free, backed")?;
+    line(out, filler.released_pages * PAGE_BYTES, "free, released")?;
+    let [d0, d1, d2, d3, d4] = filler.regular;
+    writeln!(
+        out,
+        "  hugepages: {d0} + {d1} + {d2} + {d3} + {d4} whole, {} donated, {} partly released, {} \
+         released",
+        filler.donated, filler.partly_released, filler.released
+    )?;
+    writeln!(
+        out,
+        "  broken: {} hugepages, {:.1} % of used pages",
+        filler.broken_hugepages,
+        percent(filler.broken_used_pages, filler.used())
+    )
+}
+
+fn format_rest(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
+    let cache = &heap.cache;
+    writeln!(
+        out,
+        "HugeCache: {} hugepages of at most {}",
+        heap.cache_hugepages, heap.cache_limit_hugepages
+    )?;
+    writeln!(
+        out,
+        "  {} hits, {} misses, {} hugepages overflowed, {} regretted",
+        cache.hits, cache.misses, cache.overflow_hugepages, cache.regret_hugepages
+    )?;
+    writeln!(out, "HugeRegion: {} regions", heap.regions)?;
+    line(out, heap.region_used_pages * PAGE_BYTES, "used")?;
+    line(out, heap.region_backed_hugepages * HUGE_BYTES, "backed")?;
+    writeln!(out, "Large spans")?;
+    line(out, heap.large_pages * PAGE_BYTES, "on whole hugepages")?;
+    line(
+        out,
+        heap.slack_pages * PAGE_BYTES,
+        "slack, donated to the filler",
+    )?;
+    writeln!(
+        out,
+        "HugeAllocator: {} hugepages reserved, {} free, {} lost",
+        heap.reserved_hugepages, heap.free_hugepages, heap.leaked_hugepages
+    )?;
+    writeln!(out, "Release")?;
+    line(out, heap.released_bytes as usize, "given back so far")?;
+    line(
+        out,
+        heap.subreleased_bytes as usize,
+        "of that by breaking hugepages",
+    )?;
+    writeln!(
+        out,
+        "  {} hugepages rebuilt, {} attempts refused",
+        heap.collapsed, heap.collapse_refused
+    )
+}
