@@ -2,7 +2,7 @@
 //! Real, unmodified programs: QEMU's user-mode emulator runs them, a plugin of ours sends every
 //! access over a socket, and they arrive here as ordinary [`Access`] records, live.
 
-use crate::address_map::AddressMap;
+use crate::access::address_map::AddressMap;
 use crate::{Access, Backing, Consumer, Kind, MapChange, Region};
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-const PLUGIN_SOURCE: &str = include_str!("../plugin/ample_plugin.c");
+const PLUGIN_SOURCE: &str = include_str!("../../plugin/ample_plugin.c");
 const RECORD: usize = 16;
 const BATCH: usize = 4096;
 

@@ -3,7 +3,7 @@
 //! lackey. Both hold instructions, so that an access becomes its own after as many others as its
 //! gap says.
 
-use crate::error::{FirstError, TraceError};
+use crate::access::error::{FirstError, TraceError};
 use crate::{Access, Consumer, Kind};
 use std::io::Write;
 
@@ -200,7 +200,7 @@ fn lackey_lines(ip: u64, access: Option<&Access>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import;
+    use crate::access::import;
     use proptest::prelude::*;
 
     /// Programs as recorders see them: a line, then what it loads and stores.

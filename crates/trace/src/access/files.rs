@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Trace files of any known format: told apart, read and written.
 
-use crate::error::TraceError;
-use crate::export::InstructionWriter;
-use crate::format::{TraceHeader, TraceReader, TraceWriter};
-use crate::import;
+use crate::access::error::TraceError;
+use crate::access::export::InstructionWriter;
+use crate::access::format::{TraceHeader, TraceReader, TraceWriter};
+use crate::access::import;
 use crate::{Access, BLOCK, Consumer};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -227,7 +227,7 @@ pub fn set_header(path: &Path, header: &TraceHeader) -> Result<(), TraceError> {
     let mut from = TraceReader::new(io::BufReader::new(File::open(path).map_err(io)?))?;
     let new = path.with_extension("new");
     let mut to = BufWriter::new(File::create(&new).map_err(io)?);
-    crate::format::write_header(&mut to, header)?;
+    crate::access::format::write_header(&mut to, header)?;
     io::copy(from.input(), &mut to).map_err(io)?;
     to.flush().map_err(io)?;
     std::fs::rename(&new, path).map_err(io)

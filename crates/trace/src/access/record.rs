@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One memory access, and the block-wise path from a program to its consumer.
 
+use super::region::Region;
 use std::ops::Range;
 
 /// What an access does.
@@ -171,6 +172,21 @@ impl<'a> Recorder<'a> {
     /// Accesses handed to the consumer so far.
     pub fn emitted(&self) -> u64 {
         self.emitted
+    }
+}
+
+/// A source of accesses.
+pub trait Program {
+    /// Name as used on the command line.
+    fn name(&self) -> &str;
+    /// The address space it lives in.
+    fn regions(&self) -> &[Region];
+    /// Runs until the recorder is done. Calling it again goes on where the last call stopped, at
+    /// the program's own granularity.
+    fn run(&mut self, recorder: &mut Recorder<'_>);
+    /// Bytes of all regions.
+    fn footprint_bytes(&self) -> u64 {
+        self.regions().iter().map(|r| r.bytes).sum()
     }
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recorded trace as a program: it is read into memory and repeated as long as asked.
 
-use crate::error::TraceError;
-use crate::files::{self, Format};
-use crate::programs::Program;
-use crate::{Access, Backing, Recorder, Region};
+use crate::access::error::TraceError;
+use crate::access::files::{self, Format};
+use crate::{Access, Backing, Program, Recorder, Region};
 use std::collections::HashSet;
 use std::path::Path;
 

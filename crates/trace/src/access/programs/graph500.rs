@@ -3,9 +3,8 @@
 //! each tree. Host arrays hold 32-bit vertices; addresses are those of 64-bit ones, as in the
 //! reference code's compressed-row form.
 
-use super::Program;
 use super::micro::image_of;
-use crate::{Access, Layout, Recorder, Region};
+use crate::{Access, Layout, Program, Recorder, Region};
 use ample_kit::random::{SplitMix64, mix64};
 
 /// The benchmark's Kronecker initiator and edge factor.

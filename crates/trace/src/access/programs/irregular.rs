@@ -2,9 +2,8 @@
 //! Irregular kernels after SPEC CPU: network-simplex pricing (mcf) and a discrete-event simulation
 //! (omnetpp).
 
-use super::Program;
 use super::micro::image_of;
-use crate::{Access, Layout, Recorder, Region};
+use crate::{Access, Layout, Program, Recorder, Region};
 use ample_kit::random::SplitMix64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

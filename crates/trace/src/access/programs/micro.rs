@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Micro-benchmarks with closed-form behaviour: GUPS, pointer chase, stream.
 
-use super::Program;
-use crate::{Access, Backing, Layout, Recorder, Region};
+use crate::{Access, Backing, Layout, Program, Recorder, Region};
 use ample_kit::random::{SplitMix64, mix64};
 
 /// HPC Challenge RandomAccess: `table[r & mask] ^= r` for a stream of random `r`, 6 instructions
@@ -252,7 +251,7 @@ mod tests {
         let mut seen = vec![false; 1000];
         let mut collect = |block: &[Access]| {
             for access in block {
-                let node = ((access.va - crate::region::PRIMARY_BASE) / 64) as usize;
+                let node = ((access.va - crate::access::region::PRIMARY_BASE) / 64) as usize;
                 assert!(!seen[node], "node {node} twice in one round");
                 seen[node] = true;
             }

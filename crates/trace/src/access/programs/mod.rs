@@ -20,22 +20,7 @@ pub use service::{CACHE, Service, ServiceShape, WEB};
 pub use stores::Store;
 pub use tpcc::Tpcc;
 
-use crate::{Recorder, Region};
-
-/// A source of accesses.
-pub trait Program {
-    /// Name as used on the command line.
-    fn name(&self) -> &str;
-    /// The address space it lives in.
-    fn regions(&self) -> &[Region];
-    /// Runs until the recorder is done. Calling it again goes on where the last call stopped, at
-    /// the program's own granularity.
-    fn run(&mut self, recorder: &mut Recorder<'_>);
-    /// Bytes of all regions.
-    fn footprint_bytes(&self) -> u64 {
-        self.regions().iter().map(|r| r.bytes).sum()
-    }
-}
+use crate::Program;
 
 /// How large a program's data are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,7 +101,7 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Access;
+    use crate::{Access, Recorder, Region};
 
     #[test]
     fn every_program_stays_inside_its_regions_and_repeats_itself() {

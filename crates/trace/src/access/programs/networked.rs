@@ -3,8 +3,8 @@
 //! up, sending. Its objects lie where a kernel's allocators put them, in pages all over the direct
 //! map; the driver's own arrays lie in vmalloc memory.
 
-use super::{Program, Store};
-use crate::{Access, Recorder, Region};
+use super::stores::Store;
+use crate::{Access, Program, Recorder, Region};
 use ample_kit::random::SplitMix64;
 
 /// Connections: what memcached allows unless told otherwise.

@@ -2,9 +2,8 @@
 //! Two kernels after the NAS Parallel Benchmarks: CG (conjugate gradients on a random sparse
 //! matrix) and BT-like line solves in three directions.
 
-use super::Program;
 use super::micro::image_of;
-use crate::{Access, Layout, Recorder, Region};
+use crate::{Access, Layout, Program, Recorder, Region};
 use ample_kit::random::mix64;
 
 /// CG. The matrix is symmetric and positive definite, its pattern random, and a function of row

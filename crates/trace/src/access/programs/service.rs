@@ -3,8 +3,7 @@
 //! data. Each request calls a chain of functions (instruction fetches over the whole of the code)
 //! that touch objects of a heap; both are chosen by Zipf's law.
 
-use super::Program;
-use crate::{Access, Backing, Layout, Recorder, Region};
+use crate::{Access, Backing, Layout, Program, Recorder, Region};
 use ample_kit::random::{SplitMix64, Zipf, mix64};
 
 /// Shape of a service.

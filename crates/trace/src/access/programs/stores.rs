@@ -2,9 +2,8 @@
 //! In-memory stores: a memcached-like cache with Zipf keys and a redis-like dictionary with
 //! uniformly random GETs. Hash chains are real; only the values' bytes are not kept.
 
-use super::Program;
 use super::micro::image_of;
-use crate::{Access, Layout, Recorder, Region};
+use crate::{Access, Layout, Program, Recorder, Region};
 use ample_kit::random::{SplitMix64, Zipf, mix64};
 
 const NONE: u32 = u32::MAX;

@@ -3,9 +3,8 @@
 //! and payment transactions, many threads with stacks of their own, global structures in static
 //! memory, a mapped log.
 
-use super::Program;
 use super::micro::image_of;
-use crate::{Access, Backing, Layout, Recorder, Region};
+use crate::{Access, Backing, Layout, Program, Recorder, Region};
 use ample_kit::random::{SplitMix64, mix64};
 
 const PAGE: u64 = 16 << 10;
