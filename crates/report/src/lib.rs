@@ -11,7 +11,6 @@ mod lines;
 mod memmap;
 mod migration;
 mod page;
-pub mod results;
 mod scale;
 mod svg;
 mod table;

@@ -37,7 +37,8 @@ fn program() -> anyhow::Result<PathBuf> {
     match found {
         Some(path) => Ok(path),
         None => bail!(
-            "ample-malloc is not in {}; build it with cargo build --profile malloc -p ample-malloc-tools",
+            "ample-malloc is not in {}; build it with \
+             cargo build --profile malloc -p ample-malloc-tools",
             folder.display()
         ),
     }

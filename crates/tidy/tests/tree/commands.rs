@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Make targets, scripts and experiment files: none that nobody can find.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ample_tidy::tree::{SourceFile, files, text};
+
+const MAKEFILES: [&str; 2] = ["Makefile", "kernel/Makefile"];
+/// Experiment files that belong to another one: workloads are named by it.
+const PARTS: &str = "experiments/workloads/";
+
+/// The targets of the Makefiles and what their line says after `##`.
+fn targets() -> BTreeMap<&'static str, Option<&'static str>> {
+    let mut found = BTreeMap::new();
+    for line in MAKEFILES
+        .iter()
+        .filter_map(|m| text(m))
+        .flat_map(str::lines)
+    {
+        let Some((name, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
+        if !name.is_empty() && name.chars().all(is_name) && !rest.starts_with('=') {
+            let help = rest.split_once("##").map(|(_, help)| help.trim());
+            found.insert(name, help);
+        }
+    }
+    assert!(found.contains_key("test"), "the Makefiles have targets");
+    found
+}
+
+#[test]
+fn make_targets_are_documented() {
+    let pages: Vec<&SourceFile> = ample_tidy::markdown::documents()
+        .filter(|file| file.path.starts_with("docs/") || !file.path.contains('/'))
+        .collect();
+    let mut problems = Vec::new();
+    for (target, help) in targets() {
+        if help.is_none_or(str::is_empty) {
+            problems.push(format!("make {target}: no text after ## for `make help`"));
+        }
+        let wanted = format!("make {target}");
+        let named = pages.iter().any(|page| {
+            page.text.match_indices(&wanted).any(|(at, _)| {
+                let next = page.text[at + wanted.len()..].chars().next();
+                next.is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-' && c != '_')
+            })
+        });
+        if !named {
+            problems.push(format!("make {target}: not in docs/ nor CONTRIBUTING.md"));
+        }
+    }
+    super::report(&problems);
+}
+
+#[test]
+fn scripts_are_reached_from_a_make_target() {
+    let is_script = |file: &&SourceFile| {
+        matches!(file.extension(), "sh" | "py") && !file.path.starts_with("kernel/guest/")
+    };
+    let mut left: BTreeMap<&str, &SourceFile> = files()
+        .iter()
+        .filter(is_script)
+        .map(|file| (file.path.as_str(), file))
+        .collect();
+    let mut open: Vec<&str> = MAKEFILES.iter().filter_map(|m| text(m)).collect();
+    while let Some(caller) = open.pop() {
+        let called: Vec<&str> = left
+            .keys()
+            .copied()
+            .filter(|path| mentions(caller, path))
+            .collect();
+        open.extend(
+            called
+                .iter()
+                .map(|path| left.remove(path).expect("it is there").text.as_str()),
+        );
+    }
+    let lost = left
+        .keys()
+        .map(|path| format!("{path}: no make target leads to it"));
+    super::report(&lost.collect::<Vec<_>>());
+}
+
+/// If `text` runs the script `path`, or imports it where that is Python.
+fn mentions(text: &str, path: &str) -> bool {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let package = folder.rsplit('/').next().unwrap_or("");
+    let module = match file.strip_suffix(".py") {
+        Some("__init__") => package,
+        Some(module) => module,
+        None => file,
+    };
+    let imports = |line: &str| {
+        let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        (line.starts_with("import ") || line.starts_with("from "))
+            && words.into_iter().any(|word| word == module)
+    };
+    text.contains(file) || text.lines().any(imports)
+}
+
+/// Every experiment file belongs to an experiment of the laboratory, and each has its file.
+#[test]
+fn experiment_files_are_in_the_registry() {
+    let known: BTreeSet<String> = registered();
+    let mut problems = Vec::new();
+    for file in files() {
+        let own = file
+            .path
+            .strip_prefix("experiments/")
+            .and_then(|f| f.strip_suffix(".toml"));
+        let Some(id) = own.filter(|_| !file.path.starts_with(PARTS)) else {
+            continue;
+        };
+        if !known.contains(id) {
+            problems.push(format!("{}: no experiment has the id {id}", file.path));
+        }
+    }
+    super::report(&problems);
+}
+
+/// The ids that the code knows.
+fn registered() -> BTreeSet<String> {
+    let code = ample_tidy::rust::rust_files()
+        .iter()
+        .filter_map(|f| text(&f.path));
+    let mut ids = BTreeSet::new();
+    for text in code {
+        ids.extend(text.split('"').skip(1).step_by(2).map(String::from));
+    }
+    ids
+}
