@@ -9,8 +9,9 @@ FEATURES ?= $(shell scripts/features.sh)
 HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build ample demo test reproduce fuzz model-check properties \
-	malloc-models malloc-soak malloc-suites bench fmt clean
+.PHONY: help setup build ample demo test reproduce results fuzz model-check properties \
+	malloc-models malloc-soak malloc-suites malloc-bench bench count-instructions record-pages \
+	fmt lint book deny advisories rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -33,6 +34,9 @@ test:            ## everything CI checks: format, lints, tests of all layers
 
 reproduce: build ## every experiment at full size (hours), as JSON and report/reproduce/index.html
 	$(AMPLE) reproduce
+
+results:         ## make results/*.md and its figures from results/data
+	$(CARGO) run --locked -p ample-report --bin ample-results
 
 fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N)
 	scripts/fuzz.sh $(SECONDS)
@@ -57,11 +61,47 @@ malloc-suites:   ## the own tests of redis, sqlite and CPython under the allocat
 	$(CARGO) build --locked --profile malloc -p ample-malloc
 	bench/malloc/suites.py
 
+malloc-bench:    ## programs under the allocator and its peers (minutes; ARGS="--help")
+	$(CARGO) build --locked --profile malloc -p ample-malloc
+	bench/malloc/run.py $(ARGS)
+
 bench: build     ## all benchmarks (criterion)
 	$(CARGO) bench --locked --workspace
 
+count-instructions: ample ## instructions of the host that a simulated access takes (valgrind)
+	scripts/count-instructions.sh $(AMPLE)
+
+record-pages: ample ## record page events of this machine, as root (ARGS="OUT [SECONDS]")
+	scripts/record-pages.sh $(ARGS)
+
 fmt:             ## format the Rust code
 	$(CARGO) fmt --all
+
+lint:            ## format, clippy and rustdoc, warnings denied
+	@scripts/setup.sh test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
+
+book:            ## build the book of docs/ into target/book
+	@scripts/setup.sh book
+	mdbook build docs --dest-dir ../target/book
+
+deny:            ## licences, advisories, versions and sources of the dependencies
+	@scripts/setup.sh deny
+	scripts/deny.sh
+
+advisories:      ## renew the snapshot of the advisory database from a clone of it (FROM=folder)
+	$(CARGO) run --locked -p ample-tidy --bin ample-advisories -- \
+		take $(FROM) crates/tidy/advisories.toml
+
+rtl:             ## simulate and synthesise the metadata table of the migration hardware
+	@scripts/setup.sh rtl
+	hw/synthesize.sh
+	hw/energy.sh
+
+tighten:         ## lower the exceptions of the tidy rules to what is found
+	$(CARGO) run --locked -p ample-tidy --bin ample-tighten
 
 clean:           ## remove build products
 	rm -rf target report build

@@ -1,15 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what is missing on Debian 12, and nothing else. Usage: setup.sh build|test
+# Installs what is missing on Debian 12, and nothing else.
+# Usage: setup.sh build|book|deny|rtl|test; test is all of the others.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
 MIN_RUST=1.90
-what=${1:?usage: setup.sh build|test}
+MDBOOK=0.5.4
+CARGO_DENY=0.20.2
+what=${1:?usage: setup.sh build|book|deny|rtl|test}
+
+wanted() { # wanted PART: is it asked for?
+	[[ $what == "$1" || $what == test ]]
+}
 
 # What a build needs: a C compiler for zstd and the policy header; clang and libelf for the BPF
 # reader (bpf/*.bpf.c is compiled for the bpf target).
 packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certificates)
+if wanted rtl; then
+	packages+=(iverilog yosys)
+fi
 if [[ $what == test ]]; then
 	packages+=(jq g++)
 fi
@@ -61,3 +71,31 @@ have_rust || {
 	echo "setup: install a current stable toolchain with rustup, then try again" >&2
 	exit 2
 }
+
+if [[ $what == test ]]; then
+	for tool in "cargo fmt" "cargo clippy" rustdoc; do
+		$tool --version >/dev/null 2>&1 || {
+			echo "setup: $tool is missing; with rustup: rustup component add rustfmt clippy" >&2
+			exit 2
+		}
+	done
+fi
+
+# Tools of Rust that Debian 12 has not: built once, in minutes.
+tool() { # tool CRATE VERSION COMMAND...: COMMAND prints the version
+	local crate=$1 version=$2
+	shift 2
+	"$@" 2>/dev/null | grep -qwF "$version" && return
+	echo "setup: building $crate $version" >&2
+	# Optimised for speed of building: it runs for seconds.
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+		cargo install --locked --quiet --no-default-features "$crate@$version"
+}
+
+export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+if wanted book; then
+	tool mdbook "$MDBOOK" mdbook --version
+fi
+if wanted deny; then
+	tool cargo-deny "$CARGO_DENY" cargo deny --version
+fi

@@ -1,21 +1,35 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The whole test suite, stage by stage. Stops at the first failing stage and ends with the sum of
-# all tests that ran: "N passed, M failed".
+# all tests that ran: "N passed, M failed". Every stage is required: scripts/setup.sh installs what
+# they need.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p target
 log=target/test.log
 : >"$log"
 
+export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+times_file=target/test-times
+: >"$times_file.table"
+
+cpu_s() { # seconds of processor time of all commands so far, in $REPLY
+	times >"$times_file"
+	REPLY=$(awk -F'[ms ]+' 'NR == 2 { printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4 }' "$times_file")
+}
+
 run() { # run NAME COMMAND...: one stage
-	local name=$1 started=$SECONDS
+	local name=$1 started=$SECONDS before
 	shift
+	cpu_s
+	before=$REPLY
 	echo "== $name"
 	"$@" 2>&1 | tee -a "$log" |
 		grep --line-buffered -vE '^(test .* ok|running |$)'
 	local status=${PIPESTATUS[0]}
-	echo "== $name: $((SECONDS - started)) s"
+	cpu_s
+	printf '%-18s %7d %7d\n' "$name" $((SECONDS - started)) $((REPLY - before)) \
+		>>"$times_file.table"
 	((status == 0)) || finish 1 "$name"
 }
 
@@ -28,6 +42,9 @@ finish() { # finish STATUS [STAGE]
 	local passed failed
 	passed=$(count passed)
 	failed=$(count failed)
+	printf '\n%-18s %7s %7s\n' stage wall-s cpu-s
+	cat "$times_file.table"
+	printf '%-18s %7d\n\n' "in all" $SECONDS
 	if (($1 != 0)); then
 		echo "FAILED in stage: $2 (whole output in $log)"
 		((failed > 0)) || failed=1
@@ -36,12 +53,12 @@ finish() { # finish STATUS [STAGE]
 	exit "$1"
 }
 
-if cargo fmt --version >/dev/null 2>&1; then
-	run "format" cargo fmt --all --check
-fi
-if cargo clippy --version >/dev/null 2>&1; then
-	run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
-fi
+run "format" cargo fmt --all --check
+run "book" mdbook build docs --dest-dir ../target/book
+run "dependencies" scripts/deny.sh
+run "RTL" hw/synthesize.sh
+run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
+run "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
 run "tests" cargo test --locked --workspace --no-fail-fast
 run "allocator models" cargo test --locked -p ample-malloc --features models --lib models
 run "kernel policy" make kernel-policy
