@@ -11,6 +11,7 @@ mod lines;
 mod memmap;
 mod migration;
 mod page;
+pub mod results;
 mod scale;
 mod svg;
 mod table;

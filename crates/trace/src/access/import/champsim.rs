@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ChampSim's instruction records.
+
+use super::decompressed;
+use crate::access::error::TraceError;
+use crate::{Access, Kind};
+use std::io::Read;
+
+/// Bytes of an `input_instr`: instruction pointer, branch flags, registers, two store and four
+/// load addresses.
+const RECORD_BYTES: usize = 64;
+/// Offsets of the addresses, in the order in which an instruction uses them.
+const ADDRESSES: [(usize, Kind); 6] = [
+    (32, Kind::Load),
+    (40, Kind::Load),
+    (48, Kind::Load),
+    (56, Kind::Load),
+    (16, Kind::Store),
+    (24, Kind::Store),
+];
+
+type Record = [u8; RECORD_BYTES];
+
+fn word(record: &Record, at: usize) -> u64 {
+    u64::from_le_bytes(record[at..at + 8].try_into().expect("8 bytes"))
+}
+
+/// Reads the record number `number`; false at the end of the trace.
+fn read_record(input: &mut dyn Read, record: &mut Record, number: u64) -> Result<bool, TraceError> {
+    let bad = |what| TraceError::Syntax {
+        place: format!("record {number}"),
+        what,
+    };
+    let mut filled = 0;
+    while filled < RECORD_BYTES {
+        match input.read(&mut record[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(source) => {
+                return Err(bad(format!("the compressed stream is damaged: {source}")));
+            }
+        }
+    }
+    match filled {
+        0 => Ok(false),
+        RECORD_BYTES => Ok(true),
+        _ => Err(bad(format!("the trace ends after {filled} of 64 bytes"))),
+    }
+}
+
+/// What is known of the instructions so far.
+struct State {
+    /// Instructions without an access since the last access.
+    gap: u16,
+    /// The line of the last instruction.
+    line: u64,
+    /// Loads and stores so far: what dependences are counted in.
+    accesses: u64,
+    /// For each register the number of the load that last wrote it, counted from one.
+    writer: [u64; 256],
+}
+
+impl State {
+    /// Hands on the accesses of one instruction; false if `visit` wants no more.
+    fn instruction(&mut self, record: &Record, visit: &mut impl FnMut(Access) -> bool) -> bool {
+        let line = word(record, 0) >> 6;
+        if line != self.line {
+            self.line = line;
+            if !visit(Access::fetch(line << 6)) {
+                return false;
+            }
+        }
+        let written = |&register: &u8| self.writer[register as usize];
+        let newest = record[12..16].iter().map(written).max().unwrap_or(0);
+        let mut loaded = 0;
+        let mut any = false;
+        for (at, kind) in ADDRESSES {
+            let va = word(record, at);
+            if va == 0 {
+                continue;
+            }
+            self.accesses += 1;
+            let dep = if newest == 0 {
+                0
+            } else {
+                self.accesses - newest
+            };
+            let access = Access {
+                va,
+                gap: if any { 0 } else { self.gap },
+                dep: u16::try_from(dep).unwrap_or(0),
+                kind,
+                bytes: 8,
+                thread: 0,
+            };
+            if !visit(access) {
+                return false;
+            }
+            if kind == Kind::Load {
+                loaded = self.accesses;
+            }
+            any = true;
+        }
+        for &register in record[10..12].iter().filter(|&&r| r != 0) {
+            self.writer[register as usize] = loaded.max(if any { 0 } else { newest });
+        }
+        self.gap = if any { 0 } else { self.gap.saturating_add(1) };
+        true
+    }
+}
+
+/// Reads a ChampSim trace and hands every access to `visit` until it returns false; returns the
+/// number of instructions. Dependences between registers become dependences between accesses.
+///
+/// # Errors
+/// If the file ends inside a record (also inside a damaged compressed stream): the record's number.
+pub fn champsim<R: Read>(
+    input: R,
+    mut visit: impl FnMut(Access) -> bool,
+) -> Result<u64, TraceError> {
+    let mut input = decompressed(input)?;
+    let mut record = [0u8; RECORD_BYTES];
+    let mut instructions = 0;
+    let mut state = State {
+        gap: 0,
+        line: u64::MAX,
+        accesses: 0,
+        writer: [0; 256],
+    };
+    while read_record(&mut input, &mut record, instructions)? {
+        instructions += 1;
+        if !state.instruction(&record, &mut visit) {
+            break;
+        }
+    }
+    Ok(instructions)
+}
