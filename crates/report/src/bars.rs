@@ -2,7 +2,7 @@
 //! Grouped bars with spread and, where a paper gives one, its value as a dashed mark.
 
 use crate::scale::{Scale, Unit};
-use crate::svg::{Anchor, Svg, legend, series_colour};
+use crate::svg::{Anchor, Svg, legend, series_colour, text_width};
 
 /// One bar. Values in the chart's unit.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -123,9 +123,9 @@ impl BarChart {
                 &fill,
                 &hover,
             );
-            if width >= 26.0 {
+            let label = self.unit.format(value).replace(' ', "");
+            if text_width(&label) <= width {
                 let at = y.px(bar.spread.map_or(value, |(_, high)| high)) - 4.0;
-                let label = self.unit.format(value).replace(' ', "");
                 svg.text((x + width / 2.0, at), Anchor::Middle, "", &label);
             }
         }

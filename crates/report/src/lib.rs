@@ -23,5 +23,5 @@ pub use memmap::{MapLegend, MemoryMap};
 pub use migration::{LineCell, LinePlace, MIGRATION_LEGEND, MigrationFrame, migration_frame};
 pub use page::{Page, Section};
 pub use scale::{Scale, Unit};
-pub use svg::{STYLE, standalone};
+pub use svg::{STYLE, plain, standalone};
 pub use table::{Align, Table};

@@ -29,6 +29,32 @@ pub fn standalone(svg: &str) -> String {
     format!("<?xml version='1.0' encoding='UTF-8'?>\n{document}")
 }
 
+/// A figure of this crate as a document for viewers that know no CSS variables: the colours of
+/// light pages on a white ground.
+pub fn plain(svg: &str) -> String {
+    let root = STYLE
+        .strip_prefix(":root{")
+        .and_then(|rest| rest.split_once('}'));
+    let rules = STYLE.find("svg.fig{").map_or("", |at| &STYLE[at..]);
+    let style =
+        format!(">\n<style>{rules}</style>\n<rect width='100%' height='100%' fill='#fff'/>\n");
+    let mut text = svg.replacen(">\n", &style, 1);
+    for (name, colour) in root
+        .into_iter()
+        .flat_map(|(colours, _)| colours.split(';'))
+        .filter_map(|pair| pair.split_once(':'))
+    {
+        text = text.replace(&format!("var({name})"), colour);
+    }
+    debug_assert!(!text.contains("var("), "a colour that light pages lack");
+    format!("<?xml version='1.0' encoding='UTF-8'?>\n{text}")
+}
+
+/// About how wide a text is in the font of the figures.
+pub(crate) fn text_width(text: &str) -> f64 {
+    6.6 * text.chars().count() as f64
+}
+
 /// CSS variable of the n-th series colour.
 pub(crate) fn series_colour(index: usize) -> String {
     format!("var(--s{})", index % 7)
@@ -162,7 +188,7 @@ pub(crate) fn legend(svg: &mut Svg, x: f64, y: f64, items: &[(String, String)]) 
     for (colour, name) in items {
         svg.rect((at, y - 9.0), (10.0, 10.0), colour, "");
         svg.text((at + 14.0, y), Anchor::Start, "", name);
-        at += 28.0 + 6.6 * name.chars().count() as f64;
+        at += 28.0 + text_width(name);
     }
     at
 }

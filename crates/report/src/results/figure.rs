@@ -6,7 +6,7 @@ use super::record::ResultRecord;
 use crate::bars::{Bar, BarChart, BarGroup};
 use crate::lines::{LineChart, Series};
 use crate::scale::Unit;
-use crate::svg::standalone;
+use crate::svg::plain;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl FigureSpec {
             FigureKind::Bars => self.bars(&points, labels, series, scale),
             FigureKind::Lines => self.lines(&points, series, scale),
         };
-        standalone(&svg)
+        plain(&svg)
     }
 
     fn points<'a>(&self, record: &'a ResultRecord) -> Vec<Point<'a>> {
@@ -209,6 +209,10 @@ mod tests {
         let record = example();
         assert_eq!(spec().check(&record), Ok(()));
         let svg = spec().to_svg(&record);
+        assert!(
+            !svg.contains("var("),
+            "every viewer must know the colours: {svg}"
+        );
         assert!(svg.contains("b, share: 40 %"), "{svg}");
         assert!(svg.contains("a, share: 1 % (0.5 % to 2 %)"), "{svg}");
     }
