@@ -6,7 +6,7 @@ use ample_lab::translation::perforated::Fragmentation;
 use ample_lab::translation::{
     self as experiments, Recording, directseg, perforated, segments, speedup,
 };
-use ample_machine::{MachineConfig, config};
+use ample_machine::MachineConfig;
 
 const SHORT: Length = Length {
     warm_up_accesses: 60_000,
@@ -193,9 +193,6 @@ fn experiments_are_listed_and_bad_parameters_refused() {
         .check()
         .is_err()
     );
-    for name in config::PRESETS {
-        MachineConfig::preset(name).unwrap().mmu.check().unwrap();
-    }
 }
 
 #[test]

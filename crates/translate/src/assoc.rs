@@ -23,6 +23,7 @@ pub enum Replacement {
 
 /// Sets and ways; neither has to be a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Geometry {
     /// Entries in all.
     pub entries: u32,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// One TLB array and the page sizes it holds; a size in no array of a level is not cached there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TlbArray {
     /// Page sizes that share the array, each indexed by its own page number.
     pub sizes: Vec<PageSize>,
@@ -41,6 +42,7 @@ pub enum PwcKind {
 
 /// The translation hardware of a core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MmuConfig {
     /// Page-table levels, 4 or 5.
     pub levels: u8,

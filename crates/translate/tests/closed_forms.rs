@@ -17,7 +17,7 @@ const BASE: u64 = 1 << 40;
 #[test]
 fn host_memory_stays_below_two_bytes_a_page() {
     let bytes = 8u64 << 30;
-    let mut engine = engine(&presets::skylake(), "paging", bytes, K4);
+    let mut engine = engine(&presets::by_name("skylake").unwrap(), "paging", bytes, K4);
     let pages = (bytes >> 12) as usize;
     let space = engine.space();
     let overhead = space.table.overhead_bytes() + space.pending.capacity() * 32;
@@ -29,7 +29,7 @@ fn host_memory_stays_below_two_bytes_a_page() {
 
 #[test]
 fn shootdowns_grow_with_cores_and_stop_growing_with_pages() {
-    let config = presets::contiguitas_table1();
+    let config = presets::by_name("contiguitas-table1").unwrap();
     assert_eq!(config.shootdown_cycles(1, 0), 250);
     assert_eq!(
         config.shootdown_cycles(1, 7) - config.shootdown_cycles(1, 6),
@@ -45,7 +45,7 @@ fn shootdowns_grow_with_cores_and_stop_growing_with_pages() {
 #[test]
 fn the_kernel_has_a_segment_of_its_own() {
     const KERNEL: u64 = 0xffff_8880_0000_0000;
-    let mut engine = engine(&presets::skylake(), "segment", 0, K4);
+    let mut engine = engine(&presets::by_name("skylake").unwrap(), "segment", 0, K4);
     let bytes = 64 << 12;
     for base in [BASE, KERNEL] {
         let (space, frames) = engine.space_and_frames();

@@ -9,7 +9,7 @@ const BASE: u64 = 0x10_0000_0000;
 
 fn engine(frames: Box<dyn FrameSource>) -> Engine {
     let segment = scheme::by_name("segment").unwrap();
-    Engine::new(&presets::skylake(), segment, frames, 1).unwrap()
+    Engine::new(&presets::by_name("skylake").unwrap(), segment, frames, 1).unwrap()
 }
 
 fn anonymous(bytes: u64, wish: Option<bool>) -> Request {
@@ -138,7 +138,7 @@ fn a_segment_larger_than_memory_takes_what_there_is() {
 #[test]
 fn events_cost_what_they_say() {
     let mut engine = engine(Box::new(IdealFrames::new(1 << 30)));
-    let config = presets::skylake();
+    let config = presets::by_name("skylake").unwrap();
     let costs = engine.costs;
     engine.remote_cores = 3;
     engine.premap(BASE, 4 << 20, PageSize::K4).unwrap();

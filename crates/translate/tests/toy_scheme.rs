@@ -58,7 +58,7 @@ fn the_toy_scheme_saves_walks_and_stays_correct() {
     let config = MmuConfig {
         l1d: vec![TlbArray::new(&[PageSize::K4], Geometry::full(4))],
         l2: vec![],
-        ..presets::skylake()
+        ..presets::by_name("skylake").unwrap()
     };
     let frames = Box::new(IdealFrames::new(64 << 20));
     let toy = Box::new(VictimBuffer::default());

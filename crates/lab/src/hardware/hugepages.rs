@@ -164,7 +164,7 @@ struct Paged {
 
 impl Paged {
     fn new(server: Server, cores: u8, size: PageSize) -> Result<Self> {
-        let config = presets::contiguitas_table1();
+        let config = presets::by_name("contiguitas-table1")?;
         let bytes = |pages: u32| (u64::from(pages) * PAGE_BYTES).next_multiple_of(BLOCK_BYTES);
         let (user, all) = (bytes(server.user_pages()), bytes(server.data_pages()));
         let engine = || -> Result<Engine> {
