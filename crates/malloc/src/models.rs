@@ -140,14 +140,12 @@ mod tests {
                 });
             }
             _ => {
-                cache::fork_prepare(true);
-                central::fork_prepare();
-                pageheap::fork_prepare();
-                // SAFETY: prepared above.
+                // SAFETY: one follows the other.
                 unsafe {
-                    pageheap::fork_done();
-                    central::fork_done();
-                    cache::fork_done();
+                    front::fork::prepare();
+                    // Another library's handler.
+                    front::free(front::allocate(SIZES[1]));
+                    front::fork::parent();
                 }
             }
         }

@@ -152,6 +152,15 @@ fn threads_signals_and_forks_damage_nothing() {
     expect_ok(&binary, &["20"], "background=0");
 }
 
+/// Other libraries' fork handlers ran inside the allocator's locks and hung.
+#[test]
+fn fork_handlers_may_allocate_in_any_order() {
+    let binary = program("fork_handlers.c");
+    ["", "rseq=0", "numa=2"]
+        .iter()
+        .for_each(|options| expect_ok(&binary, &[], options));
+}
+
 /// The background thread once left heaps below 16 MiB alone.
 #[test]
 fn a_heap_that_was_never_large_gives_memory_back_too() {

@@ -6,6 +6,7 @@ use super::{
     membarrier, uses_rseq,
 };
 use crate::central;
+use crate::os::lock::{is_forking, model_step};
 use crate::size_class::{CLASSES, MAX_BATCH};
 use core::sync::atomic::Ordering;
 
@@ -84,6 +85,10 @@ fn drain_owned(slab: &CpuSlab) {
 /// Gives the objects in the slabs back to the central free lists: those of all slabs, or only of
 /// slabs that had no miss since the last call.
 pub fn drain(all: bool) {
+    if is_forking() {
+        // Every slab is parked.
+        return;
+    }
     {
         let _admin = ADMIN.lock();
         for_each_slab(|slab| {
@@ -94,7 +99,7 @@ pub fn drain(all: bool) {
                 let cpu = slab.cpu.load(Ordering::Relaxed);
                 let entry = &SLABS[cpu as usize];
                 entry.store(core::ptr::null_mut(), Ordering::Release);
-                crate::os::lock::model_step();
+                model_step();
                 if membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) {
                     drain_owned(slab);
                 }
@@ -117,15 +122,15 @@ pub fn drain(all: bool) {
 /// address space page by page; a sequence whose slot was copied before and whose header after would
 /// leave a wrong object in the child.
 pub fn fork_prepare(threads: bool) {
-    ADMIN.acquire();
+    ADMIN.shut();
     for shard in &SHARD {
-        shard.acquire();
+        shard.shut();
     }
     if threads && uses_rseq() {
         for_each_slab(|slab| {
             let cpu = slab.cpu.load(Ordering::Relaxed) as usize;
             SLABS[cpu].store(core::ptr::null_mut(), Ordering::Release);
-            crate::os::lock::model_step();
+            model_step();
         });
         membarrier(MEMBARRIER_RSEQ, 0, 0);
     }
@@ -143,8 +148,8 @@ pub unsafe fn fork_done() {
     // SAFETY: as the caller promises.
     unsafe {
         for shard in SHARD.iter().rev() {
-            shard.release();
+            shard.open();
         }
-        ADMIN.release();
+        ADMIN.open();
     }
 }

@@ -8,6 +8,7 @@
 use super::{CpuSlab, MAX_BYTES, OFFSET, SHARD, SHARDS, SLAB_LIST, SLABS};
 use crate::cache::rseq::{self, Header, Push};
 use crate::central;
+use crate::os::lock::is_forking;
 use crate::os::numa;
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +59,10 @@ fn slab_of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
 #[cold]
 #[inline(never)]
 fn create_slab_of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
+    if is_forking() {
+        // Every slab is parked, for other threads too.
+        return None;
+    }
     let _admin = super::ADMIN.lock();
     let entry = &SLABS[cpu];
     let mut slab = entry.load(Ordering::Acquire);

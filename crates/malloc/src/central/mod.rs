@@ -97,8 +97,8 @@ pub fn sizes(class: usize) -> CentralSizes {
 /// Takes the locks of all classes before fork.
 pub fn fork_prepare() {
     for central in nodes().iter().flatten() {
-        central.transfer.acquire();
-        central.spans.acquire();
+        central.transfer.shut();
+        central.spans.shut();
     }
 }
 
@@ -110,8 +110,8 @@ pub unsafe fn fork_done() {
     for central in nodes().iter().flatten().rev() {
         // SAFETY: as the caller promises.
         unsafe {
-            central.spans.release();
-            central.transfer.release();
+            central.spans.open();
+            central.transfer.open();
         }
     }
 }

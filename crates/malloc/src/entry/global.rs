@@ -7,15 +7,15 @@ use core::alloc::{GlobalAlloc, Layout};
 
 /// Use it as `#[global_allocator] static GLOBAL: ample_malloc::Ample = ample_malloc::Ample;`.
 ///
-/// Fork is safe once [`install`] was called; with the feature `preload` that happens by itself.
+/// Fork is safe from the first allocation on. [`install`] makes the options for exit and signals
+/// work; with the feature `preload` that happens by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ample;
 
-/// Registers the fork handlers and the options' exit and signal handlers; call it once, early in
-/// `main`, in a program that forks and was built without the feature `preload`.
+/// Registers the exit and signal handlers that the options ask for; call it once, early in `main`,
+/// in a program that was built without the feature `preload`.
 pub fn install() {
     crate::front::start::ensure();
-    crate::front::fork::register();
     crate::watch::dump::loaded();
 }
 

@@ -400,7 +400,6 @@ pub unsafe extern "C" fn pthread_create(
 /// Runs when the library is loaded: what may not happen during the first allocation.
 extern "C" fn loaded() {
     crate::front::start::ensure();
-    crate::front::fork::register();
     crate::watch::dump::loaded();
     catch_own_panics();
 }

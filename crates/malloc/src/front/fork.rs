@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fork: every lock is taken before and given back after, in parent and child, in one order.
+//! Fork: every lock is shut before and opened after, in parent and child, in one order.
 //!
-//! The order is that of the allocator itself: caches, classes, page heap, spans, metadata.
+//! The order is that of the allocator itself: caches, classes, page heap, spans, metadata. Handlers
+//! of other libraries may run between ours and the fork; what they allocate passes the shut locks,
+//! because the thread that forks does.
 
 use crate::heap::{pageheap, span};
-use crate::os::meta;
+use crate::os::{lock, meta};
 use crate::watch::{dump, guarded, observe, upkeep};
 use crate::{cache, central};
+use core::sync::atomic::{AtomicBool, Ordering};
 
-unsafe extern "C" fn prepare() {
+/// Before a fork: no other thread is inside the allocator until [`parent`] or the child.
+pub(crate) unsafe extern "C" fn prepare() {
     dump::fork_prepare();
+    lock::begin_fork();
     upkeep::fork_prepare();
     observe::fork_prepare();
     guarded::fork_prepare();
@@ -20,8 +25,12 @@ unsafe extern "C" fn prepare() {
     meta::fork_prepare();
 }
 
-unsafe extern "C" fn parent() {
-    // SAFETY: `prepare` ran.
+/// After a fork, in the parent.
+///
+/// # Safety
+/// [`prepare`] ran.
+pub(crate) unsafe extern "C" fn parent() {
+    // SAFETY: as the caller promises.
     unsafe {
         meta::fork_done();
         span::fork_done();
@@ -31,6 +40,7 @@ unsafe extern "C" fn parent() {
         guarded::fork_done();
         observe::fork_done();
         upkeep::fork_done();
+        lock::end_fork();
         dump::fork_done();
     }
 }
@@ -38,14 +48,17 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     // The threads of the parent do not exist here.
     upkeep::set_background(false);
-    // SAFETY: `prepare` ran, in the parent; the locks were copied as held. A waiter of the parent
-    // may have left a lock marked as contended, which costs one useless wake-up.
+    // SAFETY: `prepare` ran, in the parent; the locks were copied as shut.
     unsafe { parent() };
     pageheap::lock().trace.abandon();
 }
 
-/// Registers the handlers. Once, from a constructor: registering allocates.
+/// Registers the handlers, once. Registering may allocate: not before the allocator has started.
 pub fn register() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     // SAFETY: the handlers live as long as the process (the library is never unloaded).
     unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
 }

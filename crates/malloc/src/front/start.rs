@@ -77,4 +77,5 @@ fn start() {
     crate::watch::threads::configure(options.background);
     STATE.store(STARTED, Ordering::Release);
     crate::watch::dump::configure(&options);
+    super::fork::register();
 }

@@ -65,12 +65,12 @@ fn heaps() -> &'static [Lock<Pages>] {
 /// way: its thread does not exist in the child, which could never end the step and would lose the
 /// memory.
 pub fn fork_prepare() {
-    heaps().iter().for_each(acquire_quiet);
+    heaps().iter().for_each(shut_quiet);
 }
 
-fn acquire_quiet(heap: &Lock<Pages>) {
+fn shut_quiet(heap: &Lock<Pages>) {
     loop {
-        heap.acquire();
+        heap.shut();
         // SAFETY: the lock is held.
         let pages = unsafe { &mut *heap.value_pointer() };
         pages.forking = true;
@@ -78,7 +78,7 @@ fn acquire_quiet(heap: &Lock<Pages>) {
             return;
         }
         // SAFETY: it was taken above, and `pages` is not used any more.
-        unsafe { heap.release() };
+        unsafe { heap.open() };
         crate::os::lock::pause();
     }
 }
@@ -92,7 +92,7 @@ pub unsafe fn fork_done() {
         // SAFETY: as the caller promises, the lock is held.
         unsafe {
             (*heap.value_pointer()).forking = false;
-            heap.release();
+            heap.open();
         }
     }
 }

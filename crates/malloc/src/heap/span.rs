@@ -72,7 +72,7 @@ static POOLS: Lock<Pools> = Lock::new(Pools {
 
 /// Takes the lock before fork.
 pub fn fork_prepare() {
-    POOLS.acquire();
+    POOLS.shut();
 }
 
 /// Gives the lock back after fork.
@@ -81,7 +81,7 @@ pub fn fork_prepare() {
 /// [`fork_prepare`] was called.
 pub unsafe fn fork_done() {
     // SAFETY: as the caller promises.
-    unsafe { POOLS.release() }
+    unsafe { POOLS.open() }
 }
 
 /// Spans in use.

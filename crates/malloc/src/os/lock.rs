@@ -1,15 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lock that needs no memory, no thread identity and no libc: one word and the futex call.
+//! A lock that needs no memory and no libc: one word and the futex call.
+//!
+//! Before a fork all locks are shut ([`Lock::shut`]): nobody passes but the thread that forks, whose
+//! other fork handlers, of whatever library and in whatever order, may allocate all the same.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
+/// Held for a fork: open to the thread that forks alone.
+const SHUT: u32 = 3;
 /// Spins before sleeping: about as long as a batch moves in or out of a central free list.
 const SPINS: u32 = 100;
+
+/// The thread that forks; 0 while none does.
+static FORKING: AtomicUsize = AtomicUsize::new(0);
+
+/// Names the calling thread as the one that forks. To be called while it holds the first of the
+/// locks that are shut, which keeps other forks waiting.
+pub fn begin_fork() {
+    FORKING.store(this_thread(), Ordering::Relaxed);
+}
+
+/// The fork is over. To be called before the first lock is opened.
+pub fn end_fork() {
+    FORKING.store(0, Ordering::Relaxed);
+}
+
+/// Whether the calling thread prepares a fork or has just forked.
+pub fn is_forking() -> bool {
+    let forking = FORKING.load(Ordering::Relaxed);
+    forking != 0 && forking == this_thread()
+}
+
+/// A number of the calling thread, not 0, which the child of a fork has too.
+fn this_thread() -> usize {
+    #[cfg(feature = "models")]
+    if crate::models::running() {
+        return crate::models::thread() + 1;
+    }
+    // SAFETY: no preconditions.
+    unsafe { libc::pthread_self() as usize }
+}
 
 /// A mutual exclusion lock around a value; constant-initialised, four bytes beside the value.
 pub struct Lock<T> {
@@ -47,10 +82,8 @@ impl<T> Lock<T> {
             .map(|_| Guard { lock: self })
     }
 
-    /// Takes the lock without a guard: for fork handlers, which lock in one call and unlock in
-    /// another.
     #[inline]
-    pub fn acquire(&self) {
+    fn acquire(&self) {
         model_step();
         if self
             .state
@@ -75,22 +108,76 @@ impl<T> Lock<T> {
                 return;
             }
         }
-        while self.state.swap(CONTENDED, Ordering::Acquire) != FREE {
-            futex_wait(&self.state, CONTENDED);
+        self.wait_for(CONTENDED);
+    }
+
+    /// Waits until the lock is free and brings it into the state `taken`, or until it is shut for
+    /// the calling thread's own fork.
+    fn wait_for(&self, taken: u32) {
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            let (new, order) = match state {
+                FREE => (taken, Ordering::Acquire),
+                SHUT if is_forking() => return,
+                SHUT => (SHUT, Ordering::Relaxed),
+                _ => (CONTENDED, Ordering::Relaxed),
+            };
+            let changed = new != state;
+            if changed
+                && self
+                    .state
+                    .compare_exchange(state, new, order, Ordering::Relaxed)
+                    .is_err()
+            {
+                model_step();
+                continue;
+            }
+            if state == FREE {
+                return;
+            }
+            futex_wait(&self.state, new);
         }
     }
 
-    /// Gives the lock back.
+    /// Gives the lock back, unless it is shut.
+    #[inline]
+    fn release(&self) {
+        model_step();
+        if self
+            .state
+            .compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed)
+            .is_err()
+        {
+            self.release_slow();
+        }
+    }
+
+    #[cold]
+    fn release_slow(&self) {
+        if self.state.load(Ordering::Relaxed) == CONTENDED {
+            self.state.store(FREE, Ordering::Release);
+            futex_wake(&self.state, 1);
+        } else {
+            debug_assert!(is_forking(), "only a shut lock stays as it is");
+        }
+    }
+
+    /// Takes the lock before a fork, for a call that ends without giving it back. From then on only
+    /// the thread that forks passes: see [`begin_fork`].
+    pub fn shut(&self) {
+        model_step();
+        self.wait_for(SHUT);
+    }
+
+    /// Gives the lock back after a fork, in parent and child.
     ///
     /// # Safety
-    /// The caller took the lock by [`Lock::acquire`] (or inherited it through fork) and uses the
-    /// value no longer.
-    #[inline]
-    pub unsafe fn release(&self) {
+    /// The caller took the lock by [`Lock::shut`], or inherited it so, and uses the value no longer.
+    pub unsafe fn open(&self) {
         model_step();
-        if self.state.swap(FREE, Ordering::Release) == CONTENDED {
-            futex_wake(&self.state);
-        }
+        debug_assert_eq!(self.state.load(Ordering::Relaxed), SHUT);
+        self.state.store(FREE, Ordering::Release);
+        futex_wake(&self.state, i32::MAX);
     }
 
     /// The value, without taking the lock.
@@ -124,8 +211,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the guard holds the lock and ends here.
-        unsafe { self.lock.release() }
+        self.lock.release();
     }
 }
 
@@ -175,7 +261,7 @@ fn futex_wait(word: &AtomicU32, expected: u32) {
 }
 
 #[cfg(not(any(miri, feature = "models")))]
-fn futex_wake(word: &AtomicU32) {
+fn futex_wake(word: &AtomicU32, waiters: i32) {
     let saved = crate::os::sys::errno();
     // SAFETY: FUTEX_WAKE only uses the address as a key.
     unsafe {
@@ -183,7 +269,7 @@ fn futex_wake(word: &AtomicU32) {
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            1,
+            waiters,
         );
     }
     crate::os::sys::set_errno(saved);
@@ -198,7 +284,7 @@ fn futex_wait(_word: &AtomicU32, _expected: u32) {
 }
 
 #[cfg(any(miri, feature = "models"))]
-fn futex_wake(_word: &AtomicU32) {}
+fn futex_wake(_word: &AtomicU32, _waiters: i32) {}
 
 #[cfg(test)]
 mod tests {

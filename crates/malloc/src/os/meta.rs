@@ -38,7 +38,7 @@ pub fn usage_bytes() -> (usize, usize) {
 
 /// Takes the arena's lock before fork.
 pub fn fork_prepare() {
-    ARENA.acquire();
+    ARENA.shut();
 }
 
 /// Gives the arena's lock back after fork.
@@ -47,7 +47,7 @@ pub fn fork_prepare() {
 /// [`fork_prepare`] was called, in this thread or by the parent of this process.
 pub unsafe fn fork_done() {
     // SAFETY: as the caller promises.
-    unsafe { ARENA.release() }
+    unsafe { ARENA.open() }
 }
 
 /// Zeroed memory that lives as long as the process, or `None` if the system has none.

@@ -61,7 +61,7 @@ extern "C" fn at_exit() {
 
 /// Takes the lock before fork.
 pub fn fork_prepare() {
-    PATHS.acquire();
+    PATHS.shut();
 }
 
 /// Gives the lock back after fork.
@@ -70,7 +70,7 @@ pub fn fork_prepare() {
 /// [`fork_prepare`] was called.
 pub unsafe fn fork_done() {
     // SAFETY: as the caller promises.
-    unsafe { PATHS.release() }
+    unsafe { PATHS.open() }
 }
 
 fn with_file(path: &Path, write: impl FnOnce(i32)) {

@@ -90,7 +90,7 @@ pub fn count() -> usize {
 
 /// Takes the lock before fork.
 pub fn fork_prepare() {
-    POOL.acquire();
+    POOL.shut();
 }
 
 /// Gives the lock back after fork.
@@ -99,7 +99,7 @@ pub fn fork_prepare() {
 /// [`fork_prepare`] was called.
 pub unsafe fn fork_done() {
     // SAFETY: as the caller promises.
-    unsafe { POOL.release() }
+    unsafe { POOL.open() }
 }
 
 const fn page_of(base: usize, slot: usize) -> usize {

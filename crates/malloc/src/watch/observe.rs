@@ -57,7 +57,7 @@ pub fn configure(options: &Options) {
 
 /// Takes the lock before fork.
 pub fn fork_prepare() {
-    SAMPLES.acquire();
+    SAMPLES.shut();
 }
 
 /// Gives the lock back after fork.
@@ -67,7 +67,7 @@ pub fn fork_prepare() {
 pub unsafe fn fork_done() {
     BUSY.store(0, Ordering::Relaxed);
     // SAFETY: as the caller promises.
-    unsafe { SAMPLES.release() }
+    unsafe { SAMPLES.open() }
 }
 
 /// Makes the object by `make`, which takes a size and an alignment, if it is to be sampled; its

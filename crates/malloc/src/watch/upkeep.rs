@@ -72,7 +72,7 @@ pub fn set_background(runs: bool) {
 
 /// Takes the lock before fork.
 pub fn fork_prepare() {
-    PLAN.acquire();
+    PLAN.shut();
 }
 
 /// Gives the lock back after fork.
@@ -81,7 +81,7 @@ pub fn fork_prepare() {
 /// [`fork_prepare`] was called.
 pub unsafe fn fork_done() {
     // SAFETY: as the caller promises.
-    unsafe { PLAN.release() }
+    unsafe { PLAN.open() }
 }
 
 /// Called on every slow path: does a round when one is due. Reads the clock at every eighth call.
