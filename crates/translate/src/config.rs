@@ -1,44 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The description of one core's translation hardware.
 
-use crate::assoc::{Assoc, Geometry};
 use crate::error::ConfigError;
-use crate::pagetable::PageSize;
+use crate::table::entry::PageSize;
+use crate::tlb::array::TlbArray;
+use crate::tlb::geometry::Geometry;
+use crate::walk::cache::PwcKind;
 use serde::{Deserialize, Serialize};
-
-/// One TLB array and the page sizes it holds; a size in no array of a level is not cached there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlbArray {
-    /// Page sizes that share the array, each indexed by its own page number.
-    pub sizes: Vec<PageSize>,
-    /// Shape.
-    pub geometry: Geometry,
-}
-
-impl TlbArray {
-    /// An array for the given sizes.
-    pub fn new(sizes: &[PageSize], geometry: Geometry) -> Self {
-        TlbArray {
-            sizes: sizes.to_vec(),
-            geometry,
-        }
-    }
-}
-
-/// Page-walk caches: what they cache are entries above the leaves, by the address bits that lead
-/// to them; a hit at level n starts the walk in a node of level n - 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PwcKind {
-    /// One array per level, from level 2 (PDE) upwards, as Intel describes its
-    /// paging-structure caches.
-    PerLevel(Vec<Geometry>),
-    /// One array for all levels (AMD's organisation, with virtual tags).
-    Unified(Geometry),
-    /// None.
-    Absent,
-}
 
 /// The translation hardware of a core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,95 +99,4 @@ impl MmuConfig {
         }
         Ok(())
     }
-}
-
-/// The page-walk caches at work.
-#[derive(Clone, Debug)]
-pub(crate) struct Pwc {
-    arrays: Vec<Assoc>,
-    unified: bool,
-    levels: u8,
-}
-
-impl Pwc {
-    pub(crate) fn new(kind: &PwcKind, levels: u8) -> Result<Self, ConfigError> {
-        let (arrays, unified) = match kind {
-            PwcKind::Absent => (Vec::new(), false),
-            PwcKind::Unified(geometry) => (vec![Assoc::new(*geometry, "page-walk cache")?], true),
-            PwcKind::PerLevel(list) => {
-                let arrays = list.iter().take(levels as usize - 1);
-                let arrays = arrays.map(|g| Assoc::new(*g, "page-walk cache"));
-                (arrays.collect::<Result<_, _>>()?, false)
-            }
-        };
-        Ok(Pwc {
-            arrays,
-            unified,
-            levels,
-        })
-    }
-
-    #[inline(always)]
-    fn array(&mut self, level: u8) -> Option<&mut Assoc> {
-        let at = if self.unified { 0 } else { level as usize - 2 };
-        self.arrays.get_mut(at)
-    }
-
-    /// The child node behind the deepest cached entry for `va` of level `lowest` or above, and
-    /// that entry's level.
-    #[inline(always)]
-    pub(crate) fn deepest(&mut self, va: u64, asid: u16, lowest: u8) -> Option<(u8, u32)> {
-        if self.unified {
-            return (lowest..=self.levels).find_map(|level| {
-                let child = look_up(self.arrays.first_mut()?, va, asid, level)?;
-                Some((level, child))
-            });
-        }
-        let arrays = self.arrays.iter_mut().skip(usize::from(lowest) - 2);
-        for (level, array) in (lowest..).zip(arrays) {
-            if let Some(child) = look_up(array, va, asid, level) {
-                return Some((level, child));
-            }
-        }
-        None
-    }
-
-    #[inline(always)]
-    pub(crate) fn insert(&mut self, va: u64, asid: u16, level: u8, child: u32) {
-        let index = index_of(va, crate::pagetable::level_shift(level));
-        if let Some(array) = self.array(level) {
-            array.insert_new(index, key_of(index, asid, level), u64::from(child));
-        }
-    }
-
-    pub(crate) fn flush(&mut self, asid: Option<u16>) {
-        for array in &mut self.arrays {
-            array.retain(|key, _| asid.is_some_and(|asid| asid_of(key) != asid));
-        }
-    }
-}
-
-/// The child node behind the entry for `va` of a level.
-#[inline(always)]
-fn look_up(array: &mut Assoc, va: u64, asid: u16, level: u8) -> Option<u32> {
-    let index = index_of(va, crate::pagetable::level_shift(level));
-    let (_, child) = array.lookup(index, key_of(index, asid, level))?;
-    Some(child as u32)
-}
-
-/// Page number of `va` for pages of `1 << shift` bytes, in the 57 bits an address can have.
-#[inline(always)]
-pub(crate) fn index_of(va: u64, shift: u32) -> u64 {
-    (va & ((1 << 57) - 1)) >> shift
-}
-
-/// A key of any of the arrays: number, address space, and what kind of entry it is.
-#[inline(always)]
-pub(crate) fn key_of(index: u64, asid: u16, kind: u8) -> u64 {
-    index << 16 | u64::from(asid) << 4 | u64::from(kind)
-}
-
-#[inline]
-pub(crate) fn asid_of(key: u64) -> u16 {
-    (key >> 4 & 0xfff) as u16
 }

@@ -4,14 +4,16 @@
 
 use crate::config::MmuConfig;
 use crate::error::{ConfigError, MapError};
-use crate::frames::FrameSource;
-use crate::mmu::{Fault, Mmu, Port};
-use crate::nested::Host;
-use crate::pagetable::{PageSize, bits};
-use crate::scheme::{Refill, Scheme, allows};
+use crate::mmu::Mmu;
+use crate::os::frames::FrameSource;
+use crate::os::settings::{OsCosts, Vma};
+use crate::os::space::{Inval, Space};
 use crate::schemes::paging;
-use crate::space::{Space, USER_RW};
-use serde::{Deserialize, Serialize};
+use crate::schemes::scheme::{Refill, Scheme, allows};
+use crate::table::entry::{PageSize, bits};
+use crate::walk::descent::Fault;
+use crate::walk::nested::Host;
+use crate::walk::port::Port;
 
 /// What an access does, as far as translation cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,52 +24,6 @@ pub enum Intent {
     Write,
     /// Instruction fetch.
     Fetch,
-}
-
-/// A range of virtual memory that faults bring in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vma {
-    /// First address.
-    pub base: u64,
-    /// First address after it.
-    pub end: u64,
-    /// Rights of its pages.
-    pub flags: u64,
-    /// Largest page a fault may bring in where a whole one fits and a block is free.
-    pub largest: PageSize,
-}
-
-/// Costs of operating-system work in cycles, by default those of a bare-metal server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OsCosts {
-    /// A minor fault on a 4 KB page, zeroing included.
-    pub fault_4k_cycles: u32,
-    /// A fault that brings in a 2 MB page.
-    pub fault_2m_cycles: u32,
-    /// A copy-on-write fault.
-    pub cow_cycles: u32,
-    /// A context switch.
-    pub switch_cycles: u32,
-    /// Making one 2 MB page of 512 small ones: copying them, without the shootdown.
-    pub promote_cycles: u32,
-    /// Splitting a 2 MB page: a new table of 512 entries, without the shootdown.
-    pub split_cycles: u32,
-    /// Copying a 4 KB page.
-    pub copy_4k_cycles: u32,
-}
-
-impl Default for OsCosts {
-    fn default() -> Self {
-        OsCosts {
-            fault_4k_cycles: 1_200,
-            fault_2m_cycles: 120_000,
-            cow_cycles: 2_500,
-            switch_cycles: 2_000,
-            promote_cycles: 400_000,
-            split_cycles: 3_000,
-            copy_4k_cycles: 700,
-        }
-    }
 }
 
 /// A finished translation.
@@ -100,7 +56,7 @@ pub struct Engine {
     is_plain: bool,
     /// Address spaces; accesses go to `spaces[current]`.
     pub spaces: Vec<Space>,
-    current: usize,
+    pub(crate) current: usize,
     /// The host of a virtual machine.
     pub host: Option<Host>,
     /// Physical memory (the guest's, on a virtual machine).
@@ -113,7 +69,7 @@ pub struct Engine {
     pub remote_cores: u64,
     /// Operating-system cycles so far: faults, switches, invalidations.
     pub os_cycles: u64,
-    units_per_cycle: u64,
+    pub(crate) units_per_cycle: u64,
 }
 
 impl Engine {
@@ -191,8 +147,7 @@ impl Engine {
             self.mmu.flush(None);
             self.os_cycles += u64::from(self.mmu.config().flush_cycles);
             for space in &self.spaces {
-                self.scheme
-                    .invalidate(&crate::space::Inval::Space, space.asid);
+                self.scheme.invalidate(&Inval::Space, space.asid);
             }
         }
     }
@@ -288,7 +243,7 @@ impl Engine {
             self.mmu.stats.dirty_assists += 1;
             self.spaces[self.current].mark_dirty(va);
             let asid = self.spaces[self.current].asid;
-            let drop = crate::space::Inval::Holes { va };
+            let drop = Inval::Holes { va };
             self.mmu.invalidate(&drop, asid);
             for size in [PageSize::M2, PageSize::G1] {
                 self.mmu.drop_page(va, size, asid);
@@ -366,96 +321,5 @@ impl Engine {
             intent,
             fault: Fault::Protection,
         })
-    }
-
-    /// Answers a page fault, if some range or copy-on-write mapping can; returns the new time.
-    #[cold]
-    fn fault(&mut self, va: u64, intent: Intent, fault: Fault, now: u64) -> Result<u64, BadAccess> {
-        self.mmu.stats.faults += 1;
-        let bad = BadAccess { va, intent, fault };
-        let cycles = match fault {
-            Fault::Protection if intent == Intent::Write => self.break_cow(va).ok_or(bad)?,
-            Fault::Protection => return Err(bad),
-            Fault::NotPresent => self.demand(va).ok_or(bad)?,
-        };
-        let cycles = u64::from(cycles) + self.sync();
-        self.os_cycles += cycles;
-        Ok(now + cycles * self.units_per_cycle)
-    }
-
-    /// Brings in the page around `va` if it lies in a range that faults in on demand.
-    fn demand(&mut self, va: u64) -> Option<u32> {
-        let vma = *self.vmas[self.current]
-            .iter()
-            .find(|v| (v.base..v.end).contains(&va))?;
-        let frames = self.frames.as_mut();
-        let space = &mut self.spaces[self.current];
-        if let Some(leaf) = space.table.find(va)
-            && leaf.entry & bits::PERFORATED != 0
-        {
-            // A lazily allocated hole (Perforated Pages, section VI).
-            let frame = frames.alloc(0)?;
-            space.punch(va & !0xfff, Some((frame, vma.flags))).ok()?;
-            return Some(self.costs.fault_4k_cycles);
-        }
-        if vma.largest >= PageSize::M2 {
-            let base = va & !(PageSize::M2.bytes() - 1);
-            if base >= vma.base
-                && base + PageSize::M2.bytes() <= vma.end
-                && let Some(pfn) = frames.alloc(9)
-            {
-                if space
-                    .map(base, PageSize::M2, pfn, vma.flags, frames)
-                    .is_ok()
-                {
-                    return Some(self.costs.fault_2m_cycles);
-                }
-                frames.free(pfn, 9);
-            }
-        }
-        let pfn = frames.alloc(0)?;
-        space
-            .map(va & !0xfff, PageSize::K4, pfn, vma.flags, frames)
-            .ok()?;
-        Some(self.costs.fault_4k_cycles)
-    }
-
-    /// Maps `base..base + bytes` at once with pages of `size`, the rest that does not fill one
-    /// with smaller ones: the state a long-running program has reached.
-    ///
-    /// # Errors
-    /// If memory runs out or something is in the way.
-    pub fn premap(&mut self, base: u64, bytes: u64, size: PageSize) -> Result<(), MapError> {
-        self.premap_as(base, bytes, size, USER_RW)
-    }
-
-    /// As [`premap`](Self::premap) with the given rights.
-    ///
-    /// # Errors
-    /// As [`premap`](Self::premap).
-    pub fn premap_as(
-        &mut self,
-        base: u64,
-        bytes: u64,
-        size: PageSize,
-        flags: u64,
-    ) -> Result<(), MapError> {
-        let (space, frames) = self.space_and_frames();
-        let end = base + bytes;
-        let mut va = base;
-        while va < end {
-            let mut step = size;
-            while step > PageSize::K4
-                && (!va.is_multiple_of(step.bytes()) || va + step.bytes() > end)
-            {
-                step = PageSize::ALL[step as usize - 1];
-            }
-            let pfn = frames
-                .alloc(step.order())
-                .ok_or_else(|| frames.exhausted(step.order()))?;
-            space.map(va, step, pfn, flags, frames)?;
-            va += step.bytes();
-        }
-        Ok(())
     }
 }

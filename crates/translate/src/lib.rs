@@ -1,40 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Virtual memory hardware, modelled entry for entry: page tables, TLBs of any geometry,
-//! page-walk caches, nested walks, direct segments, perforated pages, coalesced and range TLBs.
+//! Virtual memory hardware, modelled entry for entry: page tables ([`table`]), TLBs of any geometry
+//! ([`tlb`]), walkers and page-walk caches, native and nested ([`walk`]), and schemes that go beyond
+//! them: direct segments, perforated pages, coalesced and range TLBs ([`schemes`]). What an
+//! operating system adds is in [`os`].
 //!
 //! [`Engine`] translates one access at a time. Functional runs use [`NoMemory`] as the way to
 //! memory; a timed core brings its own [`Port`]. A new scheme implements [`Scheme`].
 
-pub mod assoc;
-mod class_frames;
 pub mod config;
-mod descent;
 pub mod engine;
 pub mod error;
-mod events;
-pub mod frames;
 pub mod mmu;
-mod narrow;
-pub mod nested;
-pub mod pagetable;
+pub mod os;
 pub mod presets;
-pub mod primary;
-pub mod scheme;
 pub mod schemes;
-pub mod space;
 pub mod stats;
-mod wide;
+pub mod table;
+pub mod tlb;
+pub mod walk;
 
-pub use assoc::{Geometry, Replacement};
-pub use class_frames::ClassFrames;
-pub use config::{MmuConfig, PwcKind, TlbArray};
-pub use engine::{BadAccess, Engine, Intent, OsCosts, Translated, Vma};
+pub use config::MmuConfig;
+pub use engine::{BadAccess, Engine, Intent, Translated};
 pub use error::{ConfigError, MapError};
-pub use frames::{FrameSource, FrameUse, HoledBlock, IdealFrames};
-pub use mmu::{Fault, Fill, Mmu, NoMemory, Port};
-pub use nested::Host;
-pub use pagetable::{PageSize, PageTable, bits};
-pub use primary::{Admission, Primary, Provisioned, Request};
-pub use scheme::{Refill, Scheme};
-pub use space::{HoleMap, Inval, Mapping, Segment, Space, USER_RW};
+pub use mmu::{Fill, Mmu};
+pub use os::class_frames::ClassFrames;
+pub use os::frames::{FrameSource, FrameUse, HoledBlock, IdealFrames};
+pub use os::primary::{Admission, Primary, Provisioned, Request};
+pub use os::segment::Segment;
+pub use os::settings::{OsCosts, Vma};
+pub use os::space::{Inval, Mapping, Space, USER_RW};
+pub use schemes::registry as scheme;
+pub use schemes::scheme::{Refill, Scheme};
 pub use stats::{HitLevel, Stats};
+pub use table::entry::{PageSize, bits, tlb_entry};
+pub use table::holes::HoleMap;
+pub use table::page_table::PageTable;
+pub use tlb::array::TlbArray;
+pub use tlb::geometry::{Geometry, Replacement};
+pub use walk::cache::PwcKind;
+pub use walk::descent::Fault;
+pub use walk::nested::Host;
+pub use walk::port::{NoMemory, Port};

@@ -2,61 +2,17 @@
 //! The translation hardware of one core: TLBs, page-walk caches and the walker. Schemes build
 //! their look-up paths from these parts.
 
-use crate::assoc::Assoc;
-use crate::config::{MmuConfig, Pwc, TlbArray, asid_of, index_of, key_of};
-use crate::descent::{Reached, descend};
+use crate::config::MmuConfig;
 use crate::error::ConfigError;
-use crate::pagetable::{PageSize, bits, level_shift};
-use crate::space::{Inval, Space};
-use crate::stats::{HitLevel, Stats};
-
-/// Kinds of entries in a key, beside the page sizes 0 to 2.
-pub mod kind {
-    /// A perforated 2 MB entry.
-    pub const PERFORATED: u8 = 3;
-    /// Eight bytes of a hole bitmap.
-    pub const BITMAP: u8 = 4;
-    /// A coalesced group of 4 KB pages.
-    pub const COALESCED: u8 = 5;
-}
-
-/// The way from the walker to memory. Times are in the core's own unit (see [`Mmu::new`]).
-pub trait Port {
-    /// Waits for a free walker; returns when the walk can start.
-    fn walk_start(&mut self, now: u64) -> u64;
-    /// Reads 8 bytes at a physical address; returns when they are there and where they were.
-    fn read(&mut self, pa: u64, now: u64) -> (u64, HitLevel);
-    /// A walk that took from `start` to `end` is over.
-    fn walk_end(&mut self, start: u64, end: u64);
-}
-
-/// A port without caches or time: for functional runs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoMemory;
-
-impl Port for NoMemory {
-    #[inline]
-    fn walk_start(&mut self, now: u64) -> u64 {
-        now
-    }
-
-    #[inline]
-    fn read(&mut self, _pa: u64, now: u64) -> (u64, HitLevel) {
-        (now, HitLevel::Unknown)
-    }
-
-    #[inline]
-    fn walk_end(&mut self, _start: u64, _end: u64) {}
-}
-
-/// Why an access cannot be translated as things stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing is mapped.
-    NotPresent,
-    /// A write to a read-only page, or a fetch from data.
-    Protection,
-}
+use crate::os::space::{Inval, Space};
+use crate::stats::Stats;
+use crate::table::entry::{PageSize, bits, fragment};
+use crate::tlb::array::{Tlb, TlbArray};
+use crate::tlb::key::{index_of, kind};
+use crate::walk::cache::WalkCache;
+use crate::walk::descent::Fault;
+use crate::walk::native::{self, Walked};
+use crate::walk::port::Port;
 
 /// A translation ready for the L1 TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,88 +23,6 @@ pub struct Fill {
     pub entry: u64,
     /// When it is there.
     pub done: u64,
-}
-
-/// One TLB array: which sizes it holds and which have been seen, so that a look-up skips the rest.
-#[derive(Clone, Debug)]
-pub struct Tlb {
-    assoc: Assoc,
-    /// Bit per page size it is for.
-    sizes: u8,
-    /// Bit per kind of entry ever put in since the last clear; others cannot hit.
-    seen: u8,
-}
-
-impl Tlb {
-    fn new(array: &TlbArray, what: &str) -> Result<Self, ConfigError> {
-        let bits = array.sizes.iter().map(|&size| 1 << size as u8);
-        Ok(Tlb {
-            assoc: Assoc::new(array.geometry, what)?,
-            sizes: bits.fold(0, |all, bit: u8| all | bit),
-            seen: 0,
-        })
-    }
-
-    #[inline(always)]
-    fn holds(&self, size: PageSize) -> bool {
-        self.sizes >> size as u8 & 1 != 0
-    }
-
-    /// Entries held now.
-    pub fn len(&self) -> usize {
-        self.assoc.len()
-    }
-
-    /// True if nothing is held.
-    pub fn is_empty(&self) -> bool {
-        self.assoc.is_empty()
-    }
-
-    /// Looks for an entry of a kind with a page number.
-    #[inline(always)]
-    pub fn get(&mut self, kind: u8, index: u64, asid: u16) -> Option<u64> {
-        if self.seen >> kind & 1 == 0 {
-            return None;
-        }
-        self.assoc
-            .lookup(index, key_of(index, asid, kind))
-            .map(|(_, value)| value)
-    }
-
-    /// Puts an entry of a kind in.
-    #[inline(always)]
-    pub fn put(&mut self, kind: u8, index: u64, asid: u16, value: u64) {
-        self.seen |= 1 << kind;
-        self.assoc.insert(index, key_of(index, asid, kind), value);
-    }
-
-    /// As [`put`](Self::put), for an entry just looked for in vain.
-    #[inline(always)]
-    fn put_new(&mut self, kind: u8, index: u64, asid: u16, value: u64) {
-        self.seen |= 1 << kind;
-        self.assoc
-            .insert_new(index, key_of(index, asid, kind), value);
-    }
-
-    #[inline(always)]
-    fn get_page(&mut self, va: u64, asid: u16) -> Option<(PageSize, u64)> {
-        let mut present = self.sizes & self.seen;
-        while present != 0 {
-            let size = PageSize::ALL[present.trailing_zeros() as usize];
-            let index = index_of(va, size.shift());
-            let found = self.assoc.lookup(index, key_of(index, asid, size as u8));
-            if let Some((_, value)) = found {
-                return Some((size, value));
-            }
-            present &= present - 1;
-        }
-        None
-    }
-
-    /// Drops one entry.
-    pub fn drop_entry(&mut self, kind: u8, index: u64, asid: u16) -> bool {
-        self.assoc.remove(index, key_of(index, asid, kind))
-    }
 }
 
 /// The last data translation: a hit on it changes no recency order, so nothing is looked up.
@@ -171,7 +45,7 @@ pub struct Mmu {
     l1d: Vec<Tlb>,
     l1i: Vec<Tlb>,
     l2: Vec<Tlb>,
-    pub(crate) pwc: Pwc,
+    pub(crate) pwc: WalkCache,
     last: Last,
     /// Time units of an L2 TLB look-up.
     pub l2_time: u64,
@@ -182,29 +56,6 @@ pub struct Mmu {
     /// Walks to data addresses in this range are counted apart.
     pub watched: std::ops::Range<u64>,
     config: MmuConfig,
-}
-
-/// A leaf as the walker found it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walked {
-    /// The entry.
-    pub entry: u64,
-    /// Its level (1, 2 or 3).
-    pub level: u8,
-    /// The node it stands in.
-    pub node: u32,
-    /// References taken.
-    pub refs: u64,
-    /// When the last one was answered.
-    pub done: u64,
-}
-
-impl Walked {
-    /// Page size of the leaf.
-    #[inline(always)]
-    pub fn size(&self) -> PageSize {
-        PageSize::ALL[self.level as usize - 1]
-    }
 }
 
 impl Mmu {
@@ -224,7 +75,7 @@ impl Mmu {
             l1d: build(&config.l1d, "L1 D-TLB")?,
             l1i: build(&config.l1i, "L1 I-TLB")?,
             l2: build(&config.l2, "L2 TLB")?,
-            pwc: Pwc::new(&config.pwc, config.levels)?,
+            pwc: WalkCache::new(&config.pwc, config.levels)?,
             last: NO_LAST,
             l2_time: u64::from(config.l2_cycles) * units_per_cycle,
             pwc_time: u64::from(config.pwc_cycles) * units_per_cycle,
@@ -325,8 +176,8 @@ impl Mmu {
         self.l2.iter_mut().find(|t| t.holds(size))
     }
 
-    /// Walks a page table from the deepest page-walk-cache hit down to its leaf, every reference
-    /// through `port`. `now` is when the walker has started.
+    /// Walks the page table of `space` as [`native::walk`] does, after a look-up of the page-walk
+    /// cache. `now` is when the walker has started.
     ///
     /// # Errors
     /// If the walk ends at an entry that is not present.
@@ -339,43 +190,20 @@ impl Mmu {
         now: u64,
         port: &mut P,
     ) -> Result<Walked, Fault> {
-        if !space.table.is_canonical(va) {
-            return Err(Fault::NotPresent);
-        }
-        let mut time = now + self.pwc_time;
-        let cached = self.pwc.deepest(va, asid, 2);
-        self.stats.pwc_hits[cached.map_or(0, |(level, _)| level as usize)] += 1;
-        let mut trajectory = 0u64;
-        let mut refs = 0;
-        let stats = &mut self.stats;
-        let Reached { entry, level, node } = descend(
-            &space.table,
+        native::walk(
+            &mut space.table,
             &mut self.pwc,
+            &mut self.stats,
             (va, asid),
-            cached,
-            0,
-            |pa, level| {
-                let (answered, hit) = port.read(pa, time);
-                time = answered;
-                trajectory = trajectory << 3 | hit as u64;
-                stats.refs_by_level[level as usize] += 1;
-                stats.refs_by_hit[hit as usize] += 1;
-                refs += 1;
-                Ok(())
-            },
-        )?;
-        if entry & bits::ACCESSED == 0 && entry & bits::PERFORATED == 0 {
-            space.table.set_bits(node, va, level, bits::ACCESSED);
-        }
-        self.stats.trajectory(trajectory);
-        self.stats.longest_walk_refs = self.stats.longest_walk_refs.max(refs);
-        Ok(Walked {
-            entry,
-            level,
-            node,
-            refs,
-            done: time,
-        })
+            now + self.pwc_time,
+            port,
+        )
+    }
+
+    /// All TLB arrays.
+    fn tlbs(&mut self) -> impl Iterator<Item = &mut Tlb> {
+        let first = self.l1d.iter_mut().chain(&mut self.l1i);
+        first.chain(&mut self.l2)
     }
 
     /// Applies one invalidation for one address space to everything in this module.
@@ -385,19 +213,19 @@ impl Mmu {
         match *inval {
             Inval::Page { va, size } => {
                 let base = index_of(va, size.shift());
-                for tlb in self.l1d.iter_mut().chain(&mut self.l1i).chain(&mut self.l2) {
+                for tlb in self.tlbs() {
                     tlb.drop_entry(size as u8, base, asid);
                     if size == PageSize::K4 {
                         tlb.drop_entry(kind::COALESCED, index_of(va, 15), asid);
                     } else {
                         // Fragments cut from the page, if any level cannot hold its size.
-                        drop_range(tlb, va, size, asid);
+                        tlb.drop_inside(va, size, asid);
                     }
                 }
                 self.pwc.flush(Some(asid));
             }
             Inval::Holes { va } => {
-                for tlb in self.l1d.iter_mut().chain(&mut self.l1i).chain(&mut self.l2) {
+                for tlb in self.tlbs() {
                     tlb.drop_entry(PageSize::K4 as u8, index_of(va, 12), asid);
                     tlb.drop_entry(kind::PERFORATED, index_of(va, 21), asid);
                     tlb.drop_entry(kind::BITMAP, index_of(va, 18), asid);
@@ -410,10 +238,7 @@ impl Mmu {
     /// Forgets all entries of an address space, or all.
     pub fn flush(&mut self, asid: Option<u16>) {
         self.last = NO_LAST;
-        for tlb in self.l1d.iter_mut().chain(&mut self.l1i).chain(&mut self.l2) {
-            tlb.assoc
-                .retain(|key, _| asid.is_some_and(|asid| asid_of(key) != asid));
-        }
+        self.tlbs().for_each(|tlb| tlb.flush(asid));
         self.pwc.flush(asid);
     }
 
@@ -429,37 +254,4 @@ impl Mmu {
     pub fn switched(&mut self) {
         self.last = NO_LAST;
     }
-}
-
-/// Drops every entry, of any kind but whole pages of `size`, that lies inside the page at `va`.
-fn drop_range(tlb: &mut Tlb, va: u64, size: PageSize, asid: u16) {
-    if tlb.seen & !(1 << size as u8) == 0 {
-        return;
-    }
-    let page = index_of(va, size.shift());
-    tlb.assoc.retain(|key, _| {
-        let index = key >> 16;
-        let shift = match (key & 15) as u8 {
-            0 => 12,
-            1 | kind::PERFORATED => 21,
-            2 => 30,
-            kind::BITMAP => 18,
-            _ => return asid_of(key) != asid,
-        };
-        asid_of(key) != asid || shift > size.shift() || index >> (size.shift() - shift) != page
-    });
-}
-
-/// The part of a larger entry that maps the `to`-sized page around `va`.
-#[inline]
-pub fn fragment(entry: u64, va: u64, from: PageSize, to: PageSize) -> u64 {
-    let inside = va & (from.bytes() - 1) & !(to.bytes() - 1);
-    let base = entry & bits::FRAME & !(from.bytes() - 1);
-    (entry & bits::RIGHTS) | (base + inside)
-}
-
-/// What a TLB keeps of a leaf entry.
-#[inline(always)]
-pub fn tlb_entry(entry: u64, level: u8) -> u64 {
-    entry & (bits::RIGHTS | (bits::FRAME & !((1 << level_shift(level)) - 1)))
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The toy scheme of the guide (docs/translation.md): a victim buffer behind the second level.
 
-use ample_translate::mmu::tlb_entry;
 use ample_translate::*;
 
 /// Keeps the last few page walks' results, whatever their page size.

@@ -2,7 +2,7 @@
 //! Memory as a snapshot shows it, with an index of its 2 MB blocks: an allocation costs the
 //! logarithm of the number of blocks, whatever state memory is in.
 
-use crate::frames::{FrameSource, FrameUse, HoledBlock};
+use super::frames::{FrameSource, FrameUse, HoledBlock};
 use std::collections::BTreeSet;
 
 /// Frames of one 2 MB block.

@@ -2,10 +2,10 @@
 //! What an operating system does to an address space while a program runs, with its price: ranges
 //! unmapped and protected, huge pages made and split, and the shootdowns that follow.
 
+use super::space::Inval;
 use crate::engine::Engine;
 use crate::error::MapError;
-use crate::pagetable::{PageSize, bits};
-use crate::space::Inval;
+use crate::table::entry::PageSize;
 use std::ops::Range;
 
 /// Ranges longer than this are matched against the leaves of the page table, shorter ones are
@@ -159,34 +159,5 @@ impl Engine {
         self.os_cycles += u64::from(self.costs.split_cycles);
         self.sync();
         Ok(())
-    }
-
-    /// Gives a written copy-on-write page a frame of its own; in a 2 MB page it splits first,
-    /// unless the page is perforated, where it punches a hole instead. Returns the cycles.
-    pub(crate) fn break_cow(&mut self, va: u64) -> Option<u32> {
-        let (cow, split) = (self.costs.cow_cycles, self.costs.split_cycles);
-        let (space, frames) = self.space_and_frames();
-        let mapping = space.lookup(va)?;
-        if mapping.flags & bits::COW == 0 {
-            return None;
-        }
-        let page = va & !0xfff;
-        let leaf = space.table.find(va)?;
-        let flags = mapping.flags & (bits::RIGHTS | bits::ACCESSED) & !bits::COW | bits::WRITE;
-        let frame = frames.alloc(0)?;
-        if leaf.entry & bits::PERFORATED != 0 {
-            space.punch(page, Some((frame, flags))).ok()?;
-            return Some(cow);
-        }
-        let mut cycles = cow;
-        if leaf.size == PageSize::M2 {
-            space.split(va, frames).ok()?;
-            cycles += split;
-        } else if leaf.size == PageSize::G1 {
-            return None;
-        }
-        space.unmap(page, false, frames).ok()?;
-        space.map(page, PageSize::K4, frame, flags, frames).ok()?;
-        Some(cycles)
     }
 }

@@ -3,9 +3,9 @@
 //! into the one range that a direct segment may map, and how the system provisions that segment:
 //! the largest contiguous chunk there is, grown as more appears, cut back when memory is short.
 
+use super::segment::Segment;
 use crate::engine::Engine;
 use crate::error::MapError;
-use crate::space::Segment;
 use std::ops::Range;
 
 /// Which requests go into the primary region when they say nothing.

@@ -4,10 +4,11 @@
 //! numbers with equal rights share one TLB entry.
 
 use super::paging::install;
-use crate::config::index_of;
-use crate::mmu::{Fault, Fill, kind, tlb_entry};
-use crate::pagetable::{PageSize, bits};
-use crate::scheme::{Refill, Scheme};
+use super::scheme::{Refill, Scheme};
+use crate::mmu::Fill;
+use crate::table::entry::{PageSize, bits, tlb_entry};
+use crate::tlb::key::{index_of, kind};
+use crate::walk::descent::Fault;
 
 struct Colt;
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The translation schemes, one file each.
+//! The translation schemes: their interface, a file for each, and the list of all.
 
 mod colt;
 pub(crate) mod paging;
 mod perforated;
+pub mod registry;
 mod rmm;
+pub mod scheme;
 mod segment;
 
 pub use colt::colt;
@@ -12,5 +14,6 @@ pub use paging::paging;
 pub use perforated::{
     perforated, perforated_apart, perforated_keep, perforated_keep_apart, perforated_parallel,
 };
+pub use registry::{REGISTRY, SchemeEntry, by_name};
 pub use rmm::rmm;
 pub use segment::segment;

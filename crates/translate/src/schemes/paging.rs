@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Conventional paging: second-level TLB, then a page walk.
 
-use crate::mmu::{Fault, Fill, Port, Walked, tlb_entry};
-use crate::pagetable::bits;
-use crate::scheme::{Refill, Scheme};
+use super::scheme::{Refill, Scheme};
+use crate::mmu::Fill;
+use crate::table::entry::{bits, tlb_entry};
+use crate::walk::descent::Fault;
+use crate::walk::native::Walked;
+use crate::walk::port::Port;
 
 struct Paging;
 

@@ -8,13 +8,16 @@
 //! translation is then kept in the second level.
 
 use super::paging::install;
-use crate::assoc::{Assoc, Geometry};
-use crate::config::{asid_of, index_of, key_of};
-use crate::descent::descend;
-use crate::mmu::{Fault, Fill, fragment, kind, tlb_entry};
-use crate::pagetable::{PageSize, PageTable, bits};
-use crate::scheme::{Refill, Scheme};
-use crate::space::Inval;
+use super::scheme::{Refill, Scheme};
+use crate::mmu::Fill;
+use crate::os::space::Inval;
+use crate::table::entry::{PageSize, bits, fragment, tlb_entry};
+use crate::table::page_table::PageTable;
+use crate::tlb::associative::AssocArray;
+use crate::tlb::geometry::Geometry;
+use crate::tlb::key::{asid_of, index_of, key_of, kind};
+use crate::walk::descent::Fault;
+use crate::walk::descent::descend;
 
 /// Groups held by the array of the variant that has one: eight whole bitmaps.
 const APART_GROUPS: u32 = 64;
@@ -26,7 +29,7 @@ struct Perforated {
     /// 4 KB translations that a bitmap has confirmed go into the second level too.
     keeps_pages: bool,
     /// Bitmap groups, if they do not share the second level.
-    apart: Option<Assoc>,
+    apart: Option<AssocArray>,
 }
 
 impl Perforated {
@@ -53,7 +56,7 @@ pub fn perforated_parallel() -> Box<dyn Scheme> {
 }
 
 fn with_array() -> Perforated {
-    let array = Assoc::new(Geometry::full(APART_GROUPS), "bitmap array");
+    let array = AssocArray::new(Geometry::full(APART_GROUPS), "bitmap array");
     Perforated {
         name: "perforated-apart",
         asks_again: false,

@@ -4,10 +4,11 @@
 //! asked together with the second-level TLB and fills the first level with 4 KB entries.
 
 use super::paging::install;
-use crate::mmu::{Fault, Fill};
-use crate::pagetable::{PageSize, bits};
-use crate::scheme::{Refill, Scheme};
-use crate::space::{Inval, Space};
+use super::scheme::{Refill, Scheme};
+use crate::mmu::Fill;
+use crate::os::space::{Inval, Space};
+use crate::table::entry::{PageSize, bits};
+use crate::walk::descent::Fault;
 
 /// Entries of the range TLB in the paper.
 const RANGES: usize = 32;

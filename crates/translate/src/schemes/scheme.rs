@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The interface of a translation scheme, and the registry of all of them.
+//! The interface of a translation scheme.
 
-use crate::error::ConfigError;
-use crate::mmu::{Fault, Fill, Mmu, Port, Walked};
-use crate::nested::Host;
-use crate::pagetable::bits;
-use crate::schemes;
-use crate::space::{Inval, Space};
+use crate::mmu::{Fill, Mmu};
+use crate::os::space::{Inval, Space};
+use crate::table::entry::bits;
+use crate::walk::descent::Fault;
+use crate::walk::native::Walked;
+use crate::walk::nested::Host;
+use crate::walk::port::Port;
 
 /// Everything a scheme may use to answer one L1 TLB miss.
 ///
@@ -126,84 +127,6 @@ pub trait Scheme: Send {
     fn invalidate(&mut self, inval: &Inval, asid: u16) {
         let _ = (inval, asid);
     }
-}
-
-/// A registered scheme.
-pub struct Entry {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// What it is, in one line.
-    pub what: &'static str,
-    /// Makes one.
-    pub make: fn() -> Box<dyn Scheme>,
-}
-
-/// All schemes. A new one is a file in `schemes/` and a line here.
-pub const REGISTRY: &[Entry] = &[
-    Entry {
-        name: "paging",
-        what: "page tables and TLBs as they are",
-        make: schemes::paging,
-    },
-    Entry {
-        name: "segment",
-        what: "a direct segment beside the D-TLB",
-        make: schemes::segment,
-    },
-    Entry {
-        name: "perforated",
-        what: "2 MB pages with 4 KB holes",
-        make: schemes::perforated,
-    },
-    Entry {
-        name: "perforated-parallel",
-        what: "perforated pages, the bitmap asked together with the page",
-        make: schemes::perforated_parallel,
-    },
-    Entry {
-        name: "perforated-apart",
-        what: "perforated pages, bitmaps in an array of their own",
-        make: schemes::perforated_apart,
-    },
-    Entry {
-        name: "perforated-keep",
-        what: "perforated pages, 4 KB translations kept once a bitmap has confirmed them",
-        make: schemes::perforated_keep,
-    },
-    Entry {
-        name: "perforated-keep-apart",
-        what: "perforated pages, both of these",
-        make: schemes::perforated_keep_apart,
-    },
-    Entry {
-        name: "colt",
-        what: "coalesced L2 TLB entries",
-        make: schemes::colt,
-    },
-    Entry {
-        name: "rmm",
-        what: "redundant memory mappings: a range TLB",
-        make: schemes::rmm,
-    },
-];
-
-/// Makes the scheme of a name.
-///
-/// # Errors
-/// If there is none; the message lists those that exist.
-pub fn by_name(name: &str) -> Result<Box<dyn Scheme>, ConfigError> {
-    let found = REGISTRY.iter().find(|entry| entry.name == name);
-    found
-        .map(|entry| (entry.make)())
-        .ok_or_else(|| ConfigError::Unknown {
-            what: "scheme",
-            name: name.to_owned(),
-            known: REGISTRY
-                .iter()
-                .map(|e| e.name)
-                .collect::<Vec<_>>()
-                .join(", "),
-        })
 }
 
 /// True if the rights in `entry` allow the access.

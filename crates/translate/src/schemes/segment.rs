@@ -3,10 +3,11 @@
 //! D-TLB, one set for each half of addresses (section 3.3); what lies outside is paged.
 
 use super::paging::paging;
-use crate::mmu::{Fault, Fill};
-use crate::nested::Host;
-use crate::scheme::{Refill, Scheme};
-use crate::space::Space;
+use super::scheme::{Refill, Scheme};
+use crate::mmu::Fill;
+use crate::os::space::Space;
+use crate::walk::descent::Fault;
+use crate::walk::nested::Host;
 
 struct DirectSegment {
     pages: Box<dyn Scheme>,

@@ -2,102 +2,36 @@
 //! A set-associative array of keys and values with exact LRU or tree-PLRU replacement: the one
 //! structure behind every TLB and page-walk cache of the model.
 //!
-//! Up to 16 ways a set is a `NarrowSet`: a few instructions a look-up. Wider sets (fully
-//! associative arrays) use a hash index and a linked list, O(1) for any number of ways.
+//! A set of up to 16 ways is a `SmallSet`: a few instructions a look-up. A larger one (a fully
+//! associative array) is a `LargeSet`, a hash index and a linked list: O(1) for any number of ways.
 
+use super::geometry::Geometry;
+use super::large_set::LargeSet;
+use super::small_set::{SetShape, SmallSet};
 use crate::error::ConfigError;
-use crate::narrow::{NarrowSet, Row};
-use crate::wide::WideSet;
-use serde::{Deserialize, Serialize};
-
-/// Which entry of a full set leaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Replacement {
-    /// The least recently used one.
-    #[default]
-    Lru,
-    /// The one a binary tree of direction bits points at; ways must be a power of two.
-    Plru,
-}
-
-/// Sets and ways; neither has to be a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Geometry {
-    /// Entries in all.
-    pub entries: u32,
-    /// Entries in one set; equal to `entries`: fully associative.
-    pub ways: u32,
-    /// Replacement.
-    #[serde(default)]
-    pub replacement: Replacement,
-}
-
-impl Geometry {
-    /// `entries` entries in sets of `ways`, LRU.
-    pub const fn new(entries: u32, ways: u32) -> Self {
-        Geometry {
-            entries,
-            ways,
-            replacement: Replacement::Lru,
-        }
-    }
-
-    /// One set of `entries` entries, LRU.
-    pub const fn full(entries: u32) -> Self {
-        Geometry::new(entries, entries)
-    }
-
-    /// Checks that such an array can be built.
-    ///
-    /// # Errors
-    /// If a number is zero, the sets do not come out whole, or PLRU has no whole tree.
-    pub fn check(&self, what: &str) -> Result<(), ConfigError> {
-        let Geometry {
-            entries,
-            ways,
-            replacement,
-        } = *self;
-        if entries == 0 || ways == 0 || !entries.is_multiple_of(ways) {
-            return Err(ConfigError::Geometry {
-                what: what.to_owned(),
-                entries,
-                ways,
-            });
-        }
-        if replacement == Replacement::Plru && (!ways.is_power_of_two() || ways > 16) {
-            return Err(ConfigError::Plru {
-                what: what.to_owned(),
-                ways,
-            });
-        }
-        Ok(())
-    }
-}
 
 /// The array. Keys are any `u64` but `u64::MAX`; the set comes from the `index` given beside the
 /// key, so that one array can hold pages of several sizes, each indexed by its own page number.
 #[derive(Clone, Debug)]
-pub struct Assoc {
+pub struct AssocArray {
     sets: u64,
     set_mask: Option<u64>,
-    row: Row,
+    shape: SetShape,
     body: Body,
     len: usize,
 }
 
-/// Sets of up to 4, 8, 12 and 16 ways, and wider ones.
+/// Sets of up to 4, 8, 12 and 16 ways, and larger ones.
 #[derive(Clone, Debug)]
 enum Body {
-    Four(Vec<NarrowSet<4>>),
-    Eight(Vec<NarrowSet<8>>),
-    Twelve(Vec<NarrowSet<12>>),
-    Sixteen(Vec<NarrowSet<16>>),
-    Wide(Vec<WideSet>),
+    Four(Vec<SmallSet<4>>),
+    Eight(Vec<SmallSet<8>>),
+    Twelve(Vec<SmallSet<12>>),
+    Sixteen(Vec<SmallSet<16>>),
+    Large(Vec<LargeSet>),
 }
 
-/// The same expression on sets of each narrow width, and one for wide sets.
+/// The same expression on small sets of each width, and one for large sets.
 macro_rules! on_sets {
     ($body:expr, $sets:ident => $narrow:expr, $wide:ident => $other:expr) => {
         match $body {
@@ -105,7 +39,7 @@ macro_rules! on_sets {
             Body::Eight($sets) => $narrow,
             Body::Twelve($sets) => $narrow,
             Body::Sixteen($sets) => $narrow,
-            Body::Wide($wide) => $other,
+            Body::Large($wide) => $other,
         }
     };
 }
@@ -117,7 +51,7 @@ pub struct Slot {
     at: u32,
 }
 
-impl Assoc {
+impl AssocArray {
     /// An empty array.
     ///
     /// # Errors
@@ -126,19 +60,19 @@ impl Assoc {
         geometry.check(what)?;
         let ways = geometry.ways as usize;
         let sets = (geometry.entries / geometry.ways) as usize;
-        let row = Row::new(geometry.ways, geometry.replacement);
+        let shape = SetShape::new(geometry.ways, geometry.replacement);
         let body = match ways {
-            1..=4 => Body::Four(vec![NarrowSet::new(&row); sets]),
-            5..=8 => Body::Eight(vec![NarrowSet::new(&row); sets]),
-            9..=12 => Body::Twelve(vec![NarrowSet::new(&row); sets]),
-            13..=16 => Body::Sixteen(vec![NarrowSet::new(&row); sets]),
-            _ => Body::Wide((0..sets).map(|_| WideSet::new(ways)).collect()),
+            1..=4 => Body::Four(vec![SmallSet::new(&shape); sets]),
+            5..=8 => Body::Eight(vec![SmallSet::new(&shape); sets]),
+            9..=12 => Body::Twelve(vec![SmallSet::new(&shape); sets]),
+            13..=16 => Body::Sixteen(vec![SmallSet::new(&shape); sets]),
+            _ => Body::Large((0..sets).map(|_| LargeSet::new(ways)).collect()),
         };
         let sets = sets as u64;
-        Ok(Assoc {
+        Ok(AssocArray {
             sets,
             set_mask: sets.is_power_of_two().then(|| sets - 1),
-            row,
+            shape,
             body,
             len: 0,
         })
@@ -157,7 +91,7 @@ impl Assoc {
 
     /// Entries it can hold.
     pub fn capacity(&self) -> usize {
-        self.sets as usize * self.row.ways as usize
+        self.sets as usize * self.shape.ways as usize
     }
 
     #[inline(always)]
@@ -173,7 +107,7 @@ impl Assoc {
     pub fn lookup(&mut self, index: u64, key: u64) -> Option<(Slot, u64)> {
         let set = self.set(index);
         let (at, value) = on_sets!(&mut self.body,
-            sets => sets[set].lookup(key, &self.row)?,
+            sets => sets[set].lookup(key, &self.shape)?,
             sets => {
                 let at = sets[set].lookup(key)?;
                 (at, sets[set].value(at))
@@ -222,7 +156,7 @@ impl Assoc {
         );
         let set = self.set(index);
         let old = on_sets!(&mut self.body,
-            sets => sets[set].insert_new(key, value, &self.row),
+            sets => sets[set].insert_new(key, value, &self.shape),
             sets => sets[set].insert_new(key, value)
         );
         self.len += usize::from(old.is_none());
@@ -233,7 +167,7 @@ impl Assoc {
     pub fn remove(&mut self, index: u64, key: u64) -> bool {
         let set = self.set(index);
         let found = on_sets!(&mut self.body,
-            sets => sets[set].remove(key, &self.row),
+            sets => sets[set].remove(key, &self.shape),
             sets => sets[set].remove(key)
         );
         self.len -= usize::from(found);
@@ -277,6 +211,7 @@ impl Assoc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tlb::geometry::Replacement;
     use proptest::prelude::*;
 
     /// The plainest possible LRU set: a vector in order of use.
@@ -328,7 +263,7 @@ mod tests {
             ways in 1u32..40,
             steps in proptest::collection::vec((0u8..8, 0u64..120), 1..400),
         ) {
-            let mut array = Assoc::new(Geometry::new(sets * ways, ways), "test").unwrap();
+            let mut array = AssocArray::new(Geometry::new(sets * ways, ways), "test").unwrap();
             let mut plain = Reference { ways: ways as usize, sets: vec![vec![]; sets as usize] };
             for (step, (what, key)) in steps.into_iter().enumerate() {
                 match what {
@@ -350,7 +285,7 @@ mod tests {
             ways: 8,
             replacement: Replacement::Plru,
         };
-        let mut array = Assoc::new(geometry, "test").unwrap();
+        let mut array = AssocArray::new(geometry, "test").unwrap();
         for key in 0..1000u64 {
             if key > 0 {
                 assert!(array.lookup(0, key - 1).is_some());
@@ -365,13 +300,13 @@ mod tests {
     #[test]
     fn impossible_geometries_are_refused() {
         for (entries, ways) in [(0, 1), (8, 0), (10, 4)] {
-            assert!(Assoc::new(Geometry::new(entries, ways), "L2").is_err());
+            assert!(AssocArray::new(Geometry::new(entries, ways), "L2").is_err());
         }
         let odd = Geometry {
             entries: 12,
             ways: 12,
             replacement: Replacement::Plru,
         };
-        assert!(Assoc::new(odd, "L2").is_err());
+        assert!(AssocArray::new(odd, "L2").is_err());
     }
 }

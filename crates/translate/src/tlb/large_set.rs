@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One set of many ways with exact LRU in O(1): a hash index and a doubly linked list.
 
+use ample_kit::random::GOLDEN;
+
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +15,7 @@ struct Node {
 
 /// A fully associative set.
 #[derive(Clone, Debug)]
-pub(crate) struct WideSet {
+pub(crate) struct LargeSet {
     nodes: Vec<Node>,
     free: Vec<u32>,
     newest: u32,
@@ -24,10 +26,10 @@ pub(crate) struct WideSet {
     shift: u32,
 }
 
-impl WideSet {
+impl LargeSet {
     pub(crate) fn new(capacity: usize) -> Self {
         let buckets = (capacity * 4).next_power_of_two();
-        WideSet {
+        LargeSet {
             nodes: Vec::with_capacity(capacity),
             free: Vec::new(),
             newest: NONE,
@@ -40,7 +42,7 @@ impl WideSet {
 
     #[inline(always)]
     fn home(&self, key: u64) -> usize {
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+        (key.wrapping_mul(GOLDEN) >> self.shift) as usize
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One set of up to 16 ways with exact LRU or tree-PLRU, made for speed: all of it lies together.
 
-use crate::assoc::Replacement;
+use super::geometry::Replacement;
 use ample_kit::random::GOLDEN;
 use ample_kit::recency::{Recency, TagBytes, TreePlru};
 
@@ -9,22 +9,22 @@ const EMPTY: u64 = u64::MAX;
 
 /// What all sets of an array have in common.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct SetShape {
     /// Entries of a set.
     pub(crate) ways: u32,
     /// Which of them leaves.
     pub(crate) replacement: Replacement,
 }
 
-impl Row {
+impl SetShape {
     pub(crate) fn new(ways: u32, replacement: Replacement) -> Self {
-        Row { ways, replacement }
+        SetShape { ways, replacement }
     }
 }
 
 /// A set with room for `W` entries.
 #[derive(Clone, Debug)]
-pub(crate) struct NarrowSet<const W: usize> {
+pub(crate) struct SmallSet<const W: usize> {
     /// The word of a [`Recency`] (in which removed entries are the oldest) or a [`TreePlru`].
     order: u64,
     tags: TagBytes,
@@ -38,10 +38,10 @@ fn tag_of(key: u64) -> u8 {
     (key.wrapping_mul(GOLDEN) >> 56) as u8
 }
 
-impl<const W: usize> NarrowSet<W> {
-    pub(crate) fn new(row: &Row) -> Self {
-        NarrowSet {
-            order: match row.replacement {
+impl<const W: usize> SmallSet<W> {
+    pub(crate) fn new(shape: &SetShape) -> Self {
+        SmallSet {
+            order: match shape.replacement {
                 Replacement::Lru => Recency::default().word(),
                 Replacement::Plru => TreePlru::default().word(),
             },
@@ -60,9 +60,9 @@ impl<const W: usize> NarrowSet<W> {
 
     /// Finds a key and makes it the most recent.
     #[inline(always)]
-    pub(crate) fn lookup(&mut self, key: u64, row: &Row) -> Option<(u32, u64)> {
+    pub(crate) fn lookup(&mut self, key: u64, shape: &SetShape) -> Option<(u32, u64)> {
         let (way, value) = self.find(key)?;
-        self.touch(way, row);
+        self.touch(way, shape);
         Some((way, value))
     }
 
@@ -72,23 +72,28 @@ impl<const W: usize> NarrowSet<W> {
 
     /// Puts in a key that is not held; returns the entry that had to leave.
     #[inline(always)]
-    pub(crate) fn insert_new(&mut self, key: u64, value: u64, row: &Row) -> Option<(u64, u64)> {
+    pub(crate) fn insert_new(
+        &mut self,
+        key: u64,
+        value: u64,
+        shape: &SetShape,
+    ) -> Option<(u64, u64)> {
         debug_assert_ne!(key, EMPTY);
-        let way = self.reuse(row);
+        let way = self.reuse(shape);
         let old = std::mem::replace(&mut self.entries[way], (key, value));
         self.tags.set(way, tag_of(key));
         (old.0 != EMPTY).then_some(old)
     }
 
     /// Removes a key; true if it was held.
-    pub(crate) fn remove(&mut self, key: u64, row: &Row) -> bool {
+    pub(crate) fn remove(&mut self, key: u64, shape: &SetShape) -> bool {
         let Some((way, _)) = self.find(key) else {
             return false;
         };
         self.entries[way as usize].0 = EMPTY;
-        if row.replacement == Replacement::Lru {
+        if shape.replacement == Replacement::Lru {
             let mut order = Recency::from_word(self.order);
-            order.make_oldest(way, row.ways);
+            order.make_oldest(way, shape.ways);
             self.order = order.word();
         }
         true
@@ -102,8 +107,8 @@ impl<const W: usize> NarrowSet<W> {
 
     /// Replacement counts a use of `way`.
     #[inline(always)]
-    fn touch(&mut self, way: u32, row: &Row) {
-        self.order = match row.replacement {
+    fn touch(&mut self, way: u32, shape: &SetShape) {
+        self.order = match shape.replacement {
             Replacement::Lru => {
                 let mut order = Recency::from_word(self.order);
                 order.touch(way);
@@ -111,7 +116,7 @@ impl<const W: usize> NarrowSet<W> {
             }
             Replacement::Plru => {
                 let mut tree = TreePlru::from_word(self.order);
-                tree.touch(way, row.ways);
+                tree.touch(way, shape.ways);
                 tree.word()
             }
         };
@@ -120,17 +125,17 @@ impl<const W: usize> NarrowSet<W> {
     /// The way that the next new entry takes: a free one, else the victim. It becomes the most
     /// recent.
     #[inline(always)]
-    fn reuse(&mut self, row: &Row) -> usize {
-        if row.replacement == Replacement::Lru {
+    fn reuse(&mut self, shape: &SetShape) -> usize {
+        if shape.replacement == Replacement::Lru {
             let mut order = Recency::from_word(self.order);
-            let way = order.reuse_oldest(row.ways);
+            let way = order.reuse_oldest(shape.ways);
             self.order = order.word();
             return way as usize;
         }
         let free = |&way: &u32| self.entries[way as usize].0 == EMPTY;
-        let victim = || TreePlru::from_word(self.order).victim(row.ways);
-        let way = (0..row.ways).find(free).unwrap_or_else(victim);
-        self.touch(way, row);
+        let victim = || TreePlru::from_word(self.order).victim(shape.ways);
+        let way = (0..shape.ways).find(free).unwrap_or_else(victim);
+        self.touch(way, shape);
         way as usize
     }
 }

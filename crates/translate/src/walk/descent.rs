@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The way down a page table, the same for every walker: native, guest, host, and to shadow nodes.
 
-use crate::config::Pwc;
-use crate::mmu::Fault;
-use crate::pagetable::{PageTable, ROOT, bits};
+use super::cache::WalkCache;
+use crate::table::entry::bits;
+use crate::table::page_table::{PageTable, ROOT};
+
+/// Why an access cannot be translated as things stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing is mapped.
+    NotPresent,
+    /// A write to a read-only page, or a fetch from data.
+    Protection,
+}
 
 /// Where a descent ended.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +32,7 @@ pub(crate) struct Reached {
 #[inline(always)]
 pub(crate) fn descend(
     table: &PageTable,
-    pwc: &mut Pwc,
+    pwc: &mut WalkCache,
     (va, asid): (u64, u16),
     cached: Option<(u8, u32)>,
     stop: u8,

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an operating system does for translation: address spaces, physical frames, faults, events
+//! and their prices.
+
+pub mod class_frames;
+mod events;
+mod faults;
+pub mod frames;
+pub mod primary;
+pub mod segment;
+pub mod settings;
+pub mod space;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One TLB array at work.
+
+use super::associative::AssocArray;
+use super::geometry::Geometry;
+use super::key::{asid_of, index_of, key_of, kind, kind_of, number_of};
+use crate::error::ConfigError;
+use crate::table::entry::PageSize;
+use serde::{Deserialize, Serialize};
+
+/// One TLB array and the page sizes it holds; a size in no array of a level is not cached there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlbArray {
+    /// Page sizes that share the array, each indexed by its own page number.
+    pub sizes: Vec<PageSize>,
+    /// Shape.
+    pub geometry: Geometry,
+}
+
+impl TlbArray {
+    /// An array for the given sizes.
+    pub fn new(sizes: &[PageSize], geometry: Geometry) -> Self {
+        TlbArray {
+            sizes: sizes.to_vec(),
+            geometry,
+        }
+    }
+}
+
+/// One TLB array: which sizes it holds and which have been seen, so that a look-up skips the rest.
+#[derive(Clone, Debug)]
+pub struct Tlb {
+    assoc: AssocArray,
+    /// Bit per page size it is for.
+    sizes: u8,
+    /// Bit per kind of entry ever put in; others cannot hit.
+    seen: u8,
+}
+
+impl Tlb {
+    /// An empty array; `what` names it in messages.
+    pub(crate) fn new(array: &TlbArray, what: &str) -> Result<Self, ConfigError> {
+        let bits = array.sizes.iter().map(|&size| 1 << size as u8);
+        Ok(Tlb {
+            assoc: AssocArray::new(array.geometry, what)?,
+            sizes: bits.fold(0, |all, bit: u8| all | bit),
+            seen: 0,
+        })
+    }
+
+    /// Whether it is for pages of `size`.
+    #[inline(always)]
+    pub(crate) fn holds(&self, size: PageSize) -> bool {
+        self.sizes >> size as u8 & 1 != 0
+    }
+
+    /// Entries held now.
+    pub fn len(&self) -> usize {
+        self.assoc.len()
+    }
+
+    /// True if nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.assoc.is_empty()
+    }
+
+    /// Looks for an entry of a kind with a page number.
+    #[inline(always)]
+    pub fn get(&mut self, kind: u8, index: u64, asid: u16) -> Option<u64> {
+        if self.seen >> kind & 1 == 0 {
+            return None;
+        }
+        self.assoc
+            .lookup(index, key_of(index, asid, kind))
+            .map(|(_, value)| value)
+    }
+
+    /// Puts an entry of a kind in.
+    #[inline(always)]
+    pub fn put(&mut self, kind: u8, index: u64, asid: u16, value: u64) {
+        self.seen |= 1 << kind;
+        self.assoc.insert(index, key_of(index, asid, kind), value);
+    }
+
+    /// As [`put`](Self::put), for an entry just looked for in vain.
+    #[inline(always)]
+    pub(crate) fn put_new(&mut self, kind: u8, index: u64, asid: u16, value: u64) {
+        self.seen |= 1 << kind;
+        self.assoc
+            .insert_new(index, key_of(index, asid, kind), value);
+    }
+
+    /// Looks for a page of any size around `va`.
+    #[inline(always)]
+    pub(crate) fn get_page(&mut self, va: u64, asid: u16) -> Option<(PageSize, u64)> {
+        let mut present = self.sizes & self.seen;
+        while present != 0 {
+            let size = PageSize::ALL[present.trailing_zeros() as usize];
+            let index = index_of(va, size.shift());
+            let found = self.assoc.lookup(index, key_of(index, asid, size as u8));
+            if let Some((_, value)) = found {
+                return Some((size, value));
+            }
+            present &= present - 1;
+        }
+        None
+    }
+
+    /// Drops one entry; true if it was held.
+    pub fn drop_entry(&mut self, kind: u8, index: u64, asid: u16) -> bool {
+        self.assoc.remove(index, key_of(index, asid, kind))
+    }
+
+    /// Drops every entry, of any kind but whole pages of `size`, that lies inside the page at
+    /// `va`: what other sizes and schemes have cut from that page.
+    pub(crate) fn drop_inside(&mut self, va: u64, size: PageSize, asid: u16) {
+        if self.seen & !(1 << size as u8) == 0 {
+            return;
+        }
+        let page = index_of(va, size.shift());
+        self.assoc.retain(|key, _| {
+            let shift = match kind_of(key) {
+                0 => 12,
+                1 | kind::PERFORATED => 21,
+                2 => 30,
+                kind::BITMAP => 18,
+                _ => return asid_of(key) != asid,
+            };
+            let outside =
+                || shift > size.shift() || number_of(key) >> (size.shift() - shift) != page;
+            asid_of(key) != asid || outside()
+        });
+    }
+
+    /// Forgets all entries of an address space, or all.
+    pub(crate) fn flush(&mut self, asid: Option<u16>) {
+        self.assoc
+            .retain(|key, _| asid.is_some_and(|asid| asid_of(key) != asid));
+    }
+}

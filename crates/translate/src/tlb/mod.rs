@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! TLB arrays: sets of entries with their replacement, and the pages they hold.
+
+pub mod array;
+pub mod associative;
+pub mod geometry;
+pub mod key;
+mod large_set;
+mod small_set;

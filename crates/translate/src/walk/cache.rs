@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Page-walk caches.
+
+use crate::error::ConfigError;
+use crate::table::entry::level_shift;
+use crate::tlb::associative::AssocArray;
+use crate::tlb::geometry::Geometry;
+use crate::tlb::key::{asid_of, index_of, key_of};
+use serde::{Deserialize, Serialize};
+
+/// Page-walk caches: what they cache are entries above the leaves, by the address bits that lead
+/// to them; a hit at level n starts the walk in a node of level n - 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PwcKind {
+    /// One array per level, from level 2 (PDE) upwards, as Intel describes its
+    /// paging-structure caches.
+    PerLevel(Vec<Geometry>),
+    /// One array for all levels (AMD's organisation, with virtual tags).
+    Unified(Geometry),
+    /// None.
+    Absent,
+}
+
+/// The page-walk caches at work.
+#[derive(Clone, Debug)]
+pub(crate) struct WalkCache {
+    arrays: Vec<AssocArray>,
+    unified: bool,
+    levels: u8,
+}
+
+impl WalkCache {
+    pub(crate) fn new(kind: &PwcKind, levels: u8) -> Result<Self, ConfigError> {
+        let (arrays, unified) = match kind {
+            PwcKind::Absent => (Vec::new(), false),
+            PwcKind::Unified(geometry) => {
+                (vec![AssocArray::new(*geometry, "page-walk cache")?], true)
+            }
+            PwcKind::PerLevel(list) => {
+                let arrays = list.iter().take(levels as usize - 1);
+                let arrays = arrays.map(|g| AssocArray::new(*g, "page-walk cache"));
+                (arrays.collect::<Result<_, _>>()?, false)
+            }
+        };
+        Ok(WalkCache {
+            arrays,
+            unified,
+            levels,
+        })
+    }
+
+    #[inline(always)]
+    fn array(&mut self, level: u8) -> Option<&mut AssocArray> {
+        let at = if self.unified { 0 } else { level as usize - 2 };
+        self.arrays.get_mut(at)
+    }
+
+    /// The child node behind the deepest cached entry for `va` of level `lowest` or above, and
+    /// that entry's level.
+    #[inline(always)]
+    pub(crate) fn deepest(&mut self, va: u64, asid: u16, lowest: u8) -> Option<(u8, u32)> {
+        if self.unified {
+            return (lowest..=self.levels).find_map(|level| {
+                let child = look_up(self.arrays.first_mut()?, va, asid, level)?;
+                Some((level, child))
+            });
+        }
+        let arrays = self.arrays.iter_mut().skip(usize::from(lowest) - 2);
+        for (level, array) in (lowest..).zip(arrays) {
+            if let Some(child) = look_up(array, va, asid, level) {
+                return Some((level, child));
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, va: u64, asid: u16, level: u8, child: u32) {
+        let index = index_of(va, level_shift(level));
+        if let Some(array) = self.array(level) {
+            array.insert_new(index, key_of(index, asid, level), u64::from(child));
+        }
+    }
+
+    pub(crate) fn flush(&mut self, asid: Option<u16>) {
+        for array in &mut self.arrays {
+            array.retain(|key, _| asid.is_some_and(|asid| asid_of(key) != asid));
+        }
+    }
+}
+
+/// The child node behind the entry for `va` of a level.
+#[inline(always)]
+fn look_up(array: &mut AssocArray, va: u64, asid: u16, level: u8) -> Option<u32> {
+    let index = index_of(va, level_shift(level));
+    let (_, child) = array.lookup(index, key_of(index, asid, level))?;
+    Some(child as u32)
+}

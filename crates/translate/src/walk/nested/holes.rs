@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Perforated pages on a virtual machine: the joint entry of a guest's and a host's page, its joint
+//! bitmap, and the holes of either side.
+
+use super::{Host, HostLeaf, Reader};
+use crate::mmu::Mmu;
+use crate::os::space::Space;
+use crate::stats::Stats;
+use crate::table::entry::{PageSize, bits};
+use crate::table::holes::{HoleMap, filter_of, is_hole};
+use crate::walk::descent::{Fault, descend};
+use crate::walk::native::Walked;
+use crate::walk::port::Port;
+
+impl Host {
+    /// The joint perforated entry of a guest block and the host page behind it; None if the host
+    /// maps the block with small pages.
+    pub(super) fn combined_entry(
+        &self,
+        gpa: u64,
+        guest_holes: Option<HoleMap>,
+        host_holes: Option<HoleMap>,
+    ) -> Option<u64> {
+        let block = gpa & !(PageSize::M2.bytes() - 1);
+        let base = match self.space.segment.and_then(|s| s.translate(block)) {
+            Some(pa) => pa,
+            None => {
+                let leaf = self.space.table.find(gpa)?;
+                if leaf.size < PageSize::M2 {
+                    return None;
+                }
+                (leaf.entry & bits::FRAME & !(leaf.size.bytes() - 1))
+                    + (block & (leaf.size.bytes() - 1))
+            }
+        };
+        if base & (PageSize::M2.bytes() - 1) != 0 {
+            return None;
+        }
+        let filter = filter_of(&guest_holes.unwrap_or_default())
+            | filter_of(&host_holes.unwrap_or_default());
+        Some(base | bits::PERFORATED | u64::from(filter) << bits::FILTER_SHIFT)
+    }
+
+    /// Translates a block's start for the joint entry: the host's walk to its 2 MB-level entry.
+    pub(super) fn translate_block<P: Port + ?Sized>(
+        &mut self,
+        stats: &mut Stats,
+        gpa: u64,
+        now: u64,
+        port: &mut P,
+    ) -> Result<HostLeaf, Fault> {
+        if self.holes_at(gpa).is_none() {
+            return self.translate(stats, gpa, now, port);
+        }
+        let mut reader = Reader {
+            stats,
+            port,
+            refs: 0,
+            time: now,
+        };
+        let cached = self.pwc.deepest(gpa, 0, 3);
+        let at = (gpa, 0);
+        let reached = descend(
+            &self.space.table,
+            &mut self.pwc,
+            at,
+            cached,
+            0,
+            |pa, level| {
+                reader.host(pa, level);
+                Ok(())
+            },
+        )?;
+        Ok(HostLeaf {
+            pa: reached.entry & bits::FRAME,
+            size: PageSize::M2,
+            refs: reader.refs,
+            done: reader.time,
+        })
+    }
+
+    /// Looks up in the guest's bitmap whether `va` is a hole and, if so, reads its shadow entry:
+    /// both at guest-physical addresses. Returns the shadow entry of a hole.
+    pub(super) fn guest_hole<P: Port + ?Sized>(
+        &mut self,
+        mmu: &mut Mmu,
+        guest: &Space,
+        va: u64,
+        walked: &mut Walked,
+        map: &HoleMap,
+        port: &mut P,
+    ) -> Result<Option<u64>, Fault> {
+        let index = va >> 12 & 511;
+        if filter_of(map) >> (index / 64) & 1 == 0 {
+            return Ok(None);
+        }
+        mmu.stats.bitmap_loads += 1;
+        if !is_hole(map, index) {
+            return Ok(None);
+        }
+        mmu.stats.hole_walks += 1;
+        let leaf = guest.table.find(va).ok_or(Fault::NotPresent)?;
+        let shadow = guest.table.shadow(leaf.place).ok_or(Fault::NotPresent)?;
+        let place = guest.table.entry_pa(shadow, va, 1);
+        let host = self.translate(&mut mmu.stats, place, walked.done, port)?;
+        let (answered, hit) = port.read(host.pa, host.done);
+        mmu.stats.refs_by_level[1] += 1;
+        mmu.stats.refs_by_hit[hit as usize] += 1;
+        walked.refs += host.refs + 1;
+        walked.done = answered;
+        let entry = guest.table.entry(shadow, va, 1);
+        if entry & bits::PRESENT == 0 {
+            return Err(Fault::NotPresent);
+        }
+        Ok(Some(entry))
+    }
+
+    /// The joint bitmap group of the perforated block around `va` (guest and host, combined bit
+    /// by bit), with the reads it takes: the guest's bitmap at a guest-physical address, the
+    /// host's directly.
+    ///
+    /// # Errors
+    /// If nothing is mapped at `va`.
+    pub fn bitmap_group(
+        &mut self,
+        mmu: &mut Mmu,
+        guest: &Space,
+        va: u64,
+        now: u64,
+        port: &mut dyn Port,
+    ) -> Result<(u64, u64), Fault> {
+        let leaf = guest.table.find(va).ok_or(Fault::NotPresent)?;
+        let index = va >> 12 & 511;
+        let group = index as usize / 64;
+        let mut time = now;
+        let mut value = 0;
+        let frame = (leaf.entry & bits::FRAME & !(leaf.size.bytes() - 1)) >> 21;
+        if leaf.entry & bits::PERFORATED != 0 {
+            value |= guest.hole_map(frame)[group];
+            // The bitmaps lie in a segment of guest memory that the host maps by huge pages; the
+            // paper finds this translation almost always cached.
+            let (answered, hit) = port.read(guest.bitmap_pa(frame, index), time);
+            mmu.stats.refs_by_hit[hit as usize] += 1;
+            time = answered;
+        }
+        let gpa = (frame << 21) + (va & (leaf.size.bytes() - 1));
+        if let Some(map) = self.holes_at(gpa) {
+            value |= map[group];
+            let host = self.space.table.find(gpa).ok_or(Fault::NotPresent)?;
+            let frame = (host.entry & bits::FRAME) >> 21;
+            let (answered, hit) = port.read(self.space.bitmap_pa(frame, index), time);
+            mmu.stats.refs_by_hit[hit as usize] += 1;
+            time = answered;
+        }
+        Ok((value, time))
+    }
+
+    /// Resolves one 4 KB page of a joint perforated entry that is a hole on either side.
+    ///
+    /// # Errors
+    /// If the hole is unallocated.
+    pub fn hole(
+        &mut self,
+        mmu: &mut Mmu,
+        guest: &Space,
+        va: u64,
+        now: u64,
+        port: &mut dyn Port,
+    ) -> Result<(u64, u64), Fault> {
+        let leaf = guest.table.find(va).ok_or(Fault::NotPresent)?;
+        let mut walked = Walked {
+            entry: leaf.entry,
+            level: 2,
+            node: 0,
+            refs: 0,
+            done: now,
+        };
+        let mut rights = leaf.entry & bits::RIGHTS;
+        let mut gpa =
+            (leaf.entry & bits::FRAME & !(leaf.size.bytes() - 1)) | (va & (leaf.size.bytes() - 1));
+        if leaf.entry & bits::PERFORATED != 0 {
+            let map = guest.hole_map((leaf.entry & bits::FRAME) >> 21);
+            let hole = self.guest_hole(mmu, guest, va, &mut walked, &map, port)?;
+            if let Some(entry) = hole {
+                rights = entry & bits::RIGHTS;
+                gpa = entry & bits::FRAME | va & 0xfff;
+            }
+        }
+        let host = self.translate(&mut mmu.stats, gpa, walked.done, port)?;
+        Ok((host.pa & bits::FRAME | rights, host.done))
+    }
+}
