@@ -2,7 +2,8 @@
 //! Real programs: recorded into a trace, with the model of translation live behind them, or
 //! simulated from a trace afterwards. Their memory appears as they touch it.
 
-use crate::setup::{Length, measure, stop_requested};
+use crate::setup::{Length, measure};
+use crate::stop::requested as stop_requested;
 use ample_machine::FunctionalRun;
 use ample_machine::MachineConfig;
 use ample_trace::capture::{Capture, build_plugin};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One measured run: a program on a machine under a scheme, its memory mapped in a given way.
 
+use crate::stop::requested as stop_requested;
 use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_machine::PrivateMemory;
@@ -11,21 +12,6 @@ use ample_translate::{
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
-
-static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-
-/// The flag that asks all runs of this process to end early; their results are marked partial. A
-/// signal handler may set it.
-pub fn stop_flag() -> Arc<AtomicBool> {
-    STOP.clone()
-}
-
-/// Whether an early end was asked for.
-pub fn stop_requested() -> bool {
-    STOP.load(Ordering::Relaxed)
-}
 
 /// How the anonymous memory of a program is mapped, as shares of its bytes. What is left of the
 /// sum to 1 is 4 KB pages.
@@ -271,6 +257,16 @@ pub struct Length {
     pub warm_up_accesses: u64,
     /// Accesses counted.
     pub accesses: u64,
+}
+
+impl Length {
+    /// Long enough to see that a run works.
+    pub fn quick(self) -> Length {
+        Length {
+            warm_up_accesses: self.warm_up_accesses.min(100_000),
+            accesses: self.accesses.min(100_000),
+        }
+    }
 }
 
 /// What one run gave.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The laws that the experiment `exactness` checks hold, with fewer random accesses than it takes.
 
-use ample_lab::translation::exactness::{self, Params, Rule, UniformTlb};
+use ample_lab::translation::exactness::{self, ExactnessParams, Rule, UniformTlb};
 use ample_translate::PageSize;
 
-fn params() -> Params {
-    Params {
+fn params() -> ExactnessParams {
+    ExactnessParams {
         machine: "perforated-skylake".into(),
         uniform: vec![
             tlb(64, 64, PageSize::K4),
@@ -30,7 +30,7 @@ fn tlb(entries: u32, ways: u32, page: PageSize) -> UniformTlb {
 
 #[test]
 fn every_law_holds() {
-    let result = exactness::run(&params()).unwrap();
+    let result = exactness::run(&params(), &|_| {}).unwrap();
     for row in &result.rows {
         assert!(row.met, "{row:#?}");
         let exact = row.rule == Rule::Equal;
@@ -71,11 +71,14 @@ fn pages_that_do_not_fill_the_sets_are_refused() {
         (2.0, 0),
         (2.0, 7),
     ] {
-        let params = Params {
+        let params = ExactnessParams {
             uniform: vec![tlb(64, ways, PageSize::K4)],
             pages_per_entry: vec![ratio],
             ..params()
         };
-        assert!(exactness::run(&params).is_err(), "{ratio}, {ways} ways");
+        assert!(
+            exactness::run(&params, &|_| {}).is_err(),
+            "{ratio}, {ways} ways"
+        );
     }
 }

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Campaigns of the server model: the same bytes on any number of threads, whatif complete.
 
-use ample_lab::server_model::{Params, fig11};
+use ample_lab::by_id;
+use ample_lab::experiment::Request;
+use ample_lab::files::setting;
 use ample_lab::whatif::simulate::{FreshServers, WhatIf, WhatIfPlan, whatif};
 use ample_mm::{RunResult, Workload};
 use ample_pfn::{Layout, PageClass, Pfn};
 
-fn small(name: &str) -> Params {
-    let experiment = Params::shipped(name).expect("shipped");
-    Params {
-        memory_bytes: 512 << 20,
-        duration_s: 600.0,
-        sample_every_s: 300.0,
-        seeds: vec![1, 2],
-        workloads: vec!["web".into(), "ci".into()],
-        ..experiment.params
-    }
-}
-
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    let mut experiment = Params::shipped("fig11").expect("shipped");
-    experiment.params = small("fig11");
+    let fig11 = by_id("fig11").expect("listed");
+    let set = [
+        "memory_bytes=536870912",
+        "duration_s=600",
+        "sample_every_s=300",
+        "seeds=[1, 2]",
+        "workloads=[\"web\", \"ci\"]",
+    ];
+    let request = Request {
+        set: set.map(|text| setting(text).expect("a setting")).to_vec(),
+        ..Request::default()
+    };
+    let prepared = fig11.prepare(&request).expect("parameters");
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let result = pool
-            .expect("threads")
-            .install(|| fig11(&experiment, &|_| {}));
-        serde_json::to_string(&result.expect("a result")).expect("JSON")
+        let result = pool.expect("threads").install(|| prepared.run(&|_| {}));
+        result.expect("a result").json
     };
     assert_eq!(with(1), with(3));
 }

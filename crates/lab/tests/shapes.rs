@@ -3,9 +3,7 @@
 
 use ample_lab::setup::{Length, PageMix};
 use ample_lab::translation::perforated::Fragmentation;
-use ample_lab::translation::{
-    self as experiments, Recording, directseg, perforated, segments, speedup,
-};
+use ample_lab::translation::{Recording, directseg, perforated, segments, speedup};
 use ample_machine::MachineConfig;
 
 const SHORT: Length = Length {
@@ -15,7 +13,7 @@ const SHORT: Length = Length {
 
 #[test]
 fn segments_take_all_misses_inside_and_large_pages_most() {
-    let row = |program: &str| directseg::RowParams {
+    let row = |program: &str| directseg::DirectSegProgram {
         program: program.into(),
         work: 1.0,
         seedless: false,
@@ -23,14 +21,14 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
         paper_read_write_share: 0.0,
         paper_inside_percent: 0.0,
     };
-    let params = directseg::Params {
+    let params = directseg::DirectSegParams {
         machine: "directseg-sandybridge".into(),
         scale: "tiny".into(),
         length: SHORT,
         seeds: vec![3, 4],
         rows: vec![row("gups"), row("tpcc")],
     };
-    let tables = directseg::run(&params).unwrap();
+    let tables = directseg::run(&params, &|_| {}).unwrap();
     let [gups, tpcc] = tables.rows.as_slice() else {
         panic!("two rows")
     };
@@ -48,7 +46,7 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
     );
     assert!(tpcc.segment_percent < tpcc.dtlb_percent[0]);
     assert_eq!(
-        directseg::run(&params).unwrap(),
+        directseg::run(&params, &|_| {}).unwrap(),
         tables,
         "not deterministic"
     );
@@ -56,25 +54,25 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
 
 #[test]
 fn segments_serve_the_kernel_and_virtual_machines() {
-    let params = segments::Params {
+    let params = segments::SegmentParams {
         machine: "directseg-sandybridge".into(),
         scale: "tiny".into(),
         length: SHORT,
         seeds: vec![3],
-        kernel: segments::KernelParams {
+        kernel: segments::SegmentKernel {
             program: "memcached-net".into(),
             work: 2.0,
             paper_user_percent: 0.0,
             paper_kernel_percent: 0.0,
             paper_direct_share: 0.0,
         },
-        guests: segments::GuestParams {
+        guests: segments::SegmentGuests {
             programs: vec!["gups".into()],
             scale: "tiny".into(),
             gups_bytes: 256 << 20,
         },
     };
-    let result = segments::run(&params).unwrap();
+    let result = segments::run(&params, &|_| {}).unwrap();
     let [small, large, _, segment, _, both] = result.kernel.as_slice() else {
         panic!("six rows")
     };
@@ -96,12 +94,16 @@ fn segments_serve_the_kernel_and_virtual_machines() {
     assert!(second.longest_walk_references <= 4, "{second:?}");
     assert_eq!(third.walks_per_kilo_instruction, 0.0, "{third:?}");
     assert!(third.speedup > first.speedup && first.speedup > 1.0);
-    assert_eq!(segments::run(&params).unwrap(), result, "not deterministic");
+    assert_eq!(
+        segments::run(&params, &|_| {}).unwrap(),
+        result,
+        "not deterministic"
+    );
 }
 
 #[test]
 fn perforated_pages_keep_their_shape() {
-    let params = perforated::Params {
+    let params = perforated::PerforatedParams {
         machine: "perforated-skylake".into(),
         programs: vec!["gups".into()],
         scale: "tiny".into(),
@@ -113,7 +115,7 @@ fn perforated_pages_keep_their_shape() {
         length: SHORT,
         seed: 5,
     };
-    let sweep = perforated::run(&params).unwrap();
+    let sweep = perforated::run(&params, &|_| {}).unwrap();
     assert_eq!(sweep.points.len(), 8);
     for point in &sweep.points {
         assert!(point.ipc_ideal >= point.ipc_small * 0.999, "{point:?}");
@@ -171,19 +173,7 @@ fn one_pinned_page_a_block_hardly_hurts_perforated_pages() {
 }
 
 #[test]
-fn experiments_are_listed_and_bad_parameters_refused() {
-    assert!(experiments::by_id("nothing").is_err());
-    for experiment in experiments::ALL {
-        assert!(experiment.run("machine = 5").is_err(), "{}", experiment.id);
-        // Experiments of the memory system describe their machine instead of naming one.
-        let named = |line: &&str| line.starts_with("machine");
-        let Some(line) = experiment.parameters.lines().find(named) else {
-            continue;
-        };
-        let text = (experiment.parameters).replace(line, "machine = \"no such machine\"");
-        let error = format!("{:#}", experiment.run(&text).unwrap_err());
-        assert!(error.contains("known:"), "{}: {error}", experiment.id);
-    }
+fn bad_mixes_are_refused_and_presets_are_sound() {
     assert!(
         PageMix {
             share_2m: 0.7,

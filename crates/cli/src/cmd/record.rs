@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     eprintln!("recording at most {} accesses (Ctrl-C ends it)", args.limit);
     let recorded = recorded::record(&options)?;
     let value = serde_json::to_value(&recorded)?;
-    let text = sim::output(&value, args.json)?;
+    let text = sim::object(&value, args.json)?;
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(if recorded.partial {
         Verdict::Negative

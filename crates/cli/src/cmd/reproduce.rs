@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample reproduce`: every experiment, as JSON files and one page.
 
-use super::sim::{self, simulate};
-use super::{Verdict, progress_bar, scan};
-use ample_lab::server_model::Params;
-use ample_lab::setup::stop_requested;
-use ample_lab::translation as hardware;
+use super::sim;
+use super::{Verdict, scan};
+use ample_lab::experiment::{AnyExperiment, Request};
+use ample_lab::stop;
 use ample_report::{Page, Section, escape, standalone};
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -48,8 +47,7 @@ const EXAMPLES: &str = "Examples:
 /// What an entry runs.
 #[derive(Clone, Copy)]
 enum Kind {
-    Server,
-    Hardware(&'static hardware::Experiment),
+    Lab(&'static dyn AnyExperiment),
     ScanBench,
 }
 
@@ -63,22 +61,17 @@ struct Entry {
 const BENCH_ROUNDS: [usize; 2] = [15, 3];
 
 fn entries() -> Vec<Entry> {
-    let server = Params::SHIPPED.iter().filter_map(|&id| {
-        let title = Params::shipped(id)?.title;
-        let kind = Kind::Server;
-        Some(Entry { id, title, kind })
-    });
-    let machine = hardware::ALL.iter().map(|experiment| Entry {
-        id: experiment.id,
-        title: experiment.what.to_string(),
-        kind: Kind::Hardware(experiment),
+    let lab = ample_lab::ALL.iter().map(|&experiment| Entry {
+        id: experiment.about().id,
+        title: experiment.title(),
+        kind: Kind::Lab(experiment),
     });
     let bench = Entry {
         id: "scan-bench",
         title: "Readers of ample scan beside a bare read loop, on this machine (root)".into(),
         kind: Kind::ScanBench,
     };
-    server.chain(machine).chain([bench]).collect()
+    lab.chain([bench]).collect()
 }
 
 /// The results of one entry.
@@ -116,7 +109,7 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut all = Vec::new();
     let count = chosen.len();
     for (index, entry) in chosen.into_iter().enumerate() {
-        if stop_requested() {
+        if stop::requested() {
             break;
         }
         eprintln!("[{} of {count}] {}: {}", index + 1, entry.id, entry.title);
@@ -147,7 +140,7 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     if !failed.is_empty() {
         bail!("{} of {count} failed: {}", failed.len(), failed.join(", "));
     }
-    if stop_requested() {
+    if stop::requested() {
         eprintln!("stopped early: the results are partial");
         return Ok(Verdict::Negative);
     }
@@ -181,32 +174,16 @@ fn lead(args: &Args) -> String {
 
 fn run_entry(entry: &Entry, quick: bool) -> anyhow::Result<Results> {
     match entry.kind {
-        Kind::Server => {
-            let mut experiment = Params::shipped(entry.id).context("a shipped experiment")?;
-            if quick {
-                experiment.params = experiment.params.quick();
-            }
-            let bar = progress_bar(entry.id);
-            let told = |share: f64| bar.set_position((share * 1000.0) as u64);
-            let output = simulate(&experiment, &told);
-            bar.finish_and_clear();
-            output.map(|output| Results {
-                text: output.text,
-                json: output.json,
-                svg: Some(output.svg),
-            })
-        }
-        Kind::Hardware(experiment) => {
-            let parameters = if quick {
-                quick_parameters(experiment.parameters)?
-            } else {
-                experiment.parameters.to_string()
+        Kind::Lab(experiment) => {
+            let request = Request {
+                quick,
+                ..Request::default()
             };
-            let result = experiment.run(&parameters)?;
+            let result = sim::run_experiment(experiment, &request)?;
             Ok(Results {
-                text: ample_lab::figures::generic::render(&result),
-                json: serde_json::to_string_pretty(&result)? + "\n",
-                svg: sim::figure(experiment.what, &result),
+                text: result.text(),
+                json: result.json,
+                svg: result.figures.into_iter().next().map(|figure| figure.svg),
             })
         }
         Kind::ScanBench => {
@@ -217,56 +194,6 @@ fn run_entry(entry: &Entry, quick: bool) -> anyhow::Result<Results> {
                 svg: None,
             })
         }
-    }
-}
-
-/// The parameters of an experiment of the hardware simulators, cut down: tiny programs, short
-/// runs, small footprints.
-fn quick_parameters(text: &str) -> anyhow::Result<String> {
-    let mut table: toml::Table = text.parse()?;
-    cut_down(&mut table);
-    Ok(toml::to_string(&table)?)
-}
-
-fn cut_down(table: &mut toml::Table) {
-    use toml::Value;
-    // What is measured by accesses: a few million, once.
-    let counted = ["limit", "timed_accesses"];
-    let counted = counted.iter().any(|key| table.contains_key(*key));
-    for (key, value) in table.iter_mut() {
-        let most = match key.as_str() {
-            "gups_bytes" => 64 << 20,
-            "limit" | "functional_accesses" | "timed_accesses" => 2_000_000,
-            "stream_bytes" => 64 << 20,
-            "rounds" if counted => 1,
-            "keys" => 2_000,
-            "warm_up_accesses" | "accesses" => 100_000,
-            _ => i64::MAX,
-        };
-        match (key.as_str(), value) {
-            ("scale", scale) => *scale = "tiny".into(),
-            (_, Value::Integer(number)) => *number = (*number).min(most),
-            ("footprints_mb", Value::Array(sizes)) => {
-                sizes.retain(|size| size.as_integer().is_some_and(|mb| mb <= 64));
-            }
-            // Servers to take frames from.
-            ("sources", Value::Array(sources)) => {
-                for source in sources.iter_mut().filter_map(Value::as_table_mut) {
-                    shorten(source);
-                }
-            }
-            ("length" | "kernel" | "guests", Value::Table(inner)) => cut_down(inner),
-            _ => {}
-        }
-    }
-}
-
-fn shorten(source: &mut toml::Table) {
-    if let Some(toml::Value::Float(seconds)) = source.get_mut("duration_s") {
-        *seconds = seconds.min(900.0);
-    }
-    if let Some(toml::Value::Integer(bytes)) = source.get_mut("memory_bytes") {
-        *bytes = (*bytes).min(1 << 30);
     }
 }
 
@@ -305,7 +232,7 @@ fn print(args: &Args, all: &[Done], index: &Path) -> anyhow::Result<()> {
         let view = serde_json::json!({
             "schema": "ample.reproduce/1",
             "quick": args.quick,
-            "partial": stop_requested(),
+            "partial": stop::requested(),
             "page": page,
             "experiments": all,
         });
@@ -331,20 +258,6 @@ fn print(args: &Args, all: &[Done], index: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quick_parameters_are_small_and_complete() {
-        for experiment in hardware::ALL {
-            let full: toml::Table = experiment.parameters.parse().expect("shipped");
-            let text = quick_parameters(experiment.parameters).expect("TOML");
-            let quick: toml::Table = text.parse().expect("TOML");
-            assert!(full.keys().eq(quick.keys()), "{}", experiment.id);
-            let accesses = quick
-                .get("length")
-                .map(|length| length["accesses"].as_integer());
-            assert!(accesses.is_none_or(|accesses| accesses <= Some(100_000)));
-        }
-    }
 
     #[test]
     fn ids_are_unique() {

@@ -4,7 +4,7 @@
 use super::record::page_size;
 use super::{Verdict, sim};
 use ample_lab::recorded::{self, Model};
-use ample_lab::setup::stop_requested;
+use ample_lab::stop::requested as stop_requested;
 use ample_trace::files::{self, FileWriter, Format};
 use ample_trace::{Access, Consumer, Recorder, Replay, Scale, TraceHeader, programs};
 use ample_translate::PageSize;
@@ -162,7 +162,7 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         Command::Make(args) => (make(args)?, args.json),
         Command::Run(args) => (simulate(args)?, args.json),
     };
-    let text = sim::output(&value, json)?;
+    let text = sim::object(&value, json)?;
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if value["partial"] == true {
         eprintln!("stopped early: the result is partial");

@@ -8,16 +8,24 @@
 //! free share swings with the load, so that it is given for the last moment, which is the one
 //! packed, and over the second half of the run, which is how the paper's §5.2 measures it.
 
+use crate::Text;
+use crate::charts::{Bars, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
 use crate::server_model::Spread;
+use crate::server_model::run_server;
+use crate::stop;
 use ample_mm::{Config, PolicyKind, RunResult, Workload};
+use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// DefragParams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Parameters {
+pub struct DefragParams {
     /// Memory of each server.
     pub memory_bytes: u64,
     /// Simulated time of each.
@@ -31,8 +39,8 @@ pub struct Parameters {
 }
 
 /// One workload, over the seeds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DefragRow {
     /// Workload.
     pub workload: String,
     /// Contiguitas: memory below the border ÷ all memory.
@@ -67,14 +75,17 @@ pub struct Row {
 }
 
 /// Results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DefragReport {
     /// Format of this object.
-    pub schema: &'static str,
-    /// Parameters, seeds among them.
-    pub parameters: Parameters,
+    pub schema: Text,
+    /// DefragParams, seeds among them.
+    pub parameters: DefragParams,
     /// One row a workload.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DefragRow>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 const BLOCK_PAGES: u64 = 512;
@@ -104,7 +115,7 @@ fn region(run: &RunResult) -> Result<Vec<u64>> {
 }
 
 fn simulate(
-    parameters: &Parameters,
+    parameters: &DefragParams,
     workload: &Workload,
     kind: PolicyKind,
     seed: u64,
@@ -115,7 +126,7 @@ fn simulate(
         ..Config::new(kind)
     };
     let duration = parameters.duration_s;
-    Ok(ample_mm::run(
+    Ok(run_server(
         &config,
         workload,
         duration,
@@ -131,7 +142,7 @@ fn over_time(run: &RunResult) -> Spread {
 }
 
 /// The columns of one seed, in the order in which `row` takes them.
-fn values(parameters: &Parameters, plain: &RunResult, hw: &RunResult) -> Result<[f64; 12]> {
+fn values(parameters: &DefragParams, plain: &RunResult, hw: &RunResult) -> Result<[f64; 12]> {
     let pages = parameters.memory_bytes as f64 / 4096.0;
     let over_time = over_time(plain);
     let migrated = hw.counters.hw_migrated_pages as f64;
@@ -157,7 +168,7 @@ fn values(parameters: &Parameters, plain: &RunResult, hw: &RunResult) -> Result<
     ])
 }
 
-fn row(parameters: &Parameters, name: &str) -> Result<Row> {
+fn row(parameters: &DefragParams, name: &str, steps: &Steps<'_>) -> Result<DefragRow> {
     let workload = Workload::load(name)?;
     let jobs: Vec<(u64, PolicyKind)> = parameters
         .seeds
@@ -168,7 +179,11 @@ fn row(parameters: &Parameters, name: &str) -> Result<Row> {
         .collect();
     let runs: Vec<RunResult> = jobs
         .par_iter()
-        .map(|&(seed, kind)| simulate(parameters, &workload, kind, seed))
+        .map(|&(seed, kind)| {
+            let run = simulate(parameters, &workload, kind, seed);
+            steps.step();
+            run
+        })
         .collect::<Result<_>>()?;
     let mut columns: [Vec<f64>; 12] = Default::default();
     for pair in runs.chunks(2) {
@@ -190,7 +205,7 @@ fn row(parameters: &Parameters, name: &str) -> Result<Row> {
         least,
         most,
     ] = columns.map(Spread::of);
-    Ok(Row {
+    Ok(DefragRow {
         workload: name.into(),
         region_ratio: region,
         free_inside_ratio: free,
@@ -213,11 +228,70 @@ fn row(parameters: &Parameters, name: &str) -> Result<Row> {
     })
 }
 
+/// Defragmenting the unmovable region.
+pub struct Defrag;
+
+impl Experiment for Defrag {
+    type Parameters = DefragParams;
+    type Outcome = DefragReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.internal_frag"],
+            full: Cost::new(300.0, 600, 0),
+            quick: Cost::new(5.0, 200, 0),
+            ..About::simulated("hw-defrag", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/hw-defrag.toml")
+    }
+
+    fn quick(&self, full: DefragParams) -> DefragParams {
+        DefragParams {
+            memory_bytes: full.memory_bytes.min(256 << 20),
+            duration_s: full.duration_s.min(900.0),
+            seeds: full.seeds.into_iter().take(1).collect(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<DefragParams>,
+        progress: Progress<'_>,
+    ) -> Result<DefragReport> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for DefragReport {
+    const SCHEMA: &'static str = "ample.hw-defrag/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Share of the unmovable region given back";
+        let mut bars = Bars::new(title, Unit::Percent);
+        let bar = |spread: &Spread, paper| with_range(spread.mean, spread.min, spread.max, paper);
+        for row in &self.rows {
+            let packed = bar(&row.recovered_ratio, Some(row.paper_recovered_ratio));
+            bars.put(&row.workload, "perfect packing", packed);
+            let simulated = bar(&row.hw_recovered_ratio, None);
+            bars.put(&row.workload, "contiguitas-hw, simulated", simulated);
+        }
+        vec![Figure::new("recovered", title, bars.svg())]
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// If a parameter is wrong.
-pub fn run(parameters: &Parameters) -> Result<Report> {
+pub fn run(parameters: &DefragParams, progress: Progress<'_>) -> Result<DefragReport> {
     let p = parameters;
     ensure!(!p.seeds.is_empty(), "seeds: at least one is needed");
     ensure!(
@@ -229,11 +303,16 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
         p.rates_per_s.iter().all(|rate| *rate > 0.0),
         "rates_per_s: must be positive"
     );
-    let rows = p.workloads.iter().map(|name| row(p, name));
-    Ok(Report {
-        schema: "ample.hw-defrag/1",
+    let steps = Steps::new(progress, 2 * p.workloads.len() * p.seeds.len());
+    let mut rows = Vec::new();
+    for name in &p.workloads {
+        rows.extend(stop::until_stopped(|| row(p, name, &steps)).transpose()?);
+    }
+    Ok(DefragReport {
+        schema: DefragReport::SCHEMA.into(),
         parameters: parameters.clone(),
-        rows: rows.collect::<Result<_>>()?,
+        rows,
+        partial: stop::requested(),
     })
 }
 
@@ -256,14 +335,14 @@ mod tests {
 
     #[test]
     fn a_small_server_gives_blocks_back() {
-        let parameters = Parameters {
+        let parameters = DefragParams {
             memory_bytes: 256 << 20,
             duration_s: 120.0,
             workloads: vec!["web".into()],
             seeds: vec![1],
             rates_per_s: vec![100.0, 1000.0],
         };
-        let report = run(&parameters).expect("runs");
+        let report = run(&parameters, &|_| {}).expect("runs");
         let row = &report.rows[0];
         assert!(
             row.recovered_ratio.mean <= row.free_inside_ratio.mean,
@@ -273,10 +352,10 @@ mod tests {
             panic!("two rates")
         };
         assert!((slow - 10.0 * fast).abs() <= 1e-12 * slow, "{row:?}");
-        let wrong = Parameters {
+        let wrong = DefragParams {
             workloads: vec!["nope".into()],
             ..parameters
         };
-        assert!(format!("{:#}", run(&wrong).unwrap_err()).contains("nope"));
+        assert!(format!("{:#}", run(&wrong, &|_| {}).unwrap_err()).contains("nope"));
     }
 }

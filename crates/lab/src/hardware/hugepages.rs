@@ -7,24 +7,33 @@
 //! reads page-table lines through the coherent caches. All cores share the page tables. An entry
 //! counts as present from the start of its walk, walks of one core may overlap.
 
-use super::{Requests, Server, Service, Way, mean_and_ci};
+use super::stats::{advance, finite};
+use super::{Requests, Server, Service, Way};
+use crate::Text;
+use crate::charts::{Bars, with_interval};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
+use crate::stop;
+use ample_kit::statistics::mean_and_ci;
 use ample_memsys::timed::{
     CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_BYTES, Placement, Program,
 };
 use ample_migration::protocol::LineAddr;
+use ample_report::Unit;
 use ample_translate::{Engine, HitLevel, IdealFrames, Intent, PageSize, Port, presets, schemes};
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// HugePageParams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Parameters {
+pub struct HugePageParams {
     /// Memory that the server looks things up in, GB.
     pub table_gb: Vec<f64>,
     /// What its requests are like: each of these with each table.
-    pub servers: Vec<Assumption>,
+    pub servers: Vec<RequestAssumption>,
     /// Migrations of network buffers a second beside it; 0 for none.
     pub rates_per_s: Vec<f64>,
     /// Who moves them.
@@ -37,7 +46,7 @@ pub struct Parameters {
     pub seeds: Vec<u64>,
 }
 
-impl Parameters {
+impl HugePageParams {
     fn check(&self) -> Result<()> {
         ensure!(!self.seeds.is_empty(), "seeds: at least one is needed");
         let times = [self.warm_up_us, self.measured_us];
@@ -81,7 +90,7 @@ impl Parameters {
 
 /// What the requests of a server are like, by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Assumption {
+pub struct RequestAssumption {
     /// Name in the result.
     pub name: String,
     /// Where it differs from the plain server.
@@ -90,8 +99,8 @@ pub struct Assumption {
 }
 
 /// One server, table size and rate.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HugePageRow {
     /// Server.
     pub server: String,
     /// Memory looked up in.
@@ -101,7 +110,7 @@ pub struct Row {
     /// Throughput with 2 MB pages over that with 4 KB pages, less 1.
     pub gain: f64,
     /// Half width of its 95 % confidence interval over seeds.
-    pub gain_ci95: f64,
+    pub gain_ci95: Option<f64>,
     /// Instructions a cycle and core with 4 KB pages.
     pub ipc_4k: f64,
     /// The same with 2 MB pages.
@@ -119,14 +128,17 @@ pub struct Row {
 }
 
 /// Results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HugePageReport {
     /// Format of this object.
-    pub schema: &'static str,
-    /// Parameters, seeds among them.
-    pub parameters: Parameters,
+    pub schema: Text,
+    /// HugePageParams, seeds among them.
+    pub parameters: HugePageParams,
     /// Rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<HugePageRow>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// First page-table line: behind all data (64 GB).
@@ -192,6 +204,9 @@ impl Paged {
         let mut lines = Vec::new();
         let cores = self.engines.len() as u32;
         for n in 0..WARM_UP_LOOKUPS {
+            if n % 4096 == 0 {
+                stop::checkpoint();
+            }
             let core = (n % cores) as u8;
             let (page, index) = other.look_up(core, n / cores);
             let op = Op {
@@ -255,7 +270,7 @@ impl Program for Paged {
 
 /// What one run yields.
 #[derive(Clone, Copy)]
-struct Outcome {
+struct HugePageRun {
     ipc: f64,
     walks_per_1000: f64,
     reads_per_walk: f64,
@@ -263,12 +278,12 @@ struct Outcome {
 }
 
 fn simulate(
-    parameters: &Parameters,
+    parameters: &HugePageParams,
     requests: Requests,
     (table_gb, rate_per_s): (f64, f64),
     seed: u64,
     size: PageSize,
-) -> Result<Outcome> {
+) -> Result<HugePageRun> {
     let memory = MemoryParams {
         engine: parameters.way.engine(MemoryParams::table1().engine),
         ..MemoryParams::table1()
@@ -285,7 +300,7 @@ fn simulate(
     warm.into_iter().for_each(|line| machine.memory.warm(line));
     let per_us = memory.clock_ghz * 1e3;
     let start = (parameters.warm_up_us * per_us) as u64;
-    machine.run_until(start);
+    advance(&mut machine, 0, start);
     let before = (
         machine.work(),
         machine.program().walks(),
@@ -295,20 +310,21 @@ fn simulate(
     let end = start + (parameters.measured_us * per_us) as u64;
     let interval = per_us * 1e6 / rate_per_s.max(1e-9);
     let mut next = start as f64 + interval / 2.0;
-    let mut page = 0;
+    let (mut page, mut now) = (0, start);
     while rate_per_s > 0.0 && next < end as f64 {
-        machine.run_until(next as u64);
+        advance(&mut machine, now, next as u64);
+        now = next as u64;
         machine.requests.push((page % 64, parameters.way.mover()));
         (page, next) = (page + 1, next + interval);
     }
-    machine.run_until(end);
+    advance(&mut machine, now, end);
     machine
         .check_values()
         .with_context(|| format!("seed {seed}"))?;
     let instructions = (machine.work() - before.0) as f64;
     let walks = (machine.program().walks() - before.1) as f64;
     let core_cycles = (end - start) as f64 * f64::from(memory.cores);
-    Ok(Outcome {
+    Ok(HugePageRun {
         ipc: instructions / core_cycles,
         walks_per_1000: 1000.0 * walks / instructions,
         reads_per_walk: (machine.walk_reads - before.2) as f64 / walks.max(1.0),
@@ -317,17 +333,17 @@ fn simulate(
 }
 
 fn row(
-    parameters: &Parameters,
-    server: &Assumption,
+    parameters: &HugePageParams,
+    server: &RequestAssumption,
     table_gb: f64,
     rate_per_s: f64,
-) -> Result<Row> {
+) -> Result<HugePageRow> {
     let jobs: Vec<(u64, PageSize)> = parameters
         .seeds
         .iter()
         .flat_map(|&seed| [(seed, PageSize::K4), (seed, PageSize::M2)])
         .collect();
-    let outcomes: Vec<Outcome> = jobs
+    let outcomes: Vec<HugePageRun> = jobs
         .par_iter()
         .map(|&(seed, size)| {
             let point = (table_gb, rate_per_s);
@@ -340,15 +356,15 @@ fn row(
         .collect();
     let (gain, gain_ci95) = mean_and_ci(&gains);
     let n = parameters.seeds.len() as f64;
-    let mean = |place: usize, f: fn(&Outcome) -> f64| {
+    let mean = |place: usize, f: fn(&HugePageRun) -> f64| {
         outcomes.chunks(2).map(|pair| f(&pair[place])).sum::<f64>() / n
     };
-    Ok(Row {
+    Ok(HugePageRow {
         server: server.name.clone(),
         table_gb,
         rate_per_s,
         gain,
-        gain_ci95,
+        gain_ci95: finite(gain_ci95),
         ipc_4k: mean(0, |o| o.ipc),
         ipc_2m: mean(1, |o| o.ipc),
         walks_per_1000_4k: mean(0, |o| o.walks_per_1000),
@@ -359,25 +375,95 @@ fn row(
     })
 }
 
+/// memcached with 2 MB pages gained.
+pub struct HugePages;
+
+impl Experiment for HugePages {
+    type Parameters = HugePageParams;
+    type Outcome = HugePageReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.hw.memcached_gain"],
+            full: Cost::new(900.0, 2000, 0),
+            quick: Cost::new(20.0, 1000, 0),
+            ..About::simulated("hw-hugepages", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/hw-hugepages.toml")
+    }
+
+    fn quick(&self, full: HugePageParams) -> HugePageParams {
+        HugePageParams {
+            table_gb: full.table_gb.into_iter().take(1).collect(),
+            servers: full.servers.into_iter().take(2).collect(),
+            warm_up_us: full.warm_up_us.min(20.0),
+            measured_us: full.measured_us.min(50.0),
+            seeds: full.seeds.into_iter().take(2).collect(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<HugePageParams>,
+        progress: Progress<'_>,
+    ) -> Result<HugePageReport> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for HugePageReport {
+    const SCHEMA: &'static str = "ample.hw-hugepages/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "memcached: throughput gained with 2 MB pages";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.rows {
+            let bar = with_interval(row.gain, row.gain_ci95, Some(row.paper_gain));
+            let rate = Unit::Count.format(row.rate_per_s);
+            bars.put(
+                &row.server,
+                &format!("{} GB, {rate} migrations/s", row.table_gb),
+                bar,
+            );
+        }
+        vec![Figure::new("gain", title, bars.svg())]
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// If a parameter is wrong or a load returned a wrong value.
-pub fn run(parameters: &Parameters) -> Result<Report> {
+pub fn run(parameters: &HugePageParams, progress: Progress<'_>) -> Result<HugePageReport> {
     let p = parameters;
     p.check()?;
+    let points = p.servers.len() * p.table_gb.len() * p.rates_per_s.len();
+    let steps = Steps::new(progress, points);
     let mut rows = Vec::new();
     for server in &p.servers {
         for &table_gb in &p.table_gb {
             for &rate_per_s in &p.rates_per_s {
-                rows.push(row(p, server, table_gb, rate_per_s)?);
+                stop::until_stopped(|| row(p, server, table_gb, rate_per_s))
+                    .transpose()?
+                    .into_iter()
+                    .for_each(|row| rows.push(row));
+                steps.step();
             }
         }
     }
-    Ok(Report {
-        schema: "ample.hw-hugepages/1",
+    Ok(HugePageReport {
+        schema: HugePageReport::SCHEMA.into(),
         parameters: parameters.clone(),
         rows,
+        partial: stop::requested(),
     })
 }
 
@@ -385,10 +471,10 @@ pub fn run(parameters: &Parameters) -> Result<Report> {
 mod tests {
     use super::*;
 
-    fn small(table_gb: f64) -> Parameters {
-        Parameters {
+    fn small(table_gb: f64) -> HugePageParams {
+        HugePageParams {
             table_gb: vec![table_gb],
-            servers: vec![Assumption {
+            servers: vec![RequestAssumption {
                 name: "plain".into(),
                 requests: Requests::default(),
             }],
@@ -403,7 +489,7 @@ mod tests {
 
     #[test]
     fn large_pages_need_fewer_walks_and_never_lose() {
-        let report = run(&small(0.25)).expect("runs");
+        let report = run(&small(0.25), &|_| {}).expect("runs");
         let row = &report.rows[0];
         assert!(
             row.walks_per_1000_4k > 10.0 * row.walks_per_1000_2m,
@@ -418,7 +504,7 @@ mod tests {
         let gain = |requests: Requests| {
             let mut parameters = small(0.25);
             parameters.servers[0].requests = requests;
-            let report = run(&parameters).expect("runs");
+            let report = run(&parameters, &|_| {}).expect("runs");
             report.rows[0].gain
         };
         let plain = Requests::default();
@@ -436,7 +522,7 @@ mod tests {
         assert!(gains[1] < gains[0] && gains[2] < gains[0], "{gains:?}");
         let mut wrong = small(0.25);
         wrong.servers[0].requests.kernel_share = 1.0;
-        let error = run(&wrong).unwrap_err().to_string();
+        let error = run(&wrong, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("kernel_share"), "{error}");
     }
 
@@ -446,14 +532,14 @@ mod tests {
         parameters.rates_per_s = vec![1e5];
         for way in [Way::NonCacheable, Way::Software] {
             parameters.way = way;
-            run(&parameters).expect("no wrong value");
+            run(&parameters, &|_| {}).expect("no wrong value");
         }
         parameters.rates_per_s = vec![1000.0];
-        let error = run(&parameters).unwrap_err().to_string();
+        let error = run(&parameters, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("measure longer"), "{error}");
         parameters.table_gb = vec![-1.0];
         assert!(
-            run(&parameters)
+            run(&parameters, &|_| {})
                 .unwrap_err()
                 .to_string()
                 .contains("table_gb")

@@ -13,17 +13,23 @@
 //! migrations, and successive ones are not correlated; a clone that loses 50 cycles on one core
 //! and does not migrate (the placebo) shows what chance alone does.
 
-use super::stats::parallel;
+use super::stats::{advance, finite, parallel};
 use super::{BUFFER_PAGES, Server, Service, Way};
+use crate::Text;
+use crate::charts::{Bars, with_interval};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::{lag_1_correlation, mean, mean_and_ci};
 use ample_memsys::timed::{BadParams, Machine, MemoryParams, OsParams};
+use ample_report::Unit;
 use serde::{Deserialize, Serialize};
 
 /// What to run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Params {
+pub struct LossParams {
     /// Servers.
     pub services: Vec<Service>,
     /// Movers.
@@ -44,7 +50,7 @@ pub struct Params {
     pub os: OsParams,
 }
 
-impl Default for Params {
+impl Default for LossParams {
     fn default() -> Self {
         Self {
             services: vec![Service::Nginx, Service::Memcached],
@@ -60,7 +66,7 @@ impl Default for Params {
     }
 }
 
-impl Params {
+impl LossParams {
     fn check(&self) -> Result<(), BadParams> {
         let bad = |field, reason: &str| {
             Err(BadParams {
@@ -94,8 +100,8 @@ impl Params {
 }
 
 /// One server and mover; `way` is absent for the placebo.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LossRow {
     /// Server.
     pub service: Service,
     /// Mover.
@@ -105,11 +111,11 @@ pub struct Row {
     /// Time of the whole machine lost for one migration, mean over the seeds' means.
     pub lost_ns: f64,
     /// Half width of the 95 % confidence interval of `lost_ns` over seeds (Student's t).
-    pub lost_ns_ci95: f64,
+    pub lost_ns_ci95: Option<f64>,
     /// The same for the last third of the windows alone: nothing if the effect is over.
     pub late_lost_ns: f64,
     /// See `late_lost_ns`.
-    pub late_lost_ns_ci95: f64,
+    pub late_lost_ns_ci95: Option<f64>,
     /// Correlation of each window's loss with that of the one before, mean over seeds.
     pub lag_1_correlation: f64,
     /// From the start of a migration to the freed source, mean.
@@ -119,7 +125,7 @@ pub struct Row {
 }
 
 /// The loss at one rate.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
     /// Server.
     pub service: Service,
@@ -130,24 +136,27 @@ pub struct Loss {
     /// Loss of throughput.
     pub loss: f64,
     /// Half width of its 95 % confidence interval.
-    pub loss_ci95: f64,
+    pub loss_ci95: Option<f64>,
     /// What the paper gives, where it does.
     pub paper_loss: Option<f64>,
 }
 
 /// Results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LossReport {
     /// Format of this object.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Parameters, seeds among them.
-    pub params: Params,
+    pub params: LossParams,
     /// Loss at each rate.
     pub losses: Vec<Loss>,
     /// What it comes from.
-    pub rows: Vec<Row>,
+    pub rows: Vec<LossRow>,
     /// Instructions simulated.
     pub instructions: u64,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// One window of one clone.
@@ -169,10 +178,10 @@ fn blocked(machine: &Server8) -> u64 {
 }
 
 /// Runs a machine to two moments and returns its work at both.
-fn observe(machine: &mut Server8, late: u64, end: u64) -> (u64, u64) {
-    machine.run_until(late);
+fn observe(machine: &mut Server8, now: u64, late: u64, end: u64) -> (u64, u64) {
+    advance(machine, now, late);
     let at_late = machine.work();
-    machine.run_until(end);
+    advance(machine, late, end);
     (at_late, machine.work())
 }
 
@@ -202,7 +211,7 @@ fn future(
         }
         None => machine.cores[0].spend(PLACEBO_CYCLES),
     }
-    let (at_late, at_end) = observe(&mut machine, late, end);
+    let (at_late, at_end) = observe(&mut machine, start, late, end);
     machine.check_values()?;
     if way.is_some() && machine.finished.len() != 1 {
         let way = format!("{way:?}");
@@ -229,7 +238,7 @@ fn future(
 
 /// All windows of one server and seed: for each, one event a mover and then the placebo's.
 fn one_seed(
-    params: &Params,
+    params: &LossParams,
     service: Service,
     seed: u64,
 ) -> Result<(Vec<Vec<Event>>, u64), BadParams> {
@@ -238,18 +247,20 @@ fn one_seed(
     let mut machine = Server::machine(service, &memory, params.os, 1, seed)?;
     let mut rng = SplitMix64::new(seed ^ 0x6d69_6772_6174_6573);
     let mut now = (params.warm_up_us * per_us) as u64;
+    advance(&mut machine, 0, now);
     let mut instructions = 0;
     let mut all = Vec::new();
     for _ in 0..params.events {
         // Windows start at random moments, up to a fifth of a window after the last one.
+        let before = now;
         now += (rng.unit() * params.window_us * per_us / 5.0) as u64;
-        machine.run_until(now);
+        advance(&mut machine, before, now);
         let end = now + (params.window_us * per_us) as u64;
         let late = now + (params.window_us * per_us * 2.0 / 3.0) as u64;
         let page = rng.below(u64::from(BUFFER_PAGES)) as u32;
         let past = machine.clone();
         let before = machine.work();
-        let (still_late, still_end) = observe(&mut machine, late, end);
+        let (still_late, still_end) = observe(&mut machine, now, late, end);
         let mut events = Vec::new();
         for way in params.ways.iter().copied().map(Some).chain([None]) {
             let still = (before, still_late, still_end);
@@ -263,7 +274,7 @@ fn one_seed(
     Ok((all, instructions + machine.work()))
 }
 
-fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>>]) -> Row {
+fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>>]) -> LossRow {
     let per_seed = |f: &dyn Fn(&Event) -> f64| -> Vec<Vec<f64>> {
         let events = |seed: &Vec<Vec<Event>>| seed.iter().map(|e| f(&e[place])).collect();
         seeds.iter().map(events).collect()
@@ -276,7 +287,7 @@ fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>
     let (lost_ns, lost_ns_ci95) = mean_and_ci(&means(&lost));
     let (late_lost_ns, late_lost_ns_ci95) = mean_and_ci(&means(&per_seed(&|e| e.late_lost_ns)));
     let events = || seeds.iter().flatten().map(|events| events[place]);
-    Row {
+    LossRow {
         service,
         way,
         migrations: match way {
@@ -284,9 +295,9 @@ fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>
             None => 0,
         },
         lost_ns,
-        lost_ns_ci95,
+        lost_ns_ci95: finite(lost_ns_ci95),
         late_lost_ns,
-        late_lost_ns_ci95,
+        late_lost_ns_ci95: finite(late_lost_ns_ci95),
         lag_1_correlation: mean(lost.iter().map(|v| lag_1_correlation(v))).unwrap_or(0.0),
         migration_ns: mean(events().filter_map(|e| e.migration_ns)),
         blocked_ns: mean(events().map(|e| e.blocked_ns)).unwrap_or(0.0),
@@ -305,26 +316,88 @@ fn paper(service: Service, way: Way, rate_per_s: f64) -> Option<f64> {
     }
 }
 
+/// Loss at the paper’s rates of migrations.
+pub struct Losses;
+
+impl Experiment for Losses {
+    type Parameters = LossParams;
+    type Outcome = LossReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.hw.loss_1000"],
+            full: Cost::new(60.0, 300, 0),
+            quick: Cost::new(8.0, 300, 0),
+            ..About::simulated("hw-losses", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/hw-losses.toml")
+    }
+
+    fn quick(&self, full: LossParams) -> LossParams {
+        LossParams {
+            events: full.events.min(2),
+            warm_up_us: full.warm_up_us.min(50.0),
+            seeds: full.seeds.into_iter().take(2).collect(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<LossParams>,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<LossReport> {
+        Ok(run(&declared.parameters, progress)?)
+    }
+}
+
+impl Outcome for LossReport {
+    const SCHEMA: &'static str = "ample.hw-losses/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Throughput lost at the paper’s rates of migrations";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.losses {
+            let bar = with_interval(row.loss, row.loss_ci95, row.paper_loss);
+            let group = format!(
+                "{} {}",
+                row.service.name(),
+                Unit::Count.format(row.rate_per_s)
+            );
+            bars.put(&group, row.way.name(), bar);
+        }
+        vec![Figure::new("losses", title, bars.svg())]
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// When a parameter is wrong, a window is too short, or a load returned a wrong value.
-pub fn run(params: &Params) -> Result<Report, BadParams> {
+pub fn run(params: &LossParams, progress: Progress<'_>) -> Result<LossReport, BadParams> {
     params.check()?;
     let services = params.services.iter();
     let jobs: Vec<(Service, u64)> = services
         .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
         .collect();
-    let results = parallel(&jobs, |&(service, seed)| one_seed(params, service, seed))?;
-    let instructions = results.iter().map(|r| r.1).sum();
+    let results = parallel(&jobs, progress, |&(service, seed)| {
+        one_seed(params, service, seed)
+    })?;
+    let instructions = results.iter().flatten().map(|r| r.1).sum();
     let mut rows = Vec::new();
     let mut losses = Vec::new();
     for (n, &service) in params.services.iter().enumerate() {
         let first = n * params.seeds.len();
-        let seeds: Vec<_> = results[first..first + params.seeds.len()]
-            .iter()
-            .map(|r| r.0.clone())
-            .collect();
+        let seeds = results[first..first + params.seeds.len()].iter();
+        let seeds: Option<Vec<_>> = seeds.map(|r| Some(r.as_ref()?.0.clone())).collect();
+        let Some(seeds) = seeds else { continue };
         for (place, way) in params
             .ways
             .iter()
@@ -340,19 +413,20 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
                     way,
                     rate_per_s,
                     loss: row.lost_ns * rate_per_s * 1e-9,
-                    loss_ci95: row.lost_ns_ci95 * rate_per_s * 1e-9,
+                    loss_ci95: row.lost_ns_ci95.map(|half| half * rate_per_s * 1e-9),
                     paper_loss: paper(service, way, rate_per_s),
                 }));
             }
             rows.push(row);
         }
     }
-    Ok(Report {
-        schema: "ample.hw-losses/1",
+    Ok(LossReport {
+        schema: LossReport::SCHEMA.into(),
         params: params.clone(),
         losses,
         rows,
         instructions,
+        partial: stop::requested(),
     })
 }
 
@@ -360,15 +434,15 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
 mod tests {
     use super::*;
 
-    fn small() -> Params {
-        Params {
+    fn small() -> LossParams {
+        LossParams {
             services: vec![Service::Memcached],
             ways: vec![Way::NonCacheable, Way::Software],
             events: 2,
             warm_up_us: 50.0,
             window_us: 130.0,
             seeds: vec![1, 2],
-            ..Params::default()
+            ..LossParams::default()
         }
     }
 
@@ -376,7 +450,7 @@ mod tests {
     fn same_bytes_with_any_number_of_threads() {
         let run_on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            let report = pool.expect("threads").install(|| run(&small()));
+            let report = pool.expect("threads").install(|| run(&small(), &|_| {}));
             format!("{:?}", report.expect("runs"))
         };
         assert_eq!(run_on(1), run_on(3));
@@ -386,11 +460,11 @@ mod tests {
     fn overlapping_windows_are_refused() {
         let mut params = small();
         params.rates_per_s = vec![1e5];
-        let error = run(&params).unwrap_err().to_string();
+        let error = run(&params, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("overlap"), "{error}");
         params.rates_per_s = vec![100.0];
         params.window_us = 5.0;
-        let error = run(&params).unwrap_err().to_string();
+        let error = run(&params, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("had not ended"), "{error}");
     }
 }

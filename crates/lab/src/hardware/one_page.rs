@@ -4,16 +4,22 @@
 //! of the copy engine within the paper's design are worth.
 
 use super::stats::parallel;
+use crate::Text;
+use crate::charts::{Bars, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
 use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES};
 use ample_migration::protocol::{Command, Design, LineAddr, Mapping, Status};
+use ample_report::Unit;
 use serde::{Deserialize, Serialize};
 
 /// Where the page is before it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum PagePlace {
     /// In memory alone.
     Memory,
     /// In the last level: a device has just written it.
@@ -24,12 +30,24 @@ pub enum Place {
     Modified,
 }
 
+impl PagePlace {
+    /// As in parameters and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            PagePlace::Memory => "memory",
+            PagePlace::LastLevel => "last-level",
+            PagePlace::Shared => "shared",
+            PagePlace::Modified => "modified",
+        }
+    }
+}
+
 /// What to run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Params {
+pub struct OnePageParams {
     /// Where the page is.
-    pub places: Vec<Place>,
+    pub places: Vec<PagePlace>,
     /// Pages moved one after the other for each row, at random frames.
     pub pages: u32,
     /// Seed of the frames.
@@ -38,14 +56,14 @@ pub struct Params {
     pub memory: MemoryParams,
 }
 
-impl Default for Params {
+impl Default for OnePageParams {
     fn default() -> Self {
         Self {
             places: vec![
-                Place::Memory,
-                Place::LastLevel,
-                Place::Shared,
-                Place::Modified,
+                PagePlace::Memory,
+                PagePlace::LastLevel,
+                PagePlace::Shared,
+                PagePlace::Modified,
             ],
             pages: 32,
             seed: 1,
@@ -55,12 +73,12 @@ impl Default for Params {
 }
 
 /// One machine: cycles from the command to the completion record, over the pages.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OnePageRow {
     /// What differs from the paper's design, or from the machine.
     pub what: String,
     /// Where the page was.
-    pub place: Place,
+    pub place: PagePlace,
     /// Copying alone: from the order to copy to the record.
     pub copy_ns: MedianRange,
     /// Installing and purging the destination, before it.
@@ -70,16 +88,19 @@ pub struct Row {
 }
 
 /// Results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OnePageReport {
     /// Format of this object.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Parameters.
-    pub params: Params,
+    pub params: OnePageParams,
     /// The paper's design with one cost of the machine taken away: what the time is made of.
-    pub made_of: Vec<Row>,
+    pub made_of: Vec<OnePageRow>,
     /// Changes of the engine.
-    pub engines: Vec<Row>,
+    pub engines: Vec<OnePageRow>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 type Change = (&'static str, fn(&mut MemoryParams));
@@ -139,20 +160,21 @@ impl Bench {
     }
 
     fn access(&mut self, agent: u8, line: LineAddr, write: bool) {
+        stop::checkpoint();
         let now = self.now;
         self.memory.access(now, agent, line, write, 1);
         self.settle(1000);
     }
 
-    fn put(&mut self, place: Place, map: Mapping) {
+    fn put(&mut self, place: PagePlace, map: Mapping) {
         let cores = self.memory.params().cores;
         for index in 0..map.lines {
             let line = map.line(ample_migration::protocol::Role::Source, index);
             match place {
-                Place::Memory => {}
-                Place::LastLevel => self.access(cores, line, true),
-                Place::Shared => (0..cores).for_each(|core| self.access(core, line, false)),
-                Place::Modified => self.access(0, line, true),
+                PagePlace::Memory => {}
+                PagePlace::LastLevel => self.access(cores, line, true),
+                PagePlace::Shared => (0..cores).for_each(|core| self.access(core, line, false)),
+                PagePlace::Modified => self.access(0, line, true),
             }
         }
     }
@@ -174,7 +196,12 @@ impl Bench {
     }
 }
 
-fn row(params: &Params, place: Place, what: &str, memory: MemoryParams) -> Result<Row, BadParams> {
+fn row(
+    params: &OnePageParams,
+    place: PagePlace,
+    what: &str,
+    memory: MemoryParams,
+) -> Result<OnePageRow, BadParams> {
     let mut rng = SplitMix64::new(params.seed);
     let half = memory.frames / 2;
     let mut bench = Bench {
@@ -201,7 +228,7 @@ fn row(params: &Params, place: Place, what: &str, memory: MemoryParams) -> Resul
             reason: "0; at least one page must move".into(),
         })
     };
-    Ok(Row {
+    Ok(OnePageRow {
         what: what.into(),
         place,
         copy_ns: range(copies)?,
@@ -212,10 +239,65 @@ fn row(params: &Params, place: Place, what: &str, memory: MemoryParams) -> Resul
 
 /// The engine of the paper: the cacheable design installs before it copies, so that both times
 /// can be seen; copying costs the same in both designs on an idle machine.
-fn paper_engine(params: &Params) -> EngineParams {
+fn paper_engine(params: &OnePageParams) -> EngineParams {
     EngineParams {
         design: Design::Cacheable,
         ..params.memory.engine
+    }
+}
+
+/// The time of one migration.
+pub struct OnePage;
+
+impl Experiment for OnePage {
+    type Parameters = OnePageParams;
+    type Outcome = OnePageReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.hw.migration_time"],
+            full: Cost::new(10.0, 200, 0),
+            quick: Cost::new(2.0, 200, 0),
+            ..About::simulated("hw-migration", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/hw-migration.toml")
+    }
+
+    fn quick(&self, full: OnePageParams) -> OnePageParams {
+        OnePageParams {
+            pages: full.pages.min(4),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<OnePageParams>,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<OnePageReport> {
+        Ok(run(&declared.parameters, progress)?)
+    }
+}
+
+impl Outcome for OnePageReport {
+    const SCHEMA: &'static str = "ample.hw-migration/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "One migration of 4 KB, idle machine: the copy, ns";
+        let mut bars = Bars::new(title, Unit::Count);
+        for row in &self.engines {
+            let copy = row.copy_ns;
+            let bar = with_range(copy.median, copy.min, copy.max, row.paper_ns);
+            bars.put(&row.what, row.place.name(), bar);
+        }
+        vec![Figure::new("copy", title, bars.svg())]
     }
 }
 
@@ -223,24 +305,26 @@ fn paper_engine(params: &Params) -> EngineParams {
 ///
 /// # Errors
 /// When the machine cannot be built or no page is to move.
-pub fn run(params: &Params) -> Result<Report, BadParams> {
-    let rows = |changes: &[Change]| {
+pub fn run(params: &OnePageParams, progress: Progress<'_>) -> Result<OnePageReport, BadParams> {
+    let rows = |changes: &[Change], progress: Progress<'_>| {
         let places = params.places.iter();
-        let jobs: Vec<(Place, Change)> = places
+        let jobs: Vec<(PagePlace, Change)> = places
             .flat_map(|&place| changes.iter().map(move |&change| (place, change)))
             .collect();
-        parallel(&jobs, |&(place, (what, change))| {
+        let rows = parallel(&jobs, progress, |&(place, (what, change))| {
             let mut memory = params.memory;
             memory.engine = paper_engine(params);
             change(&mut memory);
             row(params, place, what, memory)
-        })
+        })?;
+        Ok(rows.into_iter().flatten().collect::<Vec<OnePageRow>>())
     };
-    Ok(Report {
-        schema: "ample.hw-migration/1",
+    Ok(OnePageReport {
+        schema: OnePageReport::SCHEMA.into(),
         params: params.clone(),
-        made_of: rows(&COSTS)?,
-        engines: rows(&ENGINES)?,
+        made_of: rows(&COSTS, &|share| progress(share / 3.0))?,
+        engines: rows(&ENGINES, &|share| progress((1.0 + 2.0 * share) / 3.0))?,
+        partial: stop::requested(),
     })
 }
 
@@ -250,22 +334,22 @@ mod tests {
 
     #[test]
     fn each_change_of_the_engine_copies_faster_and_costs_add_up() {
-        let params = Params {
+        let params = OnePageParams {
             pages: 4,
-            ..Params::default()
+            ..OnePageParams::default()
         };
-        let report = run(&params).expect("runs");
-        let copy = |rows: &[Row], place: Place, what: &str| {
+        let report = run(&params, &|_| {}).expect("runs");
+        let copy = |rows: &[OnePageRow], place: PagePlace, what: &str| {
             let found = rows
                 .iter()
                 .find(|r| r.place == place && r.what.starts_with(what));
             found.expect(what).copy_ns.median
         };
         for place in [
-            Place::Memory,
-            Place::LastLevel,
-            Place::Shared,
-            Place::Modified,
+            PagePlace::Memory,
+            PagePlace::LastLevel,
+            PagePlace::Shared,
+            PagePlace::Modified,
         ] {
             let paper = copy(&report.engines, place, "paper");
             assert_eq!(paper, copy(&report.made_of, place, "table 1"));
@@ -278,16 +362,22 @@ mod tests {
         }
         let engines = &report.engines;
         assert!(
-            copy(engines, Place::Memory, "fetch the page") < copy(engines, Place::Memory, "paper")
+            copy(engines, PagePlace::Memory, "fetch the page")
+                < copy(engines, PagePlace::Memory, "paper")
         );
     }
 
     #[test]
     fn no_pages_are_refused() {
-        let params = Params {
+        let params = OnePageParams {
             pages: 0,
-            ..Params::default()
+            ..OnePageParams::default()
         };
-        assert!(run(&params).unwrap_err().to_string().contains("pages"));
+        assert!(
+            run(&params, &|_| {})
+                .unwrap_err()
+                .to_string()
+                .contains("pages")
+        );
     }
 }

@@ -2,18 +2,24 @@
 //! One migration under traffic, step by step, to be looked at: eight cores and a NIC read and
 //! write a page while it moves.
 
+use crate::Text;
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps as Parts;
+use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_memsys::timed::{
-    BadParams, CoreParams, Machine, MemoryParams, Mover, Op, OsParams, PAGE_LINES, PageView, Place,
-    Placement, Program,
+    BadParams, CoreParams, LineView, Machine, MemoryParams, Mover, Op, OsParams, PAGE_LINES,
+    PageView, Place, Placement, Program,
 };
 use ample_migration::protocol::Design;
+use ample_report::{LineCell, LinePlace, MIGRATION_LEGEND, MigrationFrame, migration_frame};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Params {
+pub struct StepParams {
     /// Designs, one after the other.
     pub designs: Vec<Design>,
     /// Accesses of a core to the page that moves, out of all its accesses.
@@ -22,7 +28,7 @@ pub struct Params {
     pub seed: u64,
 }
 
-impl Default for Params {
+impl Default for StepParams {
     fn default() -> Self {
         Self {
             designs: vec![Design::NonCacheable, Design::Cacheable],
@@ -33,8 +39,8 @@ impl Default for Params {
 }
 
 /// One moment.
-#[derive(Clone, Debug, Serialize)]
-pub struct Frame {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepFrame {
     /// Since the start of the migration.
     pub time_ns: f64,
     /// What is to be seen.
@@ -46,23 +52,26 @@ pub struct Frame {
 }
 
 /// One design.
-#[derive(Clone, Debug, Serialize)]
-pub struct Film {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepFilm {
     /// The design.
     pub design: Design,
     /// Moments in order.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<StepFrame>,
 }
 
 /// Results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
     /// Format of this object.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Parameters.
-    pub params: Params,
+    pub params: StepParams,
     /// One film a design.
-    pub films: Vec<Film>,
+    pub films: Vec<StepFilm>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// Pages of data; the first one moves.
@@ -101,7 +110,7 @@ impl Program for Visitors {
     }
 }
 
-fn count(view: &PageView, what: impl Fn(&ample_memsys::timed::LineView) -> bool) -> usize {
+fn count(view: &PageView, what: impl Fn(&LineView) -> bool) -> usize {
     view.lines.iter().filter(|line| what(line)).count()
 }
 
@@ -138,7 +147,7 @@ fn caption(view: &PageView) -> String {
     text
 }
 
-fn film(params: &Params, design: Design) -> Result<Film, BadParams> {
+fn film(params: &StepParams, design: Design) -> Result<StepFilm, BadParams> {
     let mut memory = MemoryParams::table1();
     memory.engine.design = design;
     let core = CoreParams::table1();
@@ -153,7 +162,7 @@ fn film(params: &Params, design: Design) -> Result<Film, BadParams> {
     let mut now = 60_000;
     machine.run_until(now);
     machine.requests.push((0, Mover::Hardware));
-    let mut frames: Vec<Frame> = Vec::new();
+    let mut frames: Vec<StepFrame> = Vec::new();
     let mut last = None;
     let mut start = None;
     while machine.finished.is_empty() && now < 2_000_000 {
@@ -165,7 +174,7 @@ fn film(params: &Params, design: Design) -> Result<Film, BadParams> {
         let (start, visits) = *start.get_or_insert((now, machine.program().visits));
         let here = milestone(&page);
         if last.replace(here) != Some(here) {
-            frames.push(Frame {
+            frames.push(StepFrame {
                 time_ns: (now - start) as f64 / memory.clock_ghz,
                 caption: caption(&page),
                 accesses: machine.program().visits - visits,
@@ -174,25 +183,123 @@ fn film(params: &Params, design: Design) -> Result<Film, BadParams> {
         }
     }
     machine.check_values()?;
-    Ok(Film { design, frames })
+    Ok(StepFilm { design, frames })
+}
+
+/// One migration, step by step.
+pub struct MigrationSteps;
+
+impl Experiment for MigrationSteps {
+    type Parameters = StepParams;
+    type Outcome = StepReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &[],
+            full: Cost::new(2.0, 200, 1),
+            quick: Cost::new(2.0, 200, 1),
+            ..About::simulated("hw-steps", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/hw-steps.toml")
+    }
+
+    fn quick(&self, full: StepParams) -> StepParams {
+        full
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<StepParams>,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<StepReport> {
+        Ok(run(&declared.parameters, progress)?)
+    }
+}
+
+impl Outcome for StepReport {
+    const SCHEMA: &'static str = "ample.hw-steps/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let films = self.films.iter();
+        let frames = films.flat_map(|film| film.frames.iter().map(move |frame| (film, frame)));
+        let figure = |(at, (film, frame)): (usize, (&StepFilm, &StepFrame))| {
+            let design = film.design.name();
+            let caption = format!(
+                "{design}: accesses to the page so far: {}. {MIGRATION_LEGEND}",
+                frame.accesses
+            );
+            let svg = migration_frame(&frame.moment());
+            Figure::new(&format!("{design}-{at:02}"), &caption, svg)
+        };
+        frames.enumerate().map(figure).collect()
+    }
+}
+
+impl StepFrame {
+    /// As a picture has it.
+    fn moment(&self) -> MigrationFrame {
+        let page = &self.page;
+        let side = |destination| match destination {
+            true => LinePlace::Destination,
+            false => LinePlace::Source,
+        };
+        // The NIC and the IOTLB come after the cores.
+        let devices = ["NIC", "IOTLB"];
+        let cores = page.stale_tlbs.len() - devices.len();
+        let name = |at: usize| match at.checked_sub(cores) {
+            None => format!("core {at}"),
+            Some(device) => devices[device].into(),
+        };
+        let tlb = |(at, &stale): (usize, &bool)| (name(at), side(page.pte_is_destination != stale));
+        let line = |line: &LineView| LineCell {
+            place: match line.place {
+                Place::Source => LinePlace::Source,
+                Place::Destination => LinePlace::Destination,
+                Place::OnItsWay => LinePlace::OnItsWay,
+            },
+            cached_as: match (line.cached_as_source, line.cached_as_destination) {
+                (true, _) => Some(LinePlace::Source),
+                (_, true) => Some(LinePlace::Destination),
+                _ => None,
+            },
+        };
+        MigrationFrame {
+            caption: format!("{} ns: {}", self.time_ns.round(), self.caption),
+            tlbs: page.stale_tlbs.iter().enumerate().map(tlb).collect(),
+            lines: page.lines.iter().map(line).collect(),
+        }
+    }
 }
 
 /// Runs it.
 ///
 /// # Errors
 /// When a parameter is wrong or a load returned a wrong value.
-pub fn run(params: &Params) -> Result<Report, BadParams> {
+pub fn run(params: &StepParams, progress: Progress<'_>) -> Result<StepReport, BadParams> {
     if !(0.0..=1.0).contains(&params.share_of_page) {
         return Err(BadParams {
             field: "share_of_page",
             reason: format!("{}: must be from 0 to 1", params.share_of_page),
         });
     }
-    let films = params.designs.iter().map(|&design| film(params, design));
-    Ok(Report {
-        schema: "ample.hw-steps/1",
+    let parts = Parts::new(progress, params.designs.len());
+    let mut films = Vec::new();
+    for &design in params.designs.iter().take_while(|_| !stop::requested()) {
+        films.push(film(params, design)?);
+        parts.step();
+    }
+    Ok(StepReport {
+        schema: StepReport::SCHEMA.into(),
         params: params.clone(),
-        films: films.collect::<Result<_, _>>()?,
+        films,
+        partial: stop::requested(),
     })
 }
 
@@ -202,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_film_shows_the_order_of_each_design() {
-        let report = run(&Params::default()).expect("runs");
+        let report = run(&StepParams::default(), &|_| {}).expect("runs");
         for film in &report.films {
             let first = &film.frames[0].page;
             assert!(
@@ -231,12 +338,12 @@ mod tests {
                 film.frames.len()
             );
         }
-        let wrong = Params {
+        let wrong = StepParams {
             share_of_page: 2.0,
-            ..Params::default()
+            ..StepParams::default()
         };
         assert!(
-            run(&wrong)
+            run(&wrong, &|_| {})
                 .unwrap_err()
                 .to_string()
                 .contains("share_of_page")

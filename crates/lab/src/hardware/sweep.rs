@@ -2,18 +2,24 @@
 //! Sweeps over the migration hardware: table sizes, slices, hash functions, sizes of mappings,
 //! engines, back-off, and where the table is looked up. A memcached-like server runs on all cores.
 
-use super::stats::parallel;
-use super::traffic::{self, Outcome};
+use super::stats::{finite, parallel};
+use super::traffic::{self, TrafficRun};
 use super::{Service, Way};
+use crate::Text;
+use crate::charts::{Bars, plain};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::stop;
 use ample_kit::statistics::{mean, mean_and_ci};
 use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, OsParams};
 use ample_migration::protocol::SliceHash;
+use ample_report::Unit;
 use serde::{Deserialize, Serialize};
 
 /// What to run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Params {
+pub struct SweepParams {
     /// Table sizes to try.
     pub table_entries: Vec<u8>,
     /// Slice counts to try, with the capacity of the whole last level kept.
@@ -28,7 +34,7 @@ pub struct Params {
     pub seeds: Vec<u64>,
 }
 
-impl Default for Params {
+impl Default for SweepParams {
     fn default() -> Self {
         Self {
             table_entries: vec![1, 2, 4, 8, 16, 32, 64],
@@ -42,8 +48,8 @@ impl Default for Params {
 }
 
 /// One variant of the hardware; means over the seeds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Variant {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HardwareVariant {
     /// What differs from table 1.
     pub what: String,
     /// Mover.
@@ -61,7 +67,7 @@ pub struct Variant {
     /// Throughput against the same machine without migrations.
     pub loss: f64,
     /// Half width of its 95 % confidence interval (Student's t).
-    pub loss_ci95: f64,
+    pub loss_ci95: Option<f64>,
     /// Time of the machine lost for each page moved.
     pub lost_ns_per_page: Option<f64>,
     /// Work without migrations against table 1 without migrations.
@@ -69,14 +75,17 @@ pub struct Variant {
 }
 
 /// Results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepReport {
     /// Format of this object.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Parameters.
-    pub params: Params,
+    pub params: SweepParams,
     /// Variants.
-    pub variants: Vec<Variant>,
+    pub variants: Vec<HardwareVariant>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// A machine to try.
@@ -88,7 +97,7 @@ struct Trial {
     group_pages: u32,
 }
 
-fn trials(params: &Params) -> Vec<Trial> {
+fn trials(params: &SweepParams) -> Vec<Trial> {
     let base = Trial {
         what: "table 1".into(),
         memory: MemoryParams::table1(),
@@ -153,7 +162,7 @@ const ENGINES: [Change; 6] = [
 
 /// Trials that differ in nothing that matters while nothing moves: they share a past.
 struct Class {
-    traffic: traffic::Params,
+    traffic: traffic::TrafficParams,
     /// Places in the list of trials.
     members: Vec<usize>,
 }
@@ -170,7 +179,7 @@ fn idle(trial: &Trial) -> MemoryParams {
     }
 }
 
-fn classes(params: &Params, trials: &[Trial]) -> Vec<Class> {
+fn classes(params: &SweepParams, trials: &[Trial]) -> Vec<Class> {
     let mut classes: Vec<Class> = Vec::new();
     for (place, trial) in trials.iter().enumerate() {
         let memory = idle(trial);
@@ -182,12 +191,12 @@ fn classes(params: &Params, trials: &[Trial]) -> Vec<Class> {
             class.members.push(place);
             continue;
         }
-        let traffic = traffic::Params {
+        let traffic = traffic::TrafficParams {
             simulated_ms: params.simulated_ms,
             memory,
             os: trial.os,
             group_pages: trial.group_pages,
-            ..traffic::Params::default()
+            ..traffic::TrafficParams::default()
         };
         let members = vec![place];
         classes.push(Class { traffic, members });
@@ -197,15 +206,15 @@ fn classes(params: &Params, trials: &[Trial]) -> Vec<Class> {
 
 /// For each member of a class its three runs: still, and each design.
 fn try_out(
-    params: &Params,
+    params: &SweepParams,
     class: &Class,
     trials: &[Trial],
     seed: u64,
-) -> Result<Vec<[Outcome; 3]>, BadParams> {
+) -> Result<Vec<[TrafficRun; 3]>, BadParams> {
     let past = traffic::warmed(&class.traffic, Service::Memcached, seed)?;
     let still = traffic::go_on(&class.traffic, past.clone(), None)?;
     let member = |&place: &usize| {
-        let traffic = traffic::Params {
+        let traffic = traffic::TrafficParams {
             memory: trials[place].memory,
             ..class.traffic.clone()
         };
@@ -216,19 +225,26 @@ fn try_out(
 }
 
 /// One variant and design from its runs, one a seed; `base` is table 1 without migrations.
-fn variant(trial: &Trial, way: Way, place: usize, runs: &[[Outcome; 3]], base: f64) -> Variant {
+fn variant(
+    trial: &Trial,
+    way: Way,
+    place: usize,
+    runs: &[[TrafficRun; 3]],
+    base: f64,
+) -> HardwareVariant {
     let group = f64::from(trial.group_pages);
-    let over = |value: &dyn Fn(&Outcome) -> f64| {
+    let over = |value: &dyn Fn(&TrafficRun) -> f64| {
         runs.iter().map(|run| value(&run[place])).sum::<f64>() / runs.len() as f64
     };
-    let known =
-        |value: fn(&Outcome) -> Option<f64>| mean(runs.iter().filter_map(|run| value(&run[place])));
-    let losses = |run: &[Outcome; 3]| 1.0 - run[place].work as f64 / run[0].work as f64;
+    let known = |value: fn(&TrafficRun) -> Option<f64>| {
+        mean(runs.iter().filter_map(|run| value(&run[place])))
+    };
+    let losses = |run: &[TrafficRun; 3]| 1.0 - run[place].work as f64 / run[0].work as f64;
     let (loss, loss_ci95) = mean_and_ci(&runs.iter().map(losses).collect::<Vec<f64>>());
     let reached_per_s = over(&|run| run.migrations as f64 / run.seconds);
     let pages_per_s = reached_per_s * group;
     let still = runs.iter().map(|run| run[0].work as f64).sum::<f64>() / runs.len() as f64;
-    Variant {
+    HardwareVariant {
         what: trial.what.clone(),
         way,
         reached_per_s,
@@ -237,9 +253,67 @@ fn variant(trial: &Trial, way: Way, place: usize, runs: &[[Outcome; 3]], base: f
         migration_ns: known(|run| run.migration_ns),
         refused_each: over(&|run| run.refused as f64 / run.migrations.max(1) as f64),
         loss,
-        loss_ci95,
+        loss_ci95: finite(loss_ci95),
         lost_ns_per_page: (pages_per_s > 0.0).then(|| loss * 1e9 / pages_per_s),
         still_work_ratio: still / base,
+    }
+}
+
+/// Variants of the migration hardware.
+pub struct Sweep;
+
+impl Experiment for Sweep {
+    type Parameters = SweepParams;
+    type Outcome = SweepReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.hw.kernel_entries"],
+            full: Cost::new(120.0, 500, 0),
+            quick: Cost::new(10.0, 300, 0),
+            ..About::simulated("hw-sweep", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/hw-sweep.toml")
+    }
+
+    fn quick(&self, full: SweepParams) -> SweepParams {
+        SweepParams {
+            table_entries: full.table_entries.into_iter().filter(|&n| n == 2).collect(),
+            slices: full.slices.into_iter().filter(|&n| n == 4).collect(),
+            group_pages: full.group_pages.into_iter().take(1).collect(),
+            simulated_ms: full.simulated_ms.min(0.02),
+            seeds: full.seeds.into_iter().take(1).collect(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<SweepParams>,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<SweepReport> {
+        Ok(run(&declared.parameters, progress)?)
+    }
+}
+
+impl Outcome for SweepReport {
+    const SCHEMA: &'static str = "ample.hw-sweep/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Variants of the migration hardware: copy of a page, ns";
+        let mut bars = Bars::new(title, Unit::Count);
+        for row in &self.variants {
+            let bar = row.copy_ns.map_or_else(Default::default, plain);
+            bars.put(&row.what, row.way.name(), bar);
+        }
+        vec![Figure::new("copy", title, bars.svg())]
     }
 }
 
@@ -247,7 +321,7 @@ fn variant(trial: &Trial, way: Way, place: usize, runs: &[[Outcome; 3]], base: f
 ///
 /// # Errors
 /// When a list is empty, a variant cannot be built, or a load returned a wrong value.
-pub fn run(params: &Params) -> Result<Report, BadParams> {
+pub fn run(params: &SweepParams, progress: Progress<'_>) -> Result<SweepReport, BadParams> {
     if params.seeds.is_empty() {
         return Err(BadParams {
             field: "seeds",
@@ -258,25 +332,34 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
     let classes = classes(params, &trials);
     let with_seeds = |class| params.seeds.iter().map(move |&seed| (class, seed));
     let jobs: Vec<(&Class, u64)> = classes.iter().flat_map(with_seeds).collect();
-    let outcomes = parallel(&jobs, |&(class, seed)| {
+    let outcomes = parallel(&jobs, progress, |&(class, seed)| {
         try_out(params, class, &trials, seed)
     })?;
-    let mut runs: Vec<Vec<[Outcome; 3]>> = vec![Vec::new(); trials.len()];
+    let mut runs: Vec<Vec<[TrafficRun; 3]>> = vec![Vec::new(); trials.len()];
     for ((class, _), outcomes) in jobs.iter().zip(outcomes) {
-        for (&place, outcome) in class.members.iter().zip(outcomes) {
+        for (&place, outcome) in class.members.iter().zip(outcomes.into_iter().flatten()) {
             runs[place].push(outcome);
         }
     }
     let base = runs.first().map_or(&[][..], Vec::as_slice);
     let base = base.iter().map(|run| run[0].work as f64).sum::<f64>() / base.len() as f64;
-    let variants = trials.iter().zip(&runs).flat_map(|(trial, runs)| {
+    // After an early end: the variants that all seeds have run, if the first one is among them.
+    let seeds = params.seeds.len();
+    let complete = |runs: &&Vec<_>| runs.len() == seeds;
+    let base_known = runs.first().is_some_and(|runs| complete(&runs));
+    let known = trials
+        .iter()
+        .zip(&runs)
+        .filter(|(_, runs)| base_known && complete(runs));
+    let variants = known.flat_map(|(trial, runs)| {
         let designs = [(Way::NonCacheable, 1), (Way::Cacheable, 2)];
         designs.map(|(way, place)| variant(trial, way, place, runs, base))
     });
-    Ok(Report {
-        schema: "ample.hw-sweep/1",
+    Ok(SweepReport {
+        schema: SweepReport::SCHEMA.into(),
         params: params.clone(),
         variants: variants.collect(),
+        partial: stop::requested(),
     })
 }
 
@@ -284,14 +367,14 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
 mod tests {
     use super::*;
 
-    fn small() -> Params {
-        Params {
+    fn small() -> SweepParams {
+        SweepParams {
             table_entries: vec![2],
             slices: vec![4],
             group_pages: vec![2],
             simulated_ms: 0.02,
             seeds: vec![1],
-            ..Params::default()
+            ..SweepParams::default()
         }
     }
 
@@ -308,11 +391,11 @@ mod tests {
         let place = class.members.iter().position(|&place| place == 1);
         let trial = &trials[1];
         assert_eq!(trial.what, "2 table entries");
-        let alone = traffic::Params {
+        let alone = traffic::TrafficParams {
             memory: trial.memory,
             os: trial.os,
             simulated_ms: params.simulated_ms,
-            ..traffic::Params::default()
+            ..traffic::TrafficParams::default()
         };
         let past = traffic::warmed(&alone, Service::Memcached, 1).expect("warms up");
         let moving = Some((Way::Cacheable, params.rate_per_s));
@@ -324,7 +407,7 @@ mod tests {
     fn seeds_are_needed() {
         let mut params = small();
         params.seeds.clear();
-        let error = run(&params).expect_err("refused").to_string();
+        let error = run(&params, &|_| {}).expect_err("refused").to_string();
         assert!(error.contains("seeds"), "{error}");
     }
 }

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contiguitas §5.3, performance: servers at full load while their network buffers move.
 
-use super::stats::parallel;
+use super::stats::{advance, finite, parallel};
 use super::{BUFFER_PAGES, Server, Service, Way};
+use crate::Text;
+use crate::charts::{Bars, with_interval};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::stop;
 use ample_kit::statistics::{mean, mean_and_ci};
 use ample_memsys::timed::{BadParams, Machine, MemoryParams, OsParams};
+use ample_report::Unit;
 use serde::{Deserialize, Serialize};
 
 /// What to run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Params {
+pub struct TrafficParams {
     /// Servers.
     pub services: Vec<Service>,
     /// Movers.
@@ -29,7 +35,7 @@ pub struct Params {
     pub os: OsParams,
 }
 
-impl Default for Params {
+impl Default for TrafficParams {
     fn default() -> Self {
         Self {
             services: vec![Service::Nginx, Service::Memcached],
@@ -45,8 +51,8 @@ impl Default for Params {
 }
 
 /// One server, mover and rate.
-#[derive(Clone, Debug, Serialize)]
-pub struct Point {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrafficPoint {
     /// Server.
     pub service: Service,
     /// Mover.
@@ -58,7 +64,7 @@ pub struct Point {
     /// Loss of throughput against no migrations, mean over the seeds.
     pub loss: f64,
     /// Half width of the 95 % confidence interval of `loss` (Student's t).
-    pub loss_ci95: f64,
+    pub loss_ci95: Option<f64>,
     /// Commands that met a full table, each migration, mean.
     pub refused_each: f64,
     /// Mean latency of the NIC's accesses over that without migrations.
@@ -66,23 +72,26 @@ pub struct Point {
 }
 
 /// Results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrafficReport {
     /// Format of this object.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Parameters, seeds among them.
-    pub params: Params,
+    pub params: TrafficParams,
     /// Points.
-    pub points: Vec<Point>,
+    pub points: Vec<TrafficPoint>,
     /// Instructions simulated.
     pub instructions: u64,
     /// Loads compared with the shadow memory that were wrong; always 0, else `run` fails.
     pub wrong_values: u64,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// What one run yields.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct TrafficRun {
     /// Instructions of the programs.
     pub work: u64,
     pub migrations: usize,
@@ -101,22 +110,23 @@ const WARM_UP_MS: f64 = 0.2;
 
 /// A server that has run for a while without migrations: one past for all movers and rates.
 pub(super) fn warmed(
-    params: &Params,
+    params: &TrafficParams,
     service: Service,
     seed: u64,
 ) -> Result<Machine<Server>, BadParams> {
     let group_pages = params.group_pages.max(1);
     let mut machine = Server::machine(service, &params.memory, params.os, group_pages, seed)?;
-    machine.run_until((WARM_UP_MS * params.memory.clock_ghz * 1e6) as u64);
+    let start = (WARM_UP_MS * params.memory.clock_ghz * 1e6) as u64;
+    advance(&mut machine, 0, start);
     Ok(machine)
 }
 
 /// How a server goes on when buffers move at a rate, by one mover, or not at all.
 pub(super) fn go_on(
-    params: &Params,
+    params: &TrafficParams,
     mut machine: Machine<Server>,
     moving: Option<(Way, f64)>,
-) -> Result<Outcome, BadParams> {
+) -> Result<TrafficRun, BadParams> {
     let way = moving.map_or(Way::NonCacheable, |(way, _)| way);
     machine
         .memory
@@ -128,16 +138,17 @@ pub(super) fn go_on(
         machine.work(),
         (machine.dma_latency_cycles, machine.dma_accesses),
     );
+    let mut now = start;
     if let Some((way, rate_per_s)) = moving {
-        ask(&mut machine, params, way, rate_per_s, (start, end));
+        now = ask(&mut machine, params, way, rate_per_s, (start, end));
     }
-    machine.run_until(end);
+    advance(&mut machine, now, end);
     machine.check_values()?;
     let copies = machine.finished.iter().filter_map(|t| t.copying());
     let whole = machine.finished.iter().filter_map(|t| t.done_cycles);
     let ns = |cycles: u64| cycles as f64 / params.memory.clock_ghz;
     let dma_accesses = (machine.dma_accesses - dma.1).max(1) as f64;
-    Ok(Outcome {
+    Ok(TrafficRun {
         work: machine.work() - work,
         migrations: machine.finished.len(),
         dma_latency: (machine.dma_latency_cycles - dma.0) as f64 / dma_accesses,
@@ -148,20 +159,21 @@ pub(super) fn go_on(
     })
 }
 
-/// Asks for migrations at even intervals.
+/// Asks for migrations at even intervals; returns the moment of the last one.
 fn ask(
     machine: &mut Machine<Server>,
-    params: &Params,
+    params: &TrafficParams,
     way: Way,
     rate_per_s: f64,
     (start, end): (u64, u64),
-) {
+) -> u64 {
     let interval = params.memory.clock_ghz * 1e9 / rate_per_s.max(f64::MIN_POSITIVE);
     // The first comes half an interval in, or at a quarter of the run when that is too short.
     let mut next = start as f64 + (interval / 2.0).min((end - start) as f64 / 4.0);
-    let mut page = 0;
+    let (mut page, mut now) = (0, start);
     while next < end as f64 {
-        machine.run_until(next as u64);
+        advance(machine, now, next as u64);
+        now = next as u64;
         // A backlog longer than the table means that the rate cannot be kept up.
         if machine.requests.len() < 64 {
             machine.requests.push((page % BUFFER_PAGES, way.mover()));
@@ -169,6 +181,7 @@ fn ask(
         }
         next += interval;
     }
+    now
 }
 
 /// Greater than zero and a number.
@@ -176,11 +189,76 @@ fn is_positive(x: f64) -> bool {
     x.is_finite() && x > 0.0
 }
 
+/// Servers at full load while their buffers move.
+pub struct Traffic;
+
+impl Experiment for Traffic {
+    type Parameters = TrafficParams;
+    type Outcome = TrafficReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &[],
+            full: Cost::new(60.0, 500, 0),
+            quick: Cost::new(8.0, 300, 0),
+            ..About::simulated("hw-traffic", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/hw-traffic.toml")
+    }
+
+    fn quick(&self, full: TrafficParams) -> TrafficParams {
+        TrafficParams {
+            rates_per_s: full
+                .rates_per_s
+                .into_iter()
+                .filter(|&rate| rate >= 1e5)
+                .collect(),
+            simulated_ms: full.simulated_ms.min(0.05),
+            seeds: full.seeds.into_iter().take(1).collect(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<TrafficParams>,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<TrafficReport> {
+        Ok(run(&declared.parameters, progress)?)
+    }
+}
+
+impl Outcome for TrafficReport {
+    const SCHEMA: &'static str = "ample.hw-traffic/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Throughput lost while network buffers move";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.points {
+            let bar = with_interval(row.loss, row.loss_ci95, None);
+            let group = format!(
+                "{} {}",
+                row.service.name(),
+                Unit::Count.format(row.rate_per_s)
+            );
+            bars.put(&group, row.way.name(), bar);
+        }
+        vec![Figure::new("losses", title, bars.svg())]
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// When the machine cannot be built, a list is empty, or a load returned a wrong value.
-pub fn run(params: &Params) -> Result<Report, BadParams> {
+pub fn run(params: &TrafficParams, progress: Progress<'_>) -> Result<TrafficReport, BadParams> {
     let lists = [
         params.seeds.len(),
         params.rates_per_s.len(),
@@ -204,18 +282,25 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
         .collect();
     let moving = moving(params);
     // For each server and seed: without migrations, then each mover and rate.
-    let outcomes = parallel(&jobs, |&(service, seed)| {
+    let outcomes = parallel(&jobs, progress, |&(service, seed)| {
         let past = warmed(params, service, seed)?;
         let with = |&moving| go_on(params, past.clone(), moving);
         moving.iter().map(with).collect::<Result<Vec<_>, _>>()
     })?;
-    let instructions = outcomes.iter().flatten().map(|outcome| outcome.work).sum();
+    let instructions = outcomes
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|outcome| outcome.work)
+        .sum();
     let mut points = Vec::new();
     for (&service, seeds) in params
         .services
         .iter()
         .zip(outcomes.chunks(params.seeds.len()))
     {
+        let seeds: Option<Vec<_>> = seeds.iter().map(Option::as_ref).collect();
+        let Some(seeds) = seeds else { continue };
         let of = |place: usize| seeds.iter().map(|runs| runs[place]).collect::<Vec<_>>();
         let still = of(0);
         for (place, moving) in moving.iter().enumerate() {
@@ -223,17 +308,18 @@ pub fn run(params: &Params) -> Result<Report, BadParams> {
             points.extend(moving.as_ref().map(moved));
         }
     }
-    Ok(Report {
-        schema: "ample.hw-traffic/1",
+    Ok(TrafficReport {
+        schema: TrafficReport::SCHEMA.into(),
         params: params.clone(),
         points,
         instructions,
         wrong_values: 0,
+        partial: stop::requested(),
     })
 }
 
 /// The futures of one past: first nothing moves, then each mover at each rate.
-fn moving(params: &Params) -> Vec<Option<(Way, f64)>> {
+fn moving(params: &TrafficParams) -> Vec<Option<(Way, f64)>> {
     let with = |&way| {
         let rates = params.rates_per_s.iter();
         rates.map(move |&rate| Some((way, rate)))
@@ -246,16 +332,16 @@ fn point(
     service: Service,
     way: Way,
     rate_per_s: f64,
-    still: &[Outcome],
-    moved: &[Outcome],
-) -> Point {
+    still: &[TrafficRun],
+    moved: &[TrafficRun],
+) -> TrafficPoint {
     let pairs = || still.iter().zip(moved);
     let losses: Vec<f64> = pairs()
         .map(|(s, m)| 1.0 - m.work as f64 / s.work as f64)
         .collect();
     let (loss, loss_ci95) = mean_and_ci(&losses);
     let n = moved.len() as f64;
-    Point {
+    TrafficPoint {
         service,
         way,
         rate_per_s,
@@ -265,7 +351,7 @@ fn point(
             .sum::<f64>()
             / n,
         loss,
-        loss_ci95,
+        loss_ci95: finite(loss_ci95),
         refused_each: mean(
             moved
                 .iter()

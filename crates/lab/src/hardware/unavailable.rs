@@ -2,20 +2,26 @@
 //! Figure 13 of Contiguitas: cycles a page is unavailable while it moves, against the number of
 //! remote TLBs; and where the time of one migration goes.
 
-use super::stats::parallel;
+use super::stats::{advance, parallel};
 use super::{BUFFER_PAGES, Server, Service};
+use crate::Text;
+use crate::charts::{line as points_of, lines};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
 use ample_memsys::timed::{
     BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Placement, Timeline,
 };
 use ample_migration::protocol::Design;
+use ample_report::Unit;
 use serde::{Deserialize, Serialize};
 
 /// What to run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Params {
+pub struct UnavailableParams {
     /// Numbers of remote TLBs.
     pub remote_tlbs: Vec<u8>,
     /// Migrations averaged for each point.
@@ -28,7 +34,7 @@ pub struct Params {
     pub seed: u64,
 }
 
-impl Default for Params {
+impl Default for UnavailableParams {
     fn default() -> Self {
         Self {
             remote_tlbs: vec![1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 63],
@@ -41,8 +47,8 @@ impl Default for Params {
 }
 
 /// One number of TLBs, all in core cycles, means over the migrations unless said otherwise.
-#[derive(Clone, Debug, Serialize)]
-pub struct Point {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnavailablePoint {
     /// Remote TLBs.
     pub remote_tlbs: u8,
     /// Software: until all TLBs have acknowledged.
@@ -63,7 +69,7 @@ pub struct Point {
 }
 
 /// The copy in software on eight cores, by what the paper's table 1 leaves open.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SoftwareCopy {
     /// Misses outstanding a core.
     pub mshrs: u32,
@@ -76,8 +82,8 @@ pub struct SoftwareCopy {
 }
 
 /// One migration in hardware, means, in nanoseconds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Breakdown {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MigrationBreakdown {
     /// The design.
     pub design: Design,
     /// Until both mappings are usable and the destination is purged.
@@ -91,14 +97,14 @@ pub struct Breakdown {
 }
 
 /// Results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnavailableReport {
     /// Format of this object.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Seed.
     pub seed: u64,
     /// Points of the figure.
-    pub points: Vec<Point>,
+    pub points: Vec<UnavailablePoint>,
     /// Fit of the software line: cycles = fixed + each × TLBs.
     pub software_fixed_cycles: f64,
     /// See `software_fixed_cycles`.
@@ -108,9 +114,12 @@ pub struct Report {
     /// See `paper_copy_cycles`.
     pub paper_migration_ns: u32,
     /// Eight cores, where the time goes.
-    pub breakdown: Vec<Breakdown>,
+    pub breakdown: Vec<MigrationBreakdown>,
     /// The copy in software.
     pub software_copies: Vec<SoftwareCopy>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// Which migrations to look at.
@@ -123,7 +132,7 @@ struct Case {
     mshrs: Option<u32>,
 }
 
-fn migrate(params: &Params, case: Case) -> Result<Vec<Timeline>, BadParams> {
+fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>, BadParams> {
     let mut memory = MemoryParams::with_cores(case.cores);
     memory.engine.design = case.design;
     memory.mshrs = case.mshrs.unwrap_or(memory.mshrs);
@@ -141,13 +150,13 @@ fn migrate(params: &Params, case: Case) -> Result<Vec<Timeline>, BadParams> {
     }
     // Caches fill, all cores run.
     let mut now = 100_000;
-    machine.run_until(now);
+    advance(&mut machine, 0, now);
     for n in 0..params.migrations {
         machine.requests.push((n * 7 % BUFFER_PAGES, case.mover));
         let limit = now + 5_000_000;
         while machine.in_flight() > 0 && now < limit {
+            advance(&mut machine, now, now + 10_000);
             now += 10_000;
-            machine.run_until(now);
         }
     }
     machine.check_values()?;
@@ -172,36 +181,116 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
     (my - slope * mx, slope)
 }
 
+/// Figure 13: cycles that a page is unavailable.
+pub struct Unavailable;
+
+impl Experiment for Unavailable {
+    type Parameters = UnavailableParams;
+    type Outcome = UnavailableReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.hw.unavailable", "ctg.hw.migration_time"],
+            full: Cost::new(30.0, 500, 0),
+            quick: Cost::new(4.0, 300, 0),
+            ..About::simulated("hw-unavailable", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/hw-unavailable.toml")
+    }
+
+    fn quick(&self, full: UnavailableParams) -> UnavailableParams {
+        UnavailableParams {
+            remote_tlbs: full
+                .remote_tlbs
+                .into_iter()
+                .filter(|n| [1, 3, 7, 16].contains(n))
+                .collect(),
+            migrations: full.migrations.min(4),
+            mshrs: full.mshrs.into_iter().take(1).collect(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<UnavailableParams>,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<UnavailableReport> {
+        Ok(run(&declared.parameters, progress)?)
+    }
+}
+
+impl Outcome for UnavailableReport {
+    const SCHEMA: &'static str = "ample.hw-unavailable/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    /// Figure 13: one line a quantity, over the number of remote TLBs.
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Cycles that a page is unavailable, by remote TLBs";
+        let over = |name: &str, value: fn(&UnavailablePoint) -> f64| {
+            points_of(
+                name,
+                self.points
+                    .iter()
+                    .map(|p| (f64::from(p.remote_tlbs), value(p))),
+            )
+        };
+        let series = vec![
+            over("software: unavailable, cycles", |p| {
+                p.software_unavailable_cycles
+            }),
+            over("of it the copy", |p| p.software_copy_cycles),
+            over("hardware: unavailable", |p| p.hardware_unavailable_cycles),
+        ];
+        let chart = lines(title, (Unit::Plain, Unit::Count), series);
+        vec![Figure::new("unavailable", title, chart.to_svg())]
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// When a number of TLBs cannot be built, with the reason.
-pub fn run(params: &Params) -> Result<Report, BadParams> {
+pub fn run(
+    params: &UnavailableParams,
+    progress: Progress<'_>,
+) -> Result<UnavailableReport, BadParams> {
     if params.migrations == 0 || params.remote_tlbs.is_empty() {
         return Err(BadParams {
             field: "migrations",
             reason: "at least one migration and one number of TLBs are needed".into(),
         });
     }
-    let points = parallel(&params.remote_tlbs, |&tlbs| point(params, tlbs))?;
+    let curve = |share| progress(0.8 * share);
+    let points = parallel(&params.remote_tlbs, &curve, |&tlbs| point(params, tlbs))?;
+    let points: Vec<UnavailablePoint> = points.into_iter().flatten().collect();
     let xy: Vec<(f64, f64)> = points
         .iter()
         .map(|p| (f64::from(p.remote_tlbs), p.software_unavailable_cycles))
         .collect();
     let (fixed, each) = line(&xy);
-    Ok(Report {
-        schema: "ample.hw-unavailable/1",
+    let designs = [Design::NonCacheable, Design::Cacheable];
+    let rest = |share| progress(0.8 + 0.1 * share);
+    let breakdowns = parallel(&designs, &rest, |&design| breakdown(params, design))?;
+    let software_copies = stop::until_stopped(|| software_copies(params)).transpose()?;
+    let software_copies = software_copies.unwrap_or_default();
+    Ok(UnavailableReport {
+        schema: UnavailableReport::SCHEMA.into(),
         seed: params.seed,
         points,
         software_fixed_cycles: fixed,
         software_each_cycles: each,
         paper_copy_cycles: 1300,
         paper_migration_ns: 2000,
-        breakdown: vec![
-            breakdown(params, Design::NonCacheable)?,
-            breakdown(params, Design::Cacheable)?,
-        ],
-        software_copies: software_copies(params)?,
+        breakdown: breakdowns.into_iter().flatten().collect(),
+        software_copies,
+        partial: stop::requested(),
     })
 }
 
@@ -210,7 +299,7 @@ fn copies(all: &[Timeline]) -> Vec<f64> {
     all.iter().filter_map(one).collect()
 }
 
-fn point(params: &Params, remote_tlbs: u8) -> Result<Point, BadParams> {
+fn point(params: &UnavailableParams, remote_tlbs: u8) -> Result<UnavailablePoint, BadParams> {
     let go = |design, mover| {
         migrate(
             params,
@@ -229,7 +318,7 @@ fn point(params: &Params, remote_tlbs: u8) -> Result<Point, BadParams> {
     let shootdown = mean(&software, |t| t.clean_cycles);
     let both: Vec<Timeline> = plain.iter().chain(&cacheable).copied().collect();
     let copy = range(copies(&software))?;
-    Ok(Point {
+    Ok(UnavailablePoint {
         remote_tlbs,
         software_shootdown_cycles: shootdown,
         software_copy_cycles: copy.median,
@@ -248,7 +337,7 @@ fn range(values: Vec<f64>) -> Result<MedianRange, BadParams> {
     })
 }
 
-fn software_copies(params: &Params) -> Result<Vec<SoftwareCopy>, BadParams> {
+fn software_copies(params: &UnavailableParams) -> Result<Vec<SoftwareCopy>, BadParams> {
     let mut rows = Vec::new();
     for &mshrs in &params.mshrs {
         for service in [Service::Idle, Service::Memcached] {
@@ -270,7 +359,7 @@ fn software_copies(params: &Params) -> Result<Vec<SoftwareCopy>, BadParams> {
     Ok(rows)
 }
 
-fn breakdown(params: &Params, design: Design) -> Result<Breakdown, BadParams> {
+fn breakdown(params: &UnavailableParams, design: Design) -> Result<MigrationBreakdown, BadParams> {
     let case = Case {
         cores: 8,
         design,
@@ -284,7 +373,7 @@ fn breakdown(params: &Params, design: Design) -> Result<Breakdown, BadParams> {
         mean(&all, |t| Some(to(t)?.saturating_sub(from(t)?))) * ns
     };
     let cacheable = design == Design::Cacheable;
-    Ok(Breakdown {
+    Ok(MigrationBreakdown {
         design,
         install_ns: match cacheable {
             true => mean(&all, |t| t.installed_cycles) * ns,

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each mechanism of Contiguitas is worth: everything on, then one off at a time.
 
-use super::{Cell, Experiment, ExperimentError, Progress, Spread, load_all, run_cells, steady};
-use ample_mm::RunResult;
-use ample_mm::{Mechanisms, PolicyConfig, PolicyKind};
-use serde::Serialize;
+use super::{
+    Cell, ServerExperiment, ServerParams, Spread, charts, load_all, run_cells, steady, tables,
+};
+use crate::Text;
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use ample_mm::{Mechanisms, PolicyConfig, PolicyKind, RunResult};
+use ample_report::Table;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 /// One variant under one workload, over seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AblationRow {
     /// Workload.
     pub workload: String,
@@ -42,25 +48,79 @@ pub struct AblationRow {
 }
 
 /// The ablation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ablation {
     /// `ample.ablation/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// The experiment as declared.
-    pub experiment: Experiment,
+    pub experiment: ServerExperiment,
     /// Workload by variant.
     pub rows: Vec<AblationRow>,
+    /// Ended early: cells that all seeds have run are there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
-/// Runs Contiguitas with all mechanisms, with each one off, and with hardware.
-///
-/// # Errors
-/// [`ExperimentError`] when a workload or the memory size is wrong.
-pub fn ablation(
-    experiment: &Experiment,
-    progress: Progress<'_>,
-) -> Result<Ablation, ExperimentError> {
+/// Contiguitas with all mechanisms, with each one off, and with hardware.
+pub struct AblationExperiment {
+    /// `ablation`, or `ablation-day`: two days of a load that falls for half of each.
+    pub id: &'static str,
+    /// Its file.
+    pub text: &'static str,
+    /// Cost as shipped.
+    pub full: Cost,
+}
+
+impl Experiment for AblationExperiment {
+    type Parameters = ServerParams;
+    type Outcome = Ablation;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.internal_frag"],
+            full: self.full,
+            quick: Cost::new(20.0, 200, 0),
+            ..About::simulated(self.id, Layer::Predict)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        self.text
+    }
+
+    fn quick(&self, full: ServerParams) -> ServerParams {
+        full.quick()
+    }
+
+    fn run(&self, declared: &Declared<ServerParams>, progress: Progress<'_>) -> Result<Ablation> {
+        ablation(&ServerExperiment::of(declared), progress)
+    }
+}
+
+impl Outcome for Ablation {
+    const SCHEMA: &'static str = "ample.ablation/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn head(&self) -> String {
+        tables::head(&self.experiment)
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        tables::ablation(self)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = &self.experiment.title;
+        vec![Figure::new("ablation", title, charts::ablation(self))]
+    }
+}
+
+fn ablation(experiment: &ServerExperiment, progress: Progress<'_>) -> Result<Ablation> {
     let params = &experiment.params;
+    params.check()?;
     let workloads = load_all(params)?;
     let mut variants: Vec<(Option<&str>, PolicyConfig)> = vec![
         (None, PolicyConfig::new(PolicyKind::Contiguitas)),
@@ -86,20 +146,26 @@ pub fn ablation(
     }
     let results = run_cells(params, &workloads, &cells, progress)?;
     let names = variants.iter().map(|(name, _)| *name).cycle();
-    let rows = results.chunks(params.seeds.len()).zip(names).map(row);
+    let rows = results
+        .chunks(params.seeds.len())
+        .zip(names)
+        .filter_map(row);
     Ok(Ablation {
-        schema: "ample.ablation/1",
+        schema: Ablation::SCHEMA.into(),
         experiment: experiment.clone(),
         rows: rows.collect(),
+        partial: crate::stop::requested(),
     })
 }
 
-fn row((runs, without): (&[RunResult], Option<&str>)) -> AblationRow {
-    let over = |metric: &dyn Fn(&RunResult) -> f64| Spread::of(runs.iter().map(metric));
+/// `None` when not every seed has run.
+fn row((runs, without): (&[Option<RunResult>], Option<&str>)) -> Option<AblationRow> {
+    let runs: Vec<&RunResult> = runs.iter().map(Option::as_ref).collect::<Option<_>>()?;
+    let over = |metric: &dyn Fn(&RunResult) -> f64| Spread::of(runs.iter().map(|run| metric(run)));
     let low = |run: &RunResult| {
         steady(run, |s| s.low_region_bytes.unwrap_or(0) as f64) / run.memory_bytes as f64
     };
-    AblationRow {
+    Some(AblationRow {
         workload: runs[0].workload.clone(),
         policy: runs[0].policy,
         without: without.map(str::to_string),
@@ -115,5 +181,5 @@ fn row((runs, without): (&[RunResult], Option<&str>)) -> AblationRow {
         border_shrunk_blocks: over(&|run| run.counters.border_shrunk_blocks as f64),
         emergency_claims: over(&|run| run.counters.emergency_claims as f64),
         failed_resizes: over(&|run| run.counters.failed_resizes as f64),
-    }
+    })
 }

@@ -2,15 +2,19 @@
 //! Figure 11 (unmovable 2 MB blocks) and figure 12 (potential contiguity).
 
 use super::{
-    Cell, Curve, Experiment, ExperimentError, PaperValue, Params, Progress, Spread, curve,
-    load_all, run_cells, steady,
+    Cell, Curve, PaperValue, ServerExperiment, ServerParams, Spread, charts, curve, load_all,
+    run_cells, steady, tables,
 };
-use ample_mm::RunResult;
-use ample_mm::{PolicyConfig, PolicyKind};
-use serde::Serialize;
+use crate::Text;
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use ample_mm::{PolicyConfig, PolicyKind, RunResult};
+use ample_report::Table;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 /// Figure 11: one workload under one policy, steady state, over seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig11Row {
     /// Workload.
     pub workload: String,
@@ -44,7 +48,7 @@ pub struct Fig11Row {
 }
 
 /// One policy over all workloads, beside the paper.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicySummary {
     /// Policy.
     pub policy: PolicyKind,
@@ -57,22 +61,25 @@ pub struct PolicySummary {
 }
 
 /// Figure 11.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig11 {
     /// `ample.fig11/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// The experiment as declared.
-    pub experiment: Experiment,
+    pub experiment: ServerExperiment,
     /// Workload by policy.
     pub rows: Vec<Fig11Row>,
     /// Over workloads.
     pub summary: Vec<PolicySummary>,
     /// Over time.
     pub curves: Vec<Curve>,
+    /// Ended early: cells that all seeds have run are there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// Figure 12: one workload under one policy, at the end of the run, over seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig12Row {
     /// Workload.
     pub workload: String,
@@ -89,16 +96,19 @@ pub struct Fig12Row {
 }
 
 /// Figure 12.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig12 {
     /// `ample.fig12/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// The experiment as declared.
-    pub experiment: Experiment,
+    pub experiment: ServerExperiment,
     /// Workload by policy.
     pub rows: Vec<Fig12Row>,
     /// Over workloads.
     pub summary: Vec<PolicySummary>,
+    /// Ended early: cells that all seeds have run are there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// All runs of one workload under one policy.
@@ -134,9 +144,10 @@ impl Group<'_> {
 
 /// Every workload under every policy with every seed.
 pub(super) fn campaign(
-    params: &Params,
+    params: &ServerParams,
     progress: Progress<'_>,
-) -> Result<Vec<RunResult>, ExperimentError> {
+) -> Result<Vec<Option<RunResult>>> {
+    params.check()?;
     let workloads = load_all(params)?;
     let mut cells = Vec::new();
     for workload in 0..workloads.len() {
@@ -151,16 +162,21 @@ pub(super) fn campaign(
             }
         }
     }
-    run_cells(params, &workloads, &cells, progress)
+    Ok(run_cells(params, &workloads, &cells, progress)?)
 }
 
-pub(super) fn groups<'a>(params: &Params, results: &'a [RunResult]) -> Vec<Group<'a>> {
+/// Those of which every seed has run.
+pub(super) fn groups<'a>(
+    params: &ServerParams,
+    results: &'a [Option<RunResult>],
+) -> Vec<Group<'a>> {
     results
         .chunks(params.seeds.len())
-        .map(|runs| Group {
+        .filter_map(|runs| runs.iter().map(Option::as_ref).collect())
+        .map(|runs: Vec<&RunResult>| Group {
             workload: runs[0].workload.clone(),
             policy: runs[0].policy,
-            runs: runs.iter().collect(),
+            runs,
         })
         .collect()
 }
@@ -218,7 +234,7 @@ type Metric<'a, R> = (&'a str, &'a dyn Fn(&R) -> f64);
 
 /// For each policy and metric, the spread over the means of the workloads.
 fn summarise<R>(
-    experiment: &Experiment,
+    experiment: &ServerExperiment,
     rows: &[R],
     policy_of: impl Fn(&R) -> PolicyKind,
     metrics: &[Metric<'_, R>],
@@ -227,10 +243,14 @@ fn summarise<R>(
     for &policy in &experiment.params.policies {
         for (name, metric) in metrics {
             let values = rows.iter().filter(|row| policy_of(row) == policy);
+            let values: Vec<f64> = values.map(metric).collect();
+            if values.is_empty() {
+                continue;
+            }
             summary.push(PolicySummary {
                 policy,
                 metric: (*name).to_string(),
-                here: Spread::of(values.map(metric)),
+                here: Spread::of(values),
                 paper: experiment
                     .paper
                     .iter()
@@ -242,7 +262,7 @@ fn summarise<R>(
     summary
 }
 
-fn make_fig11(experiment: &Experiment, groups: &[Group<'_>]) -> Fig11 {
+fn make_fig11(experiment: &ServerExperiment, groups: &[Group<'_>]) -> Fig11 {
     let rows: Vec<Fig11Row> = groups.iter().map(fig11_row).collect();
     let summary = summarise(
         experiment,
@@ -265,18 +285,19 @@ fn make_fig11(experiment: &Experiment, groups: &[Group<'_>]) -> Fig11 {
         ],
     );
     Fig11 {
-        schema: "ample.fig11/1",
+        schema: Fig11::SCHEMA.into(),
         experiment: experiment.clone(),
         curves: groups
             .iter()
             .map(|group| curve(&group.workload, group.policy, &group.runs))
             .collect(),
+        partial: crate::stop::requested(),
         rows,
         summary,
     }
 }
 
-fn make_fig12(experiment: &Experiment, groups: &[Group<'_>]) -> Fig12 {
+fn make_fig12(experiment: &ServerExperiment, groups: &[Group<'_>]) -> Fig12 {
     let rows: Vec<Fig12Row> = groups.iter().map(fig12_row).collect();
     let summary = summarise(
         experiment,
@@ -295,53 +316,136 @@ fn make_fig12(experiment: &Experiment, groups: &[Group<'_>]) -> Fig12 {
         ],
     );
     Fig12 {
-        schema: "ample.fig12/1",
+        schema: Fig12::SCHEMA.into(),
         experiment: experiment.clone(),
+        partial: crate::stop::requested(),
         rows,
         summary,
     }
 }
 
 /// Figure 11: unmovable 2 MB blocks per workload and policy.
+pub struct Fig11Experiment;
+
+impl Experiment for Fig11Experiment {
+    type Parameters = ServerParams;
+    type Outcome = Fig11;
+
+    fn about(&self) -> About {
+        About {
+            claims: &[
+                "ctg.unmovable_linux",
+                "ctg.unmovable_contiguitas",
+                "ctg.fleet.unmovable_4kb",
+                "ctg.internal_frag",
+                "ctg.sources",
+            ],
+            full: Cost::new(1500.0, 600, 0),
+            quick: Cost::new(25.0, 200, 0),
+            ..About::simulated("fig11", Layer::Predict)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/fig11.toml")
+    }
+
+    fn quick(&self, full: ServerParams) -> ServerParams {
+        full.quick()
+    }
+
+    fn run(&self, declared: &Declared<ServerParams>, progress: Progress<'_>) -> Result<Fig11> {
+        fig11(&ServerExperiment::of(declared), progress)
+    }
+}
+
+/// Figure 11: unmovable 2 MB blocks per workload and policy.
 ///
 /// # Errors
-/// [`ExperimentError`] when a workload or the memory size is wrong.
-pub fn fig11(experiment: &Experiment, progress: Progress<'_>) -> Result<Fig11, ExperimentError> {
+/// When a workload or a size is wrong.
+pub fn fig11(experiment: &ServerExperiment, progress: Progress<'_>) -> Result<Fig11> {
     let results = campaign(&experiment.params, progress)?;
-    Ok(make_fig11(
-        experiment,
-        &groups(&experiment.params, &results),
-    ))
+    let groups = groups(&experiment.params, &results);
+    Ok(make_fig11(experiment, &groups))
+}
+
+impl Outcome for Fig11 {
+    const SCHEMA: &'static str = "ample.fig11/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn head(&self) -> String {
+        tables::head(&self.experiment)
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        tables::fig11(self)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = &self.experiment.title;
+        vec![Figure::new("fig11", title, charts::fig11(self))]
+    }
+}
+
+/// Figure 12: potential contiguity per workload and policy.
+pub struct Fig12Experiment;
+
+impl Experiment for Fig12Experiment {
+    type Parameters = ServerParams;
+    type Outcome = Fig12;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.potential_1gb"],
+            full: Cost::new(1500.0, 600, 0),
+            quick: Cost::new(25.0, 200, 0),
+            ..About::simulated("fig12", Layer::Predict)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/fig12.toml")
+    }
+
+    fn quick(&self, full: ServerParams) -> ServerParams {
+        full.quick()
+    }
+
+    fn run(&self, declared: &Declared<ServerParams>, progress: Progress<'_>) -> Result<Fig12> {
+        fig12(&ServerExperiment::of(declared), progress)
+    }
 }
 
 /// Figure 12: potential contiguity per workload and policy.
 ///
 /// # Errors
-/// [`ExperimentError`] when a workload or the memory size is wrong.
-pub fn fig12(experiment: &Experiment, progress: Progress<'_>) -> Result<Fig12, ExperimentError> {
+/// When a workload or a size is wrong.
+pub fn fig12(experiment: &ServerExperiment, progress: Progress<'_>) -> Result<Fig12> {
     let results = campaign(&experiment.params, progress)?;
-    Ok(make_fig12(
-        experiment,
-        &groups(&experiment.params, &results),
-    ))
+    let groups = groups(&experiment.params, &results);
+    Ok(make_fig12(experiment, &groups))
 }
 
-/// Both figures from the same runs, sized by the first experiment, and the runs themselves
-/// (workload by policy by seed) for maps.
-///
-/// # Errors
-/// [`ExperimentError`] when a workload or the memory size is wrong.
-pub fn fig11_and_12(
-    fig11: &Experiment,
-    fig12: &Experiment,
-    progress: Progress<'_>,
-) -> Result<(Fig11, Fig12, Vec<RunResult>), ExperimentError> {
-    let results = campaign(&fig11.params, progress)?;
-    let groups = groups(&fig11.params, &results);
-    let fig12 = Experiment {
-        params: fig11.params.clone(),
-        ..fig12.clone()
-    };
-    let figures = (make_fig11(fig11, &groups), make_fig12(&fig12, &groups));
-    Ok((figures.0, figures.1, results))
+impl Outcome for Fig12 {
+    const SCHEMA: &'static str = "ample.fig12/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn head(&self) -> String {
+        tables::head(&self.experiment)
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        tables::fig12(self)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = &self.experiment.title;
+        vec![Figure::new("fig12", title, charts::fig12(self))]
+    }
 }

@@ -4,24 +4,33 @@
 //! not depend on the number of threads.
 
 mod ablation;
+mod charts;
 mod figures;
+mod tables;
 
-pub use ablation::{Ablation, AblationRow, ablation};
-pub use figures::{Fig11, Fig11Row, Fig12, Fig12Row, PolicySummary, fig11, fig11_and_12, fig12};
+pub use ablation::{Ablation, AblationExperiment, AblationRow};
+pub use figures::{
+    Fig11, Fig11Experiment, Fig11Row, Fig12, Fig12Experiment, Fig12Row, PolicySummary, fig11, fig12,
+};
 
 pub use ample_kit::statistics::Spread;
-use ample_mm::ServerError;
-use ample_mm::{Config, PolicyConfig, PolicyKind};
-use ample_mm::{RunResult, Sample, run};
-use ample_mm::{Workload, WorkloadError};
+
+use crate::experiment::Progress;
+use crate::files::Declared;
+use crate::progress::Shares;
+use crate::stop;
+use ample_mm::{
+    Config, PolicyConfig, PolicyKind, RunResult, Sample, ServerError, Workload, WorkloadError, run,
+};
+use ample_pfn::format_bytes;
+use anyhow::ensure;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct ServerParams {
     /// Memory of each server.
     pub memory_bytes: u64,
     /// Simulated seconds of each run.
@@ -36,42 +45,83 @@ pub struct Params {
     pub workloads: Vec<String>,
     /// Policies.
     pub policies: Vec<PolicyKind>,
+    /// The paper's values to print beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paper: Vec<PaperValue>,
 }
 
-impl Params {
-    /// Names of the shipped experiments.
-    pub const SHIPPED: &[&str] = &["fig11", "fig12", "ablation", "ablation-day"];
-
-    /// The shipped experiment of this name.
-    ///
-    /// # Panics
-    /// Never for a shipped name: their files are tested.
-    pub fn shipped(name: &str) -> Option<Experiment> {
-        let text = match name {
-            "fig11" => include_str!("../../../../experiments/fig11.toml"),
-            "fig12" => include_str!("../../../../experiments/fig12.toml"),
-            "ablation" => include_str!("../../../../experiments/ablation.toml"),
-            "ablation-day" => include_str!("../../../../experiments/ablation-day.toml"),
-            _ => return None,
-        };
-        Some(toml::from_str(text).expect("a shipped experiment parses"))
-    }
-
-    /// A smaller version: 1 GB servers, two hours, the same seeds. Churn is not thinned, which
-    /// would move the results of stock Linux (RESULTS.md).
-    pub fn quick(self) -> Params {
-        Params {
+impl ServerParams {
+    /// A smaller version: 1 GB servers, at most an hour, two seeds. Churn is not thinned, which
+    /// would move the results of stock Linux (docs/server-model.md).
+    pub fn quick(self) -> ServerParams {
+        ServerParams {
             memory_bytes: self.memory_bytes.min(1 << 30),
-            duration_s: self.duration_s.min(7200.0),
+            duration_s: self.duration_s.min(3600.0),
+            seeds: self.seeds.into_iter().take(2).collect(),
             ..self
         }
     }
+
+    /// Refuses sizes that mean nothing or that memory cannot hold.
+    ///
+    /// # Errors
+    /// Which field is out of range, and the range.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let ranges = [
+            ("duration_s", self.duration_s, 1.0, 90.0 * 86_400.0),
+            ("sample_every_s", self.sample_every_s, 1.0, 90.0 * 86_400.0),
+            ("event_ratio", self.event_ratio, 1e-4, 1.0),
+        ];
+        for (field, value, low, high) in ranges {
+            ensure!(
+                (low..=high).contains(&value),
+                "{field} is {value}, but must be from {low} to {high}"
+            );
+        }
+        check_memory(self.memory_bytes)
+    }
 }
 
-/// A declarative experiment: its file under `experiments/`.
+/// Largest server of the model.
+const MOST_MEMORY_BYTES: u64 = 1 << 40;
+/// Bytes of this program for a page of a simulated server, roughly.
+const BYTES_PER_PAGE: u64 = 8;
+
+/// Refuses a server that the model or the memory of this machine cannot hold.
+///
+/// # Errors
+/// When it does not fit.
+pub fn check_memory(memory_bytes: u64) -> anyhow::Result<()> {
+    ensure!(
+        memory_bytes <= MOST_MEMORY_BYTES,
+        "memory_bytes is {memory_bytes}, but the model goes up to {}",
+        format_bytes(MOST_MEMORY_BYTES)
+    );
+    let own = memory_bytes / 4096 * BYTES_PER_PAGE;
+    let here = memory_of_this_machine().unwrap_or(u64::MAX);
+    ensure!(
+        own <= here,
+        "memory_bytes is {memory_bytes}: a server of that size takes {} here, and this machine \
+         has {}",
+        format_bytes(own),
+        format_bytes(here)
+    );
+    Ok(())
+}
+
+fn memory_of_this_machine() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// An experiment as it was declared: what its result says of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Experiment {
+pub struct ServerExperiment {
     /// Name on the command line.
     pub name: String,
     /// One line for people.
@@ -81,10 +131,25 @@ pub struct Experiment {
     /// What is predicted.
     pub predicted: String,
     /// Size.
-    pub params: Params,
+    pub params: ServerParams,
     /// The paper's values.
     #[serde(default)]
     pub paper: Vec<PaperValue>,
+}
+
+impl ServerExperiment {
+    fn of(declared: &Declared<ServerParams>) -> ServerExperiment {
+        let head = declared.experiment.clone();
+        let mut params = declared.parameters.clone();
+        ServerExperiment {
+            name: head.id,
+            title: head.title,
+            calibrated: head.calibrated,
+            predicted: head.predicted,
+            paper: std::mem::take(&mut params.paper),
+            params,
+        }
+    }
 }
 
 /// A value of the paper to print beside ours.
@@ -128,11 +193,8 @@ pub enum ExperimentError {
     },
 }
 
-/// Progress of an experiment: called with the share done, from any thread.
-pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
-
 /// One point of a curve: means over seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// Simulated seconds since boot.
     pub time_s: f64,
@@ -145,7 +207,7 @@ pub struct CurvePoint {
 }
 
 /// The course of one workload under one policy.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Workload.
     pub workload: String,
@@ -163,13 +225,14 @@ pub(crate) struct Cell {
     pub(crate) seed: u64,
 }
 
-/// Runs every cell, in parallel, and returns the results in the order of the cells.
+/// Runs every cell, in parallel, and returns the results in the order of the cells; `None` for
+/// those that an early end left.
 pub(crate) fn run_cells(
-    params: &Params,
+    params: &ServerParams,
     workloads: &[Workload],
     cells: &[Cell],
     progress: Progress<'_>,
-) -> Result<Vec<RunResult>, ExperimentError> {
+) -> Result<Vec<Option<RunResult>>, ExperimentError> {
     let done = Shares::new(cells.len());
     let results = cells.par_iter().enumerate().map(|(index, cell)| {
         let config = Config {
@@ -179,35 +242,34 @@ pub(crate) fn run_cells(
             event_ratio: params.event_ratio,
             ..Config::new(cell.policy.kind)
         };
-        run(
-            &config,
-            &workloads[cell.workload],
-            params.duration_s,
-            params.sample_every_s,
-            &|share| progress(done.set(index, share)),
-        )
-        .map_err(ExperimentError::from)
+        let workload = &workloads[cell.workload];
+        let times = (params.duration_s, params.sample_every_s);
+        let told = |share| progress(done.set(index, share));
+        let run = stop::until_stopped(|| run_server(&config, workload, times.0, times.1, &told));
+        run.transpose().map_err(ExperimentError::from)
     });
     results.collect()
 }
 
-/// Shares done of many runs, kept without locks.
-pub(crate) struct Shares(Vec<AtomicU64>);
-
-impl Shares {
-    pub(crate) fn new(count: usize) -> Shares {
-        Shares((0..count).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    /// Sets one run's share; the share of all of them.
-    pub(crate) fn set(&self, index: usize, share: f64) -> f64 {
-        self.0[index].store((share * 1e6) as u64, Ordering::Relaxed);
-        let sum: u64 = self.0.iter().map(|s| s.load(Ordering::Relaxed)).sum();
-        sum as f64 / 1e6 / self.0.len().max(1) as f64
-    }
+/// As [`ample_mm::run`], with a checkpoint at each report of progress.
+///
+/// # Errors
+/// When the memory size is out of range.
+pub fn run_server(
+    config: &Config,
+    workload: &Workload,
+    duration_s: f64,
+    sample_every_s: f64,
+    progress: &dyn Fn(f64),
+) -> Result<RunResult, ServerError> {
+    let told = |share| {
+        stop::checkpoint();
+        progress(share);
+    };
+    run(config, workload, duration_s, sample_every_s, &told)
 }
 
-pub(crate) fn load_all(params: &Params) -> Result<Vec<Workload>, ExperimentError> {
+pub(crate) fn load_all(params: &ServerParams) -> Result<Vec<Workload>, ExperimentError> {
     let empty = [
         ("workload", params.workloads.is_empty()),
         ("policy", params.policies.is_empty()),

@@ -4,19 +4,24 @@
 
 use super::program;
 use super::runs::{Mapping, check_seeds, map_as, mean};
-use crate::setup::{
-    Length, Measured, anonymous_range, engine, measure_redirected, stop_requested, stretch,
-};
+use crate::Text;
+use crate::charts::{Bars, plain, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
+use crate::setup::{Length, Measured, anonymous_range, engine, measure_redirected, stretch};
+use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
+use ample_report::Unit;
 use ample_trace::Program;
 use ample_translate::PageSize;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct DirectSegParams {
     /// Machine preset.
     pub machine: String,
     /// Scale of the programs.
@@ -26,13 +31,13 @@ pub struct Params {
     /// Seeds of the programs.
     pub seeds: Vec<u64>,
     /// Rows.
-    pub rows: Vec<RowParams>,
+    pub rows: Vec<DirectSegProgram>,
 }
 
 /// One program and the paper's values for it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RowParams {
+pub struct DirectSegProgram {
     /// Program.
     pub program: String,
     /// Factor on the instructions between memory accesses, calibrated on the 4 KB column alone.
@@ -49,8 +54,8 @@ pub struct RowParams {
 }
 
 /// One row of the tables, means over the seeds; "percent" is of execution cycles.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectSegRow {
     /// Program.
     pub program: String,
     /// The calibrated factor on its instructions.
@@ -86,10 +91,10 @@ pub struct Row {
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tables {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectSegTables {
     /// `ample.sim.directseg/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Scale.
@@ -99,7 +104,7 @@ pub struct Tables {
     /// Ended early.
     pub partial: bool,
     /// Rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DirectSegRow>,
 }
 
 /// Walk-active cycles of data walks in percent: fetch walks are taken out by their time.
@@ -139,8 +144,8 @@ struct Sample {
 /// Runs one row with one seed; None if it was stopped.
 fn sample(
     machine: &MachineConfig,
-    params: &Params,
-    row: &RowParams,
+    params: &DirectSegParams,
+    row: &DirectSegProgram,
     seed: u64,
 ) -> Result<Option<Sample>> {
     let mut program = program(&row.program, &params.scale, seed)?;
@@ -164,7 +169,11 @@ fn sample(
 }
 
 /// One row over all its seeds.
-fn summary(params: &Params, row: &RowParams, samples: &[Sample]) -> Result<Row> {
+fn summary(
+    params: &DirectSegParams,
+    row: &DirectSegProgram,
+    samples: &[Sample],
+) -> Result<DirectSegRow> {
     let program = program(&row.program, &params.scale, params.seeds[0])?;
     let anonymous = anonymous_range(program.regions());
     let bytes: u64 = program.regions().iter().map(|r| r.bytes).sum();
@@ -172,7 +181,7 @@ fn summary(params: &Params, row: &RowParams, samples: &[Sample]) -> Result<Row> 
         samples.iter().map(value).reduce(pick).unwrap_or(f64::NAN)
     };
     let columns = [0, 1, 2];
-    Ok(Row {
+    Ok(DirectSegRow {
         program: row.program.clone(),
         work: row.work,
         seeds: samples.len(),
@@ -192,19 +201,96 @@ fn summary(params: &Params, row: &RowParams, samples: &[Sample]) -> Result<Row> 
     })
 }
 
+/// Tables 3 to 5 and figure 4 of Direct Segments.
+pub struct DirectSeg;
+
+impl Experiment for DirectSeg {
+    type Parameters = DirectSegParams;
+    type Outcome = DirectSegTables;
+
+    fn about(&self) -> About {
+        About {
+            claims: &[
+                "ds.table3",
+                "ds.table4.4k",
+                "ds.table4.2m",
+                "ds.table4.1g",
+                "ds.table5",
+                "ds.overhead",
+            ],
+            full: Cost::new(900.0, 12000, 1),
+            quick: Cost::new(15.0, 1000, 1),
+            ..About::simulated("directseg", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/directseg.toml")
+    }
+
+    fn quick(&self, full: DirectSegParams) -> DirectSegParams {
+        DirectSegParams {
+            scale: "tiny".into(),
+            length: full.length.quick(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<DirectSegParams>,
+        progress: Progress<'_>,
+    ) -> Result<DirectSegTables> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for DirectSegTables {
+    const SCHEMA: &'static str = "ample.sim.directseg/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Cycles on D-TLB misses by page size";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.rows {
+            for (at, name) in ["4 KB", "2 MB", "1 GB"].into_iter().enumerate() {
+                let [value, low, high, paper] = [
+                    row.dtlb_percent[at],
+                    row.dtlb_percent_min[at],
+                    row.dtlb_percent_max[at],
+                    row.paper_dtlb_percent[at],
+                ]
+                .map(|percent| percent / 100.0);
+                bars.put(
+                    &row.program,
+                    name,
+                    with_range(value, low, high, Some(paper)),
+                );
+            }
+            bars.put(&row.program, "segment", plain(row.segment_percent / 100.0));
+        }
+        vec![Figure::new("dtlb", title, bars.svg())]
+    }
+}
+
 /// Runs all rows.
 ///
 /// # Errors
 /// If the parameters are wrong or a run fails.
-pub fn run(params: &Params) -> Result<Tables> {
+pub fn run(params: &DirectSegParams, progress: Progress<'_>) -> Result<DirectSegTables> {
     let machine = MachineConfig::preset(&params.machine)?;
     check_seeds(&params.seeds)?;
+    let count = |row: &DirectSegProgram| if row.seedless { 1 } else { params.seeds.len() };
+    let steps = Steps::new(progress, params.rows.iter().map(count).sum());
     let mut rows = Vec::new();
     for row in &params.rows {
-        let count = if row.seedless { 1 } else { params.seeds.len() };
         let mut samples = Vec::new();
-        for &seed in &params.seeds[..count] {
+        for &seed in &params.seeds[..count(row)] {
             samples.extend(sample(&machine, params, row, seed)?);
+            steps.step();
             if stop_requested() {
                 break;
             }
@@ -214,8 +300,8 @@ pub fn run(params: &Params) -> Result<Tables> {
         }
         rows.push(summary(params, row, &samples)?);
     }
-    Ok(Tables {
-        schema: "ample.sim.directseg/1",
+    Ok(DirectSegTables {
+        schema: DirectSegTables::SCHEMA.into(),
         machine: params.machine.clone(),
         scale: params.scale.clone(),
         seeds: params.seeds.clone(),

@@ -5,21 +5,30 @@
 //! model, their worth from the shipped speed table.
 
 use super::speedup::{self, SpeedTable, page_mix, program_of};
+use crate::Text;
+use crate::charts::Bars;
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
 use crate::server_model::Spread;
-use crate::setup::{PageMix, stop_requested};
+use crate::server_model::check_memory;
+use crate::setup::PageMix;
+use crate::stop;
+use crate::stop::requested as stop_requested;
 use ample_mm::{Config, PolicyKind, RunResult, Workload, run_after};
+use ample_report::{Bar, Unit};
 use anyhow::{Context, Result, anyhow, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct Fig10Params {
     /// Preset of the shipped speed table, which must have been made with it.
     pub machine: String,
     /// Workloads with a program in the speed table, and the paper's gains.
-    pub workloads: Vec<WorkloadParams>,
+    pub workloads: Vec<Fig10Workload>,
     /// Workload that fragments a server fully, and for how long.
     pub fragmenter: String,
     /// Simulated seconds of the fragmenter.
@@ -35,12 +44,12 @@ pub struct Params {
 }
 
 /// One workload.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WorkloadParams {
+pub struct Fig10Workload {
     /// Name.
     pub name: String,
-    /// Gain of Contiguitas over fully fragmented Linux in the paper: least and most.
+    /// Fig10Gain of Contiguitas over fully fragmented Linux in the paper: least and most.
     pub paper_over_full: [f64; 2],
     /// The same over partially fragmented Linux.
     pub paper_over_partial: [f64; 2],
@@ -49,7 +58,7 @@ pub struct WorkloadParams {
 }
 
 /// Shares of the 2 MB and of the 1 GB pages obtained, where the paper gives them.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperGot {
     /// Linux, fully fragmented.
@@ -72,14 +81,14 @@ impl PaperGot {
 }
 
 /// The page sizes of one server and what they are worth, means over the seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Server {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fig10Server {
     /// Workload.
     pub workload: String,
     /// Policy.
     pub policy: String,
     /// `partial` or `full`.
-    pub fragmentation: &'static str,
+    pub fragmentation: Text,
     /// Unmovable 2 MB blocks ÷ all, definition O, when the pages are asked for.
     pub unmovable_2m_ratio: Spread,
     /// 2 MB HugeTLB pages obtained ÷ asked for; null if none were asked for.
@@ -100,26 +109,26 @@ pub struct Server {
     pub gain_of_1g: f64,
 }
 
-/// Gain of a policy over the first one, as a ratio, means over the seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Gain {
+/// Fig10Gain of a policy over the first one, as a ratio, means over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fig10Gain {
     /// Workload.
     pub workload: String,
     /// Policy.
     pub policy: String,
     /// Fragmentation of both servers.
-    pub fragmentation: &'static str,
-    /// Gain.
+    pub fragmentation: Text,
+    /// Fig10Gain.
     pub gain: Spread,
     /// Paper, least and most; null for policies that it has no figure for.
     pub paper: Option<[f64; 2]>,
 }
 
 /// The figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fig10Speeds {
     /// `ample.sim.fig10/2`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset of the speed table.
     pub machine: String,
     /// Memory of each server, bytes.
@@ -129,9 +138,9 @@ pub struct Figure {
     /// Ended early.
     pub partial: bool,
     /// Gains.
-    pub gains: Vec<Gain>,
+    pub gains: Vec<Fig10Gain>,
     /// Servers.
-    pub servers: Vec<Server>,
+    pub servers: Vec<Fig10Server>,
 }
 
 fn policy(name: &str) -> Result<PolicyKind> {
@@ -142,7 +151,7 @@ fn policy(name: &str) -> Result<PolicyKind> {
 }
 
 /// Runs one server of each seed, side by side.
-fn runs(params: &Params, name: &str, kind: PolicyKind, full: bool) -> Result<Vec<RunResult>> {
+fn runs(params: &Fig10Params, name: &str, kind: PolicyKind, full: bool) -> Result<Vec<RunResult>> {
     let workload = Workload::load(name)?;
     let fragmenter = Workload::load(&params.fragmenter)?;
     let before = full.then_some((&fragmenter, params.fragmenter_s));
@@ -158,11 +167,74 @@ fn runs(params: &Params, name: &str, kind: PolicyKind, full: bool) -> Result<Vec
     wanted.map(run).collect()
 }
 
+/// Figure 10 of Contiguitas.
+pub struct HugePageGains;
+
+impl Experiment for HugePageGains {
+    type Parameters = Fig10Params;
+    type Outcome = Fig10Speeds;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.perf_full", "ctg.perf_partial", "ctg.perf_1gb"],
+            full: Cost::new(1800.0, 600, 0),
+            quick: Cost::new(25.0, 200, 0),
+            depends_on: &["speedup"],
+            ..About::simulated("fig10", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/fig10.toml")
+    }
+
+    fn quick(&self, full: Fig10Params) -> Fig10Params {
+        Fig10Params {
+            memory_bytes: full.memory_bytes.min(1 << 30),
+            fragmenter_s: full.fragmenter_s.min(300.0),
+            duration_s: full.duration_s.min(600.0),
+            seeds: full.seeds.into_iter().take(1).collect(),
+            ..full
+        }
+    }
+
+    fn run(&self, declared: &Declared<Fig10Params>, progress: Progress<'_>) -> Result<Fig10Speeds> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for Fig10Speeds {
+    const SCHEMA: &'static str = "ample.sim.fig10/2";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Speed over stock Linux on a fragmented server";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.gains {
+            let group = format!("{}, {}", row.workload, row.fragmentation);
+            let bar = Bar {
+                value: Some(row.gain.mean),
+                spread: Some((row.gain.min, row.gain.max)),
+                // A range of the paper has no mark.
+                paper: row
+                    .paper
+                    .filter(|[low, high]| low == high)
+                    .map(|[low, _]| low),
+            };
+            bars.put(&group, &row.policy, bar);
+        }
+        vec![Figure::new("gains", title, bars.svg())]
+    }
+}
+
 /// Runs all servers.
 ///
 /// # Errors
 /// If the parameters are wrong.
-pub fn run(params: &Params) -> Result<Figure> {
+pub fn run(params: &Fig10Params, progress: Progress<'_>) -> Result<Fig10Speeds> {
     let table = speedup::shipped();
     ensure!(
         table.machine == params.machine,
@@ -175,8 +247,11 @@ pub fn run(params: &Params) -> Result<Figure> {
         !params.seeds.is_empty() && !params.policies.is_empty(),
         "seeds and policies must each list at least one"
     );
-    let mut figure = Figure {
-        schema: "ample.sim.fig10/2",
+    check_memory(params.memory_bytes)?;
+    let runs = 2 * params.workloads.len() * params.policies.len();
+    let steps = Steps::new(progress, runs);
+    let mut figure = Fig10Speeds {
+        schema: Fig10Speeds::SCHEMA.into(),
         machine: table.machine.clone(),
         memory_bytes: params.memory_bytes,
         seeds: params.seeds.clone(),
@@ -189,7 +264,8 @@ pub fn run(params: &Params) -> Result<Figure> {
             .and_then(|program| table.table(program))
             .with_context(|| format!("no program stands for workload '{}'", workload.name))?;
         for full in [false, true] {
-            figure.compare(params, table, workload, full)?;
+            stop::until_stopped(|| figure.compare(params, table, workload, full, &steps))
+                .transpose()?;
             if stop_requested() {
                 figure.partial = true;
                 return Ok(figure);
@@ -199,16 +275,17 @@ pub fn run(params: &Params) -> Result<Figure> {
     Ok(figure)
 }
 
-impl Figure {
+impl Fig10Speeds {
     /// Adds one workload on servers in one state; nothing if it was stopped.
     fn compare(
         &mut self,
-        params: &Params,
+        params: &Fig10Params,
         table: &SpeedTable,
-        workload: &WorkloadParams,
+        workload: &Fig10Workload,
         full: bool,
+        steps: &Steps<'_>,
     ) -> Result<()> {
-        let fragmentation = if full { "full" } else { "partial" };
+        let fragmentation: Text = if full { "full" } else { "partial" }.into();
         let mut baseline: Option<Vec<f64>> = None;
         for name in &params.policies {
             let kind = policy(name)?;
@@ -216,11 +293,12 @@ impl Figure {
             if stop_requested() {
                 return Ok(());
             }
+            steps.step();
             let (server, speeds) = server(table, &results)?;
-            self.servers.push(Server {
+            self.servers.push(Fig10Server {
                 workload: workload.name.clone(),
                 policy: name.clone(),
-                fragmentation,
+                fragmentation: fragmentation.clone(),
                 paper_got: workload.paper_got.and_then(|got| got.of(kind, full)),
                 ..server
             });
@@ -233,10 +311,10 @@ impl Figure {
                 .zip(baseline)
                 .map(|(new, old)| new / old - 1.0);
             let gain = Spread::of(over);
-            self.gains.push(Gain {
+            self.gains.push(Fig10Gain {
                 workload: workload.name.clone(),
                 policy: name.clone(),
-                fragmentation,
+                fragmentation: fragmentation.clone(),
                 gain,
                 paper: (kind == PolicyKind::Contiguitas).then_some(match full {
                     true => workload.paper_over_full,
@@ -260,7 +338,7 @@ fn obtained(got: u32, wanted: u32) -> Option<f64> {
 }
 
 /// The pages of one server, over its seeds, what they are worth, and the speed of each seed.
-fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Server, Vec<f64>)> {
+fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Fig10Server, Vec<f64>)> {
     let mixes: Vec<PageMix> = runs.iter().map(page_mix).collect();
     let huge = || runs.iter().map(|run| &run.huge);
     let price = |mix: &PageMix| table.speedup(mix);
@@ -271,10 +349,10 @@ fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Server, Vec<f64>)> 
         (0..mixes.len()).map(value).sum::<f64>() / mixes.len() as f64
     };
     let last = |run: &RunResult| run.samples.last().map_or(0.0, |s| s.unmovable_2m_ratio);
-    let server = Server {
+    let server = Fig10Server {
         workload: String::new(),
         policy: String::new(),
-        fragmentation: "",
+        fragmentation: Text::default(),
         unmovable_2m_ratio: Spread::of(runs.iter().map(last)),
         got_2m_ratio: known(huge().map(|h| obtained(h.hugetlb_2m_got, h.hugetlb_2m_wanted))),
         got_1g_ratio: known(huge().map(|h| obtained(h.hugetlb_1g_got, h.hugetlb_1g_wanted))),

@@ -2,17 +2,24 @@
 //! Direct Segments, figure 5: cycles on D-TLB misses of GUPS as its footprint grows.
 
 use super::directseg::one;
-use crate::setup::{Length, stop_requested};
+use crate::Text;
+use crate::charts::{line, lines};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
+use crate::setup::Length;
+use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
+use ample_report::Unit;
 use ample_trace::programs::Gups;
 use ample_translate::PageSize;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct FootprintParams {
     /// Machine preset.
     pub machine: String,
     /// Footprints, MB.
@@ -24,8 +31,8 @@ pub struct Params {
 }
 
 /// One footprint; percent of execution cycles.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FootprintPoint {
     /// Footprint, bytes.
     pub footprint_bytes: u64,
     /// With 4 KB, 2 MB and 1 GB pages.
@@ -35,10 +42,10 @@ pub struct Point {
 }
 
 /// The curves.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Curves {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FootprintCurves {
     /// `ample.sim.footprint/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seed.
@@ -46,23 +53,89 @@ pub struct Curves {
     /// Ended early.
     pub partial: bool,
     /// Points, by footprint.
-    pub points: Vec<Point>,
+    pub points: Vec<FootprintPoint>,
     /// For each page size the largest footprint of the list still below 5 % of cycles, bytes.
     pub last_flat_bytes: [Option<u64>; 3],
     /// Reach of the TLB levels that hold each size, bytes: where the curve must turn.
     pub tlb_reach_bytes: [u64; 3],
 }
 
+/// Figure 5 of Direct Segments.
+pub struct Footprint;
+
+impl Experiment for Footprint {
+    type Parameters = FootprintParams;
+    type Outcome = FootprintCurves;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ds.fig5"],
+            full: Cost::new(120.0, 4000, 1),
+            quick: Cost::new(3.0, 200, 1),
+            ..About::simulated("footprint", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/footprint.toml")
+    }
+
+    fn quick(&self, full: FootprintParams) -> FootprintParams {
+        FootprintParams {
+            footprints_mb: full
+                .footprints_mb
+                .into_iter()
+                .filter(|&mb| mb <= 64)
+                .collect(),
+            length: full.length.quick(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<FootprintParams>,
+        progress: Progress<'_>,
+    ) -> Result<FootprintCurves> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for FootprintCurves {
+    const SCHEMA: &'static str = "ample.sim.footprint/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Cycles on D-TLB misses of GUPS by footprint";
+        let over = |name: &str, value: &dyn Fn(&FootprintPoint) -> f64| {
+            let at = |p: &FootprintPoint| (p.footprint_bytes as f64).log2();
+            line(name, self.points.iter().map(|p| (at(p), value(p) / 100.0)))
+        };
+        let mut series = Vec::new();
+        for (size, name) in ["4 KB", "2 MB", "1 GB"].into_iter().enumerate() {
+            series.push(over(name, &|p| p.dtlb_percent[size]));
+        }
+        series.push(over("segment", &|p| p.segment_percent));
+        let mut chart = lines(title, (Unit::Log2Bytes, Unit::Percent), series);
+        chart.y_max = Some(1.0);
+        vec![Figure::new("footprint", title, chart.to_svg())]
+    }
+}
+
 /// Runs all footprints.
 ///
 /// # Errors
 /// If the parameters are wrong or a run fails.
-pub fn run(params: &Params) -> Result<Curves> {
+pub fn run(params: &FootprintParams, progress: Progress<'_>) -> Result<FootprintCurves> {
     let machine = MachineConfig::preset(&params.machine)?;
+    let steps = Steps::new(progress, params.footprints_mb.len());
     let mut points = Vec::new();
     let mut partial = false;
     for &mb in &params.footprints_mb {
-        let mut point = Point {
+        let mut point = FootprintPoint {
             footprint_bytes: mb << 20,
             dtlb_percent: [0.0; 3],
             segment_percent: 0.0,
@@ -80,6 +153,7 @@ pub fn run(params: &Params) -> Result<Curves> {
             break;
         }
         points.push(point);
+        steps.step();
     }
     let last_flat = |size: usize| {
         points
@@ -95,8 +169,8 @@ pub fn run(params: &Params) -> Result<Curves> {
             .map(|a| a.geometry.entries);
         u64::from(entries.max().unwrap_or(0)) * size.bytes()
     };
-    Ok(Curves {
-        schema: "ample.sim.footprint/1",
+    Ok(FootprintCurves {
+        schema: FootprintCurves::SCHEMA.into(),
         machine: params.machine.clone(),
         seed: params.seed,
         partial,

@@ -5,13 +5,20 @@
 use super::perforated::{self, Baselines, Fragmentation};
 use super::program;
 use super::runs::Recording;
-use crate::setup::{
-    Length, PageMix, anonymous_range, engine, map_mix, map_segment_of, measure, stop_requested,
-};
+use crate::Text;
+use crate::charts::{Bars, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
+use crate::server_model::check_memory;
+use crate::setup::{Length, PageMix, anonymous_range, engine, map_mix, map_segment_of, measure};
+use crate::stop;
+use crate::stop::requested as stop_requested;
 use ample_host::{ScanOptions, scan_live, snapshot};
 use ample_machine::MachineConfig;
 use ample_mm::{Config, PolicyKind, Workload, pages_after};
 use ample_pfn::{Definition, PageClass, Verdict};
+use ample_report::Unit;
 use ample_trace::{Program, Replay};
 use ample_translate::{ClassFrames, FrameSource, FrameUse};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -19,9 +26,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct FragmentationParams {
     /// Machine preset.
     pub machine: String,
     /// Programs.
@@ -40,13 +47,13 @@ pub struct Params {
     /// Seeds: of the server model, of where a program lies, and of the program.
     pub seeds: Vec<u64>,
     /// Where fragmentation comes from.
-    pub sources: Vec<Source>,
+    pub sources: Vec<FragmentationSource>,
 }
 
 /// One source of frames: exactly one of `live`, `snapshot` and `workload`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct FragmentationSource {
     /// Name in the result.
     pub name: String,
     /// Scan this machine.
@@ -71,10 +78,10 @@ fn linux() -> String {
     PolicyKind::Linux.name().to_owned()
 }
 
-/// State of one source's memory, under definition O with what the data cannot tell as unmovable.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct State {
-    /// Source.
+/// MemoryState of one source's memory, under definition O with what the data cannot tell as unmovable.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryState {
+    /// FragmentationSource.
     pub source: String,
     /// Seed.
     pub seed: u64,
@@ -93,9 +100,9 @@ pub struct State {
 }
 
 /// One program on one state of memory. "Of ideal" is over 2 MB pages everywhere.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// Source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FragmentationRow {
+    /// FragmentationSource.
     pub source: String,
     /// Seed.
     pub seed: u64,
@@ -126,10 +133,10 @@ pub struct Row {
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmented {
     /// `ample.sim.fragmentation/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Share of blocks that programs fill.
@@ -139,13 +146,13 @@ pub struct Fragmented {
     /// Sources that could not be read, with the reason.
     pub missing: Vec<String>,
     /// States of memory.
-    pub states: Vec<State>,
+    pub states: Vec<MemoryState>,
     /// Programs on them.
-    pub rows: Vec<Row>,
-    /// Least and greatest share of ideal that perforated pages reach.
-    pub perforated_of_ideal: [f64; 2],
+    pub rows: Vec<FragmentationRow>,
+    /// Least and greatest share of ideal that perforated pages reach; none without rows.
+    pub perforated_of_ideal: Option<[f64; 2]>,
     /// The same for conventional paging.
-    pub conventional_of_ideal: [f64; 2],
+    pub conventional_of_ideal: Option<[f64; 2]>,
 }
 
 /// What an allocator could do with a frame. What a reader cannot tell counts as unmovable.
@@ -159,7 +166,7 @@ pub fn frame_use(class: PageClass) -> FrameUse {
     }
 }
 
-impl Source {
+impl FragmentationSource {
     /// The use of each frame, blocks without any memory left out.
     ///
     /// # Errors
@@ -191,6 +198,7 @@ impl Source {
                 known.join(", ")
             )
         })?;
+        check_memory(self.memory_bytes)?;
         let config = Config {
             memory_bytes: self.memory_bytes,
             seed,
@@ -210,7 +218,7 @@ fn read(path: &Path) -> Result<Vec<PageClass>> {
 }
 
 /// Describes the memory of a source.
-fn state(source: &str, seed: u64, frames: &[FrameUse]) -> State {
+fn state(source: &str, seed: u64, frames: &[FrameUse]) -> MemoryState {
     let holes = |block: &[FrameUse]| {
         block
             .iter()
@@ -228,7 +236,7 @@ fn state(source: &str, seed: u64, frames: &[FrameUse]) -> State {
         memory.longest_run() * 4096
     };
     let count = holed.len().max(1) as f64;
-    State {
+    MemoryState {
         source: source.to_owned(),
         seed,
         blocks,
@@ -242,13 +250,13 @@ fn state(source: &str, seed: u64, frames: &[FrameUse]) -> State {
 
 /// Runs one program on the frames of one source.
 fn row(
-    params: &Params,
+    params: &FragmentationParams,
     program: &mut Replay,
     frames: &[FrameUse],
-    state: &State,
+    state: &MemoryState,
     virtualised: bool,
     baselines: &mut Baselines,
-) -> Result<Row> {
+) -> Result<FragmentationRow> {
     let machine = MachineConfig::preset(&params.machine)?;
     let length = &params.length;
     let blocks = perforated::blocks_of(program);
@@ -270,7 +278,7 @@ fn row(
         let run = measure(&machine, engine, program, length)?;
         Some(run.report.ipc / ideal)
     };
-    Ok(Row {
+    Ok(FragmentationRow {
         source: state.source.clone(),
         seed: state.seed,
         program: program.name().to_owned(),
@@ -287,18 +295,106 @@ fn row(
     })
 }
 
-fn span(values: impl Iterator<Item = f64>) -> [f64; 2] {
-    values.fold([f64::INFINITY, 0.0], |[low, high], value| {
-        [low.min(value), high.max(value)]
-    })
+fn span(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
+    let pair = values.map(|value| [value, value]);
+    pair.reduce(|[low, high], [value, _]| [low.min(value), high.max(value)])
 }
+
+/// Perforated pages and segments on real fragmentation.
+pub struct RealFragmentation;
+
+impl Experiment for RealFragmentation {
+    type Parameters = FragmentationParams;
+    type Outcome = Fragmented;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["pp.ideal", "pp.conventional"],
+            full: Cost::new(1800.0, 3000, 1),
+            quick: Cost::new(25.0, 500, 1),
+            ..About::simulated("fragmentation", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/fragmentation.toml")
+    }
+
+    fn quick(&self, full: FragmentationParams) -> FragmentationParams {
+        let smaller = |source: FragmentationSource| FragmentationSource {
+            memory_bytes: source.memory_bytes.min(1 << 30),
+            duration_s: source.duration_s.min(900.0),
+            ..source
+        };
+        FragmentationParams {
+            programs: full.programs.into_iter().take(2).collect(),
+            scale: "tiny".into(),
+            gups_bytes: full.gups_bytes.min(64 << 20),
+            length: full.length.quick(),
+            seeds: full.seeds.into_iter().take(1).collect(),
+            sources: full.sources.into_iter().map(smaller).collect(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<FragmentationParams>,
+        progress: Progress<'_>,
+    ) -> Result<Fragmented> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for Fragmented {
+    const SCHEMA: &'static str = "ample.sim.fragmentation/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Speed on real fragmentation, share of ideal (* on a virtual machine)";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for first in &self.rows {
+            let mark = if first.virtualised { "*" } else { "" };
+            let group = format!("{}{mark}", first.program);
+            let same = |row: &&FragmentationRow| {
+                row.program == first.program && row.virtualised == first.virtualised
+            };
+            for (name, value) in WAYS {
+                let rows = self.rows.iter().filter(same);
+                let values: Vec<f64> = rows.filter_map(value).collect();
+                if let Some([low, high]) = span(values.iter().copied()) {
+                    let mean = values.iter().sum::<f64>() / values.len() as f64;
+                    bars.put(&group, name, with_range(mean, low, high, None));
+                }
+            }
+        }
+        vec![Figure::new("of-ideal", title, bars.svg())]
+    }
+}
+
+/// A way of mapping memory and its speed in a row.
+type MappingWay = (&'static str, fn(&FragmentationRow) -> Option<f64>);
+
+/// The columns of the figure.
+const WAYS: [MappingWay; 7] = [
+    ("4 KB", |row| Some(row.small_of_ideal)),
+    ("2 MB + 4 KB", |row| Some(row.conventional_of_ideal)),
+    ("GTSM", |row| Some(row.gtsm_of_ideal)),
+    ("CoLT", |row| row.colt_of_ideal),
+    ("RMM", |row| row.rmm_of_ideal),
+    ("perforated", |row| Some(row.perforated_of_ideal)),
+    ("segment", |row| row.segment_of_ideal),
+];
 
 /// Runs all programs on all sources.
 ///
 /// # Errors
 /// If the parameters are wrong or a simulation fails. A source that cannot be read is left out
 /// and listed as missing.
-pub fn run(params: &Params) -> Result<Fragmented> {
+pub fn run(params: &FragmentationParams, progress: Progress<'_>) -> Result<Fragmented> {
     ensure!(
         params.filled_share > 0.0 && params.filled_share <= 1.0,
         "filled_share is {}, but must be above 0 and at most 1",
@@ -309,19 +405,22 @@ pub fn run(params: &Params) -> Result<Fragmented> {
         program(name, &params.scale, 1)?;
     }
     let (mut states, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    let runs = params.programs.len() * params.virtualised.len();
+    let steps = Steps::new(progress, params.sources.len() * params.seeds.len() * runs);
     let mut baselines = Baselines::default();
     for source in &params.sources {
         for &seed in &params.seeds {
             if stop_requested() {
                 break;
             }
-            let frames = match source.frames(seed) {
-                Ok(frames) => frames,
-                Err(error) if source.workload.is_none() => {
+            let frames = match stop::until_stopped(|| source.frames(seed)) {
+                None => break,
+                Some(Ok(frames)) => frames,
+                Some(Err(error)) if source.workload.is_none() => {
                     missing.push(format!("{}: {error:#}", source.name));
                     break;
                 }
-                Err(error) => return Err(error.context(source.name.clone())),
+                Some(Err(error)) => return Err(error.context(source.name.clone())),
             };
             let state = state(&source.name, seed, &frames);
             let recording = Recording {
@@ -338,6 +437,7 @@ pub fn run(params: &Params) -> Result<Fragmented> {
                     }
                     let known = &mut baselines;
                     let row = row(params, &mut program, &frames, &state, virtualised, known)?;
+                    steps.step();
                     if !stop_requested() {
                         rows.push(row);
                     }
@@ -347,7 +447,7 @@ pub fn run(params: &Params) -> Result<Fragmented> {
         }
     }
     Ok(Fragmented {
-        schema: "ample.sim.fragmentation/1",
+        schema: Fragmented::SCHEMA.into(),
         machine: params.machine.clone(),
         filled_share: params.filled_share,
         partial: stop_requested(),

@@ -3,9 +3,8 @@
 //! of one size or a segment, and a program recorded once for many runs.
 
 use super::program;
-use crate::setup::{
-    Length, Measured, PageMix, engine, map_mix, map_segment, measure, stop_requested,
-};
+use crate::setup::{Length, Measured, PageMix, engine, map_mix, map_segment, measure};
+use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
 use ample_trace::programs::Gups;
 use ample_trace::{BLOCK, Program, Region, Replay};

@@ -4,11 +4,18 @@
 
 use super::program;
 use super::runs::{Mapping, check_seeds, map_as, mean};
+use crate::Text;
+use crate::charts::Bars;
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
 use crate::setup::{
     HostPages, Length, Measured, anonymous_range, back_with_host, back_with_segment, engine,
-    measure_redirected, stop_requested, stretch,
+    measure_redirected, stretch,
 };
+use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
+use ample_report::{Bar, Unit};
 use ample_trace::programs::Gups;
 use ample_trace::{Backing, Program, Region};
 use ample_translate::{Engine, PageSize, USER_RW, bits};
@@ -17,9 +24,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct SegmentParams {
     /// Machine preset.
     pub machine: String,
     /// Scale of the program with a kernel.
@@ -29,15 +36,15 @@ pub struct Params {
     /// Seeds.
     pub seeds: Vec<u64>,
     /// The kernel's segment.
-    pub kernel: KernelParams,
+    pub kernel: SegmentKernel,
     /// Virtual machines.
-    pub guests: GuestParams,
+    pub guests: SegmentGuests,
 }
 
 /// The program with a kernel, and the paper's values.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KernelParams {
+pub struct SegmentKernel {
     /// Program; it must have a direct map.
     pub program: String,
     /// Factor on the instructions between accesses, calibrated on user pages of 4 KB.
@@ -51,9 +58,9 @@ pub struct KernelParams {
 }
 
 /// The programs on virtual machines.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GuestParams {
+pub struct SegmentGuests {
     /// Programs.
     pub programs: Vec<String>,
     /// Their scale (GUPS: always `gups_bytes`).
@@ -63,12 +70,12 @@ pub struct GuestParams {
 }
 
 /// One way of mapping program and kernel; percent of cycles, means over the seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct KernelRow {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelSegmentRow {
     /// How the program's memory is mapped.
-    pub user: &'static str,
+    pub user: Text,
     /// How the direct map is mapped.
-    pub kernel: &'static str,
+    pub kernel: Text,
     /// Walks of the program.
     pub user_percent: f64,
     /// Walks of the kernel.
@@ -86,14 +93,14 @@ pub struct KernelRow {
 }
 
 /// One program in one form of virtualisation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GuestRow {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GuestSegmentRow {
     /// Program.
     pub program: String,
     /// Guest's mapping.
-    pub guest: &'static str,
+    pub guest: Text,
     /// Host's mapping; None: no virtual machine.
-    pub host: Option<&'static str>,
+    pub host: Option<Text>,
     /// Percent of cycles with a walk under way.
     pub walk_percent: f64,
     /// Walks in 1000 instructions.
@@ -107,10 +114,10 @@ pub struct GuestRow {
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segments {
     /// `ample.sim.segments/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seeds.
@@ -124,9 +131,9 @@ pub struct Segments {
     /// Paper: share of the kernel's misses in the direct map.
     pub paper_direct_share: f64,
     /// The kernel's segment.
-    pub kernel: Vec<KernelRow>,
+    pub kernel: Vec<KernelSegmentRow>,
     /// Virtual machines.
-    pub guests: Vec<GuestRow>,
+    pub guests: Vec<GuestSegmentRow>,
 }
 
 fn named(mapping: Mapping) -> &'static str {
@@ -171,7 +178,7 @@ fn map_direct(engine: &mut Engine, direct: &Region, mapping: Mapping) -> Result<
 /// Runs the program with a kernel once; walks in `watched` are counted apart.
 fn with_kernel(
     machine: &MachineConfig,
-    params: &Params,
+    params: &SegmentParams,
     seed: u64,
     user: Mapping,
     kernel: Mapping,
@@ -237,7 +244,11 @@ const KERNEL_ROWS: [(Mapping, Mapping); 6] = [
     (None, None),
 ];
 
-fn kernel_rows(machine: &MachineConfig, params: &Params) -> Result<Vec<KernelRow>> {
+fn kernel_rows(
+    machine: &MachineConfig,
+    params: &SegmentParams,
+    steps: &Steps<'_>,
+) -> Result<Vec<KernelSegmentRow>> {
     let mut rows = Vec::new();
     let mut base = None;
     for (user, kernel) in KERNEL_ROWS {
@@ -256,11 +267,12 @@ fn kernel_rows(machine: &MachineConfig, params: &Params) -> Result<Vec<KernelRow
                 direct_share = Some(again.stats.walks_watched as f64 / all);
             }
         }
+        steps.step();
         let kernels = || samples.iter().map(|s| s.kernel);
         let ipc = mean(&samples, |s| s.ipc);
-        rows.push(KernelRow {
-            user: named(user),
-            kernel: named(kernel),
+        rows.push(KernelSegmentRow {
+            user: named(user).into(),
+            kernel: named(kernel).into(),
             user_percent: mean(&samples, |s| s.user),
             kernel_percent: mean(&samples, |s| s.kernel),
             kernel_percent_min: kernels().fold(f64::INFINITY, f64::min),
@@ -288,7 +300,7 @@ const GUEST_ROWS: [(Mapping, Option<Mapping>); 8] = [
 
 fn guest_run(
     machine: &MachineConfig,
-    params: &Params,
+    params: &SegmentParams,
     name: &str,
     guest: Mapping,
     host: Option<Mapping>,
@@ -319,7 +331,12 @@ fn guest_run(
     measure_redirected(machine, engine, program.as_mut(), &params.length, None)
 }
 
-fn guest_rows(machine: &MachineConfig, params: &Params, rows: &mut Vec<GuestRow>) -> Result<()> {
+fn guest_rows(
+    machine: &MachineConfig,
+    params: &SegmentParams,
+    rows: &mut Vec<GuestSegmentRow>,
+    steps: &Steps<'_>,
+) -> Result<()> {
     for name in &params.guests.programs {
         let first = rows.len();
         let mut ipcs = Vec::new();
@@ -329,11 +346,12 @@ fn guest_rows(machine: &MachineConfig, params: &Params, rows: &mut Vec<GuestRow>
                 rows.truncate(first);
                 return Ok(());
             }
+            steps.step();
             ipcs.push(run.report.ipc);
-            rows.push(GuestRow {
+            rows.push(GuestSegmentRow {
                 program: name.clone(),
-                guest: named(guest),
-                host: host.map(named),
+                guest: named(guest).into(),
+                host: host.map(|host| named(host).into()),
                 walk_percent: run.report.walk_percent(),
                 walks_per_kilo_instruction: run.walks_per_kilo_instruction(),
                 references_per_walk: run.stats.walk_refs() as f64 / run.stats.walks().max(1) as f64,
@@ -348,20 +366,94 @@ fn guest_rows(machine: &MachineConfig, params: &Params, rows: &mut Vec<GuestRow>
     Ok(())
 }
 
+/// Section 3.3 of Direct Segments.
+pub struct KernelSegments;
+
+impl Experiment for KernelSegments {
+    type Parameters = SegmentParams;
+    type Outcome = Segments;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ds.kernel", "ds.walk_2d"],
+            full: Cost::new(600.0, 9000, 1),
+            quick: Cost::new(10.0, 1000, 1),
+            ..About::simulated("segments", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/segments.toml")
+    }
+
+    fn quick(&self, full: SegmentParams) -> SegmentParams {
+        SegmentParams {
+            scale: "tiny".into(),
+            length: full.length.quick(),
+            guests: SegmentGuests {
+                scale: "tiny".into(),
+                gups_bytes: full.guests.gups_bytes.min(64 << 20),
+                ..full.guests
+            },
+            ..full
+        }
+    }
+
+    fn run(&self, declared: &Declared<SegmentParams>, progress: Progress<'_>) -> Result<Segments> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for Segments {
+    const SCHEMA: &'static str = "ample.sim.segments/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Cycles on D-TLB misses of program and kernel (program / direct map in)";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.kernel {
+            let group = format!("{} / {}", row.user, row.kernel);
+            // The paper measured the program on 4 KB pages under the kernel's own pages.
+            let paged = row.user == "4 KB" && row.kernel != "segment";
+            let bar = |percent: f64, paper: f64| Bar {
+                value: Some(percent / 100.0),
+                paper: paged.then_some(paper / 100.0),
+                ..Bar::default()
+            };
+            bars.put(
+                &group,
+                "program",
+                bar(row.user_percent, self.paper_user_percent),
+            );
+            bars.put(
+                &group,
+                "kernel",
+                bar(row.kernel_percent, self.paper_kernel_percent),
+            );
+        }
+        vec![Figure::new("kernel", title, bars.svg())]
+    }
+}
+
 /// Runs both parts.
 ///
 /// # Errors
 /// If the parameters are wrong or a run fails.
-pub fn run(params: &Params) -> Result<Segments> {
+pub fn run(params: &SegmentParams, progress: Progress<'_>) -> Result<Segments> {
     let machine = MachineConfig::preset(&params.machine)?;
     check_seeds(&params.seeds)?;
-    let kernel = kernel_rows(&machine, params)?;
+    let runs = KERNEL_ROWS.len() + params.guests.programs.len() * GUEST_ROWS.len();
+    let steps = Steps::new(progress, runs);
+    let kernel = kernel_rows(&machine, params, &steps)?;
     let mut guests = Vec::new();
     if !stop_requested() {
-        guest_rows(&machine, params, &mut guests)?;
+        guest_rows(&machine, params, &mut guests, &steps)?;
     }
     Ok(Segments {
-        schema: "ample.sim.segments/1",
+        schema: Segments::SCHEMA.into(),
         machine: params.machine.clone(),
         seeds: params.seeds.clone(),
         partial: stop_requested(),

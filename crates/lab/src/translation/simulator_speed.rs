@@ -2,9 +2,15 @@
 //! How fast the simulator itself runs, in processor time of this thread: accesses a second of
 //! functional runs, instructions a second of the timed core, both on 4 KB pages.
 
-use crate::setup::stop_requested;
+use crate::Text;
+use crate::charts::{Bars, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
+use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
 use ample_machine::run_functional;
+use ample_report::Unit;
 use ample_trace::programs::{Chase, Gups, Stream};
 use ample_trace::{Program, Recorder};
 use ample_translate::{Engine, PageSize, scheme};
@@ -12,9 +18,9 @@ use anyhow::{Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct SimulatorSpeedParams {
     /// Machine preset.
     pub machine: String,
     /// Programs: gups, "gups, loads only", stream, chase.
@@ -36,14 +42,14 @@ pub struct Params {
 }
 
 /// One program.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulatorSpeedRow {
     /// Program.
-    pub program: &'static str,
+    pub program: Text,
     /// With the timed core (else functional).
     pub timed: bool,
     /// What is counted: accesses, or instructions with the timed core.
-    pub unit: &'static str,
+    pub unit: Text,
     /// So many a second of processor time: median of the rounds.
     pub per_s: f64,
     /// The slowest round.
@@ -57,10 +63,10 @@ pub struct Row {
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Speed {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulatorSpeeds {
     /// `ample.sim.simulator-speed/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Load average of this machine at the start (one minute), as far as it can be read.
@@ -70,7 +76,7 @@ pub struct Speed {
     /// Ended early.
     pub partial: bool,
     /// Rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SimulatorSpeedRow>,
 }
 
 /// Processor time of this thread so far: unlike wall time it is not disturbed by other processes.
@@ -83,7 +89,10 @@ fn cpu_ns() -> Result<u64> {
 /// What a round counted, and its processor time.
 type Round = (u64, u64);
 
-fn functional(params: &Params, program: &mut dyn Program) -> Result<(Vec<Round>, f64)> {
+fn functional(
+    params: &SimulatorSpeedParams,
+    program: &mut dyn Program,
+) -> Result<(Vec<Round>, f64)> {
     let machine = MachineConfig::preset(&params.machine)?;
     let mut engine = mapped(&machine, program)?;
     let mut rounds = Vec::new();
@@ -99,7 +108,7 @@ fn functional(params: &Params, program: &mut dyn Program) -> Result<(Vec<Round>,
     Ok((rounds, walks))
 }
 
-fn timed(params: &Params, program: &mut dyn Program) -> Result<(Vec<Round>, f64)> {
+fn timed(params: &SimulatorSpeedParams, program: &mut dyn Program) -> Result<(Vec<Round>, f64)> {
     let machine = MachineConfig::preset(&params.machine)?;
     let mut core = machine.core(mapped(&machine, program)?)?;
     let mut rounds = Vec::new();
@@ -138,7 +147,7 @@ const ENTRIES: [Entry; 6] = [
     ("stream", true, Some(30e6)),
 ];
 
-fn program(params: &Params, name: &str) -> Box<dyn Program> {
+fn program(params: &SimulatorSpeedParams, name: &str) -> Box<dyn Program> {
     let (bytes, seed) = (params.gups_bytes, params.seed);
     match name {
         "gups" => Box::new(Gups::new(bytes, seed)),
@@ -148,15 +157,19 @@ fn program(params: &Params, name: &str) -> Box<dyn Program> {
     }
 }
 
-fn row((program, timed, bar_per_s): Entry, rounds: &[Round], walks_per_access: f64) -> Option<Row> {
+fn row(
+    (program, timed, bar_per_s): Entry,
+    rounds: &[Round],
+    walks_per_access: f64,
+) -> Option<SimulatorSpeedRow> {
     // The first warms up.
     let rate = |&(count, ns): &Round| count as f64 * 1e9 / ns.max(1) as f64;
     let mut rates: Vec<f64> = rounds.iter().skip(1).map(rate).collect();
     rates.sort_by(f64::total_cmp);
-    Some(Row {
-        program,
+    Some(SimulatorSpeedRow {
+        program: program.into(),
         timed,
-        unit: if timed { "instructions" } else { "accesses" },
+        unit: if timed { "instructions" } else { "accesses" }.into(),
         per_s: *rates.get(rates.len() / 2)?,
         per_s_min: *rates.first()?,
         per_s_max: *rates.last()?,
@@ -165,11 +178,74 @@ fn row((program, timed, bar_per_s): Entry, rounds: &[Round], walks_per_access: f
     })
 }
 
+/// How fast the simulator runs.
+pub struct SimulatorSpeed;
+
+impl Experiment for SimulatorSpeed {
+    type Parameters = SimulatorSpeedParams;
+    type Outcome = SimulatorSpeeds;
+
+    fn about(&self) -> About {
+        About {
+            claims: &[],
+            full: Cost::new(60.0, 2500, 1),
+            quick: Cost::new(6.0, 300, 1),
+            deterministic: false,
+            ..About::simulated("simulator-speed", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/simulator-speed.toml")
+    }
+
+    fn quick(&self, full: SimulatorSpeedParams) -> SimulatorSpeedParams {
+        SimulatorSpeedParams {
+            gups_bytes: full.gups_bytes.min(64 << 20),
+            stream_bytes: full.stream_bytes.min(64 << 20),
+            functional_accesses: full.functional_accesses.min(2_000_000),
+            timed_accesses: full.timed_accesses.min(2_000_000),
+            rounds: 1,
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<SimulatorSpeedParams>,
+        progress: Progress<'_>,
+    ) -> Result<SimulatorSpeeds> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for SimulatorSpeeds {
+    const SCHEMA: &'static str = "ample.sim.simulator-speed/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Speed of the simulator a second of processor time (mark: the project's bar)";
+        let mut bars = Bars::new(title, Unit::Count);
+        for row in &self.rows {
+            let what = match row.timed {
+                true => "timed, instructions",
+                false => "functional, accesses",
+            };
+            let bar = with_range(row.per_s, row.per_s_min, row.per_s_max, row.bar_per_s);
+            bars.put(&row.program, what, bar);
+        }
+        vec![Figure::new("speed", title, bars.svg())]
+    }
+}
+
 /// Runs all programs.
 ///
 /// # Errors
 /// If the parameters are wrong or processor time cannot be read.
-pub fn run(params: &Params) -> Result<Speed> {
+pub fn run(params: &SimulatorSpeedParams, progress: Progress<'_>) -> Result<SimulatorSpeeds> {
     ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
     for name in &params.programs {
         let known = || ENTRIES.map(|(known, ..)| known).join("; ");
@@ -184,6 +260,10 @@ pub fn run(params: &Params) -> Result<Speed> {
     let wanted = |&(name, timed, _): &Entry| {
         params.programs.iter().any(|program| program == name) && params.timed.contains(&timed)
     };
+    let steps = Steps::new(
+        progress,
+        ENTRIES.iter().filter(|entry| wanted(entry)).count(),
+    );
     for entry in ENTRIES.into_iter().filter(wanted) {
         let mut program = program(params, entry.0);
         let (rounds, walks) = match entry.1 {
@@ -194,9 +274,10 @@ pub fn run(params: &Params) -> Result<Speed> {
             break;
         }
         rows.extend(row(entry, &rounds, walks));
+        steps.step();
     }
-    Ok(Speed {
-        schema: "ample.sim.simulator-speed/1",
+    Ok(SimulatorSpeeds {
+        schema: SimulatorSpeeds::SCHEMA.into(),
         machine: params.machine.clone(),
         load_average,
         seed: params.seed,

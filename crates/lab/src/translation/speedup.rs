@@ -4,17 +4,22 @@
 
 use super::program;
 use super::runs::in_page_mix;
+use crate::charts::{line, lines};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use ample_machine::MachineConfig;
 use ample_mm::RunResult;
 use ample_pfn::PageClass;
+use ample_report::Unit;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct SpeedupParams {
     /// Machine preset.
     pub machine: String,
     /// Programs.
@@ -33,7 +38,7 @@ pub struct Params {
 
 /// One point of the grid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct SpeedPoint {
     /// Share of 2 MB pages in what is not 1 GB pages.
     pub share_2m_of_rest: f64,
     /// Share of 1 GB pages.
@@ -58,7 +63,7 @@ pub struct SpeedTable {
     /// Grid axis: shares of 1 GB pages.
     pub shares_1g: Vec<f64>,
     /// Points, 2 MB share running fastest.
-    pub points: Vec<Point>,
+    pub points: Vec<SpeedPoint>,
 }
 
 /// All tables.
@@ -160,11 +165,66 @@ fn bracket(axis: &[f64], x: f64) -> (usize, f64) {
     (above - 1, (x - low) / (high - low))
 }
 
+/// What a mix of page sizes is worth.
+pub struct Speedup;
+
+impl Experiment for Speedup {
+    type Parameters = SpeedupParams;
+    type Outcome = Speedups;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.perf_full", "ctg.perf_partial"],
+            full: Cost::new(300.0, 1000, 1),
+            quick: Cost::new(12.0, 500, 1),
+            ..About::simulated("speedup", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/speedup.toml")
+    }
+
+    fn quick(&self, full: SpeedupParams) -> SpeedupParams {
+        SpeedupParams {
+            scale: "tiny".into(),
+            length: full.length.quick(),
+            ..full
+        }
+    }
+
+    fn run(&self, declared: &Declared<SpeedupParams>, progress: Progress<'_>) -> Result<Speedups> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for Speedups {
+    const SCHEMA: &'static str = "ample.sim.speedup/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Speed gained over 4 KB pages by the share of memory in 2 MB pages";
+        let of = |table: &SpeedTable| {
+            let points = table.points.iter().filter(|p| p.share_1g == 0.0);
+            line(
+                &table.program,
+                points.map(|p| (p.share_2m_of_rest, p.speedup - 1.0)),
+            )
+        };
+        let series = self.tables.iter().map(of).collect();
+        let chart = lines(title, (Unit::Percent, Unit::Percent), series);
+        vec![Figure::new("speedup", title, chart.to_svg())]
+    }
+}
+
 /// Measures the grid.
 ///
 /// # Errors
 /// If the parameters are wrong or a run fails.
-pub fn run(params: &Params) -> Result<Speedups> {
+pub fn run(params: &SpeedupParams, progress: Progress<'_>) -> Result<Speedups> {
     for axis in [&params.shares_2m, &params.shares_1g] {
         ensure!(
             axis.first() == Some(&0.0) && axis.windows(2).all(|w| w[0] < w[1]),
@@ -172,10 +232,12 @@ pub fn run(params: &Params) -> Result<Speedups> {
         );
     }
     let machine = MachineConfig::preset(&params.machine)?;
+    let grid = params.shares_1g.len() * params.shares_2m.len();
+    let steps = Steps::new(progress, params.programs.len() * grid);
     let mut tables = Vec::new();
     let mut partial = false;
     'programs: for name in &params.programs {
-        let mut points: Vec<Point> = Vec::new();
+        let mut points: Vec<SpeedPoint> = Vec::new();
         let mut footprint_bytes = 0;
         for &share_1g in &params.shares_1g {
             for &share in &params.shares_2m {
@@ -193,8 +255,9 @@ pub fn run(params: &Params) -> Result<Speedups> {
                     partial = true;
                     break 'programs;
                 };
+                steps.step();
                 let cpi = 1.0 / run.report.ipc;
-                points.push(Point {
+                points.push(SpeedPoint {
                     share_2m_of_rest: share,
                     share_1g,
                     cycles_per_instruction: cpi,
@@ -214,7 +277,7 @@ pub fn run(params: &Params) -> Result<Speedups> {
         });
     }
     Ok(Speedups {
-        schema: "ample.sim.speedup/1".into(),
+        schema: Speedups::SCHEMA.into(),
         machine: params.machine.clone(),
         seed: params.seed,
         partial,

@@ -4,15 +4,21 @@
 
 use super::program;
 use super::runs::in_page_mix;
+use crate::Text;
+use crate::charts::{Bars, plain};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use ample_machine::MachineConfig;
+use ample_report::Unit;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct WalkParams {
     /// Machine preset.
     pub machine: String,
     /// Programs.
@@ -28,7 +34,7 @@ pub struct Params {
 }
 
 /// A mix of page sizes and what it stands for.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamedMix {
     /// Name.
     pub name: String,
@@ -38,8 +44,8 @@ pub struct NamedMix {
 }
 
 /// One bar of the figure; percent of execution cycles.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Bar {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WalkBar {
     /// Program.
     pub program: String,
     /// Mix.
@@ -55,10 +61,10 @@ pub struct Bar {
 }
 
 /// The figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WalkCycles {
     /// `ample.sim.walks/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seed.
@@ -66,15 +72,72 @@ pub struct Figure {
     /// Ended early.
     pub partial: bool,
     /// Bars.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<WalkBar>,
+}
+
+/// Figure 3 of Contiguitas.
+pub struct Walks;
+
+impl Experiment for Walks {
+    type Parameters = WalkParams;
+    type Outcome = WalkCycles;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.walk_web_data"],
+            full: Cost::new(90.0, 1000, 1),
+            quick: Cost::new(3.0, 500, 1),
+            ..About::simulated("walks", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/walks.toml")
+    }
+
+    fn quick(&self, full: WalkParams) -> WalkParams {
+        WalkParams {
+            scale: "tiny".into(),
+            length: full.length.quick(),
+            ..full
+        }
+    }
+
+    fn run(&self, declared: &Declared<WalkParams>, progress: Progress<'_>) -> Result<WalkCycles> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for WalkCycles {
+    const SCHEMA: &'static str = "ample.sim.walks/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Cycles in page walks, for data and for instructions";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.bars {
+            let group = |what| format!("{}, {what}", row.program);
+            bars.put(&group("data"), &row.mix, plain(row.data_percent / 100.0));
+            bars.put(
+                &group("code"),
+                &row.mix,
+                plain(row.instruction_percent / 100.0),
+            );
+        }
+        vec![Figure::new("walks", title, bars.svg())]
+    }
 }
 
 /// Runs all bars.
 ///
 /// # Errors
 /// If the parameters are wrong or a run fails.
-pub fn run(params: &Params) -> Result<Figure> {
+pub fn run(params: &WalkParams, progress: Progress<'_>) -> Result<WalkCycles> {
     let machine = MachineConfig::preset(&params.machine)?;
+    let steps = Steps::new(progress, params.programs.len() * params.mixes.len());
     let mut bars = Vec::new();
     let mut partial = false;
     'programs: for name in &params.programs {
@@ -94,7 +157,7 @@ pub fn run(params: &Params) -> Result<Figure> {
             let fetch = run.stats.walk_cycles_fetch as f64 / run.stats.walk_cycles.max(1) as f64;
             let ipc = run.report.ipc;
             let base = *first_ipc.get_or_insert(ipc);
-            bars.push(Bar {
+            bars.push(WalkBar {
                 program: name.clone(),
                 mix: mix_name.clone(),
                 data_percent: percent * (1.0 - fetch),
@@ -102,10 +165,11 @@ pub fn run(params: &Params) -> Result<Figure> {
                 ipc,
                 speedup: ipc / base,
             });
+            steps.step();
         }
     }
-    Ok(Figure {
-        schema: "ample.sim.walks/1",
+    Ok(WalkCycles {
+        schema: WalkCycles::SCHEMA.into(),
         machine: params.machine.clone(),
         seed: params.seed,
         partial,

@@ -2,7 +2,9 @@
 //! What every policy would make of one real machine under a workload, and beside it freshly
 //! booted servers under the shipped workloads.
 
-use crate::server_model::{ExperimentError, Progress, Shares};
+use crate::experiment::Progress;
+use crate::progress::Shares;
+use crate::server_model::ExperimentError;
 use ample_mm::Workload;
 use ample_mm::{Config, Mechanisms, PolicyConfig, PolicyKind};
 use ample_mm::{RunResult, run, run_on};

@@ -4,10 +4,10 @@
 use super::machine::{Machine, Program};
 use super::memory::MemorySystem;
 use crate::protocol::{Directory, LineAddr, LineStore, Mapping, OsPhase, Role};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where the newest data of a line lies, private caches apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// In the source page.
@@ -19,7 +19,7 @@ pub enum Place {
 }
 
 /// One line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineView {
     /// Where its data is.
     pub place: Place,
@@ -30,7 +30,7 @@ pub struct LineView {
 }
 
 /// A page under migration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageView {
     /// Whether the page table names the destination.
     pub pte_is_destination: bool,

@@ -28,6 +28,16 @@ impl Way {
         Way::LazySoftware,
     ];
 
+    /// As in parameters and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NonCacheable => "non-cacheable",
+            Self::Cacheable => "cacheable",
+            Self::Software => "software",
+            Self::LazySoftware => "lazy-software",
+        }
+    }
+
     /// What the operating system does.
     pub fn mover(self) -> Mover {
         match self {

@@ -6,13 +6,13 @@
 //! latency is linear in the latencies of the last level and of memory: for each assumed size of
 //! the last level they are a least-squares problem of two unknowns.
 
-use super::measure::Point;
+use super::measure::LatencyPoint;
 use ample_machine::MachineConfig;
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What was calibrated.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     /// Time of the loop beside its load, ns: the smallest footprint less a first-level hit.
     pub loop_ns: f64,
@@ -48,7 +48,7 @@ fn shares(bytes: u64, capacities: [u64; 3]) -> [f64; 4] {
 /// # Errors
 /// If too few points reach memory.
 pub(super) fn fit(
-    points: &[Point],
+    points: &[LatencyPoint],
     below_bytes: u64,
     machine: &MachineConfig,
     named: Option<u64>,
@@ -62,7 +62,7 @@ pub(super) fn fit(
     let loop_ns = points
         .first()
         .map_or(0.0, |p| (p.measured_ns - l1_ns).max(0.0));
-    let used: Vec<&Point> = points
+    let used: Vec<&LatencyPoint> = points
         .iter()
         .filter(|p| p.footprint_bytes <= below_bytes)
         .collect();
@@ -172,7 +172,7 @@ pub(super) mod tests {
         machine: &MachineConfig,
         llc_bytes: u64,
         doublings: u64,
-    ) -> Vec<Point> {
+    ) -> Vec<LatencyPoint> {
         let memory = &machine.memory;
         let capacities = [memory.l1d.bytes, memory.l2.bytes, llc_bytes];
         let known = |cycles: u32| f64::from(cycles) / machine.core.ghz;
@@ -186,7 +186,7 @@ pub(super) mod tests {
             let footprint_bytes = (16 << 10) << doubling;
             let shares = shares(footprint_bytes, capacities);
             let load: f64 = shares.iter().zip(times).map(|(s, t)| s * t).sum();
-            Point {
+            LatencyPoint {
                 footprint_bytes,
                 measured_ns: load + 1.0,
                 measured_min_ns: load,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The measured side: rounds over all page sizes, medians over the rounds.
 
-use super::Params;
+use super::ChaseParams;
 use ample_host::{PageBacking, TestMemory};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 /// One footprint. Times are ns a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct LatencyPoint {
     /// Footprint, bytes.
     pub footprint_bytes: u64,
     /// Median over the rounds.
@@ -25,14 +25,14 @@ pub struct Point {
 
 /// The curve of one page size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Curve {
+pub struct LatencyCurve {
     /// Pages.
     pub backing: PageBacking,
     /// Share of the memory that the kernel backed with transparent huge pages, the least of the
     /// rounds.
     pub thp_share: Option<f64>,
     /// Points by footprint.
-    pub points: Vec<Point>,
+    pub points: Vec<LatencyPoint>,
     /// Mean of the absolute errors, percent.
     pub mean_error_percent: Option<f64>,
     /// Greatest absolute error, percent.
@@ -41,7 +41,7 @@ pub struct Curve {
 
 /// All curves that could be measured.
 pub(super) struct Measured {
-    pub(super) curves: Vec<Curve>,
+    pub(super) curves: Vec<LatencyCurve>,
     pub(super) missing: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn add(&mut self, params: &Params, sizes: &[u64], memory: &TestMemory, round: u32) {
+    fn add(&mut self, params: &ChaseParams, sizes: &[u64], memory: &TestMemory, round: u32) {
         let share = memory.thp_share();
         self.thp_share = match (self.thp_share, share) {
             (Some(least), Some(share)) => Some(least.min(share)),
@@ -69,11 +69,11 @@ impl Rounds {
         self.times.push(sizes.iter().map(time).collect());
     }
 
-    fn curve(self, sizes: &[u64], backing: PageBacking) -> Curve {
+    fn curve(self, sizes: &[u64], backing: PageBacking) -> LatencyCurve {
         let point = |(at, &footprint_bytes): (usize, &u64)| {
             let mut times: Vec<f64> = self.times.iter().map(|round| round[at]).collect();
             times.sort_by(f64::total_cmp);
-            Point {
+            LatencyPoint {
                 footprint_bytes,
                 measured_ns: times[times.len() / 2],
                 measured_min_ns: times[0],
@@ -82,7 +82,7 @@ impl Rounds {
                 error_percent: None,
             }
         };
-        Curve {
+        LatencyCurve {
             backing,
             thp_share: self.thp_share,
             points: sizes.iter().enumerate().map(point).collect(),
@@ -126,7 +126,7 @@ impl Side {
 }
 
 /// Measures all page sizes, round by round, one range of memory at a time.
-pub(super) fn curves(params: &Params, sizes: &[u64]) -> Result<Measured> {
+pub(super) fn curves(params: &ChaseParams, sizes: &[u64]) -> Result<Measured> {
     let mut measured = Measured {
         curves: Vec::new(),
         missing: Vec::new(),
@@ -139,7 +139,7 @@ pub(super) fn curves(params: &Params, sizes: &[u64]) -> Result<Measured> {
     let mut all = [PageBacking::Small, PageBacking::Thp, PageBacking::Huge1G].map(side);
     for round in 0..params.rounds {
         for side in &mut all {
-            if crate::setup::stop_requested() {
+            if crate::stop::requested() {
                 break;
             }
             if let Some(memory) = side.memory(&mut measured.missing)? {

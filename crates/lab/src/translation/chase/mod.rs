@@ -13,21 +13,27 @@ mod preset;
 mod turns;
 
 pub use fit::Fit;
-pub use measure::{Curve, Point};
+pub use measure::{LatencyCurve, LatencyPoint};
 pub use preset::preset_of;
 pub use turns::Turn;
 
+use crate::Text;
+use crate::charts::{line, lines};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
 use crate::setup::HostPages;
+use crate::stop;
 use ample_host::{PageBacking, Processor, Root, clock_ghz};
 use ample_machine::MachineConfig;
+use ample_report::{Series, Unit};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct ChaseParams {
     /// Machine preset, or `auto`: by CPUID.
     pub machine: String,
     /// Smallest footprint, bytes; the rest are its doublings.
@@ -51,21 +57,21 @@ pub struct Params {
 }
 
 /// What an earlier result is read for.
-#[derive(Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 struct Earlier {
     processor: Processor,
     clock_ghz: f64,
     load_before: Option<f64>,
     load_after: Option<f64>,
-    curves: Vec<Curve>,
+    curves: Vec<LatencyCurve>,
     missing: Vec<String>,
 }
 
 /// The result. Times are ns a load.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chase {
     /// `ample.sim.chase/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// The processor.
     pub processor: Processor,
     /// Its clock while busy, GHz.
@@ -91,7 +97,7 @@ pub struct Chase {
     /// Ended early.
     pub partial: bool,
     /// One curve a page size.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<LatencyCurve>,
     /// Where measured and simulated curves turn.
     pub turns: Vec<Turn>,
     /// Page sizes that could not be measured, with the reason.
@@ -101,11 +107,81 @@ pub struct Chase {
 /// Share of the available memory that one range may take.
 const MEMORY_SHARE: f64 = 0.45;
 
+/// This machine against its model.
+pub struct ChaseLatency;
+
+impl Experiment for ChaseLatency {
+    type Parameters = ChaseParams;
+    type Outcome = Chase;
+
+    fn about(&self) -> About {
+        About {
+            claims: &[],
+            full: Cost::new(300.0, 8500, 1),
+            quick: Cost::new(15.0, 600, 1),
+            deterministic: false,
+            ..About::simulated("chase", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../../experiments/chase.toml")
+    }
+
+    fn quick(&self, full: ChaseParams) -> ChaseParams {
+        ChaseParams {
+            max_bytes: full.max_bytes.min(512 << 20),
+            rounds: 1,
+            hops: full.hops.min(100_000),
+            model_accesses: full.model_accesses.min(50_000),
+            ..full
+        }
+    }
+
+    fn run(&self, declared: &Declared<ChaseParams>, progress: Progress<'_>) -> Result<Chase> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for Chase {
+    const SCHEMA: &'static str = "ample.sim.chase/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Latency of dependent random loads, ns, by footprint";
+        let at = |p: &LatencyPoint| (p.footprint_bytes as f64).log2();
+        let mut series = Vec::new();
+        for curve in &self.curves {
+            let name = match curve.backing {
+                PageBacking::Small => "4 KB",
+                PageBacking::Thp => "2 MB",
+                _ => "1 GB",
+            };
+            let points = || curve.points.iter();
+            let range = points().map(|p| (p.measured_min_ns, p.measured_max_ns));
+            series.push(Series {
+                band: range.collect(),
+                ..line(
+                    &format!("{name} measured"),
+                    points().map(|p| (at(p), p.measured_ns)),
+                )
+            });
+            let model = points().filter_map(|p| Some((at(p), p.model_ns?)));
+            series.push(line(&format!("{name} model"), model));
+        }
+        let chart = lines(title, (Unit::Log2Bytes, Unit::Plain), series);
+        vec![Figure::new("latency", title, chart.to_svg())]
+    }
+}
+
 /// Measures and simulates.
 ///
 /// # Errors
 /// If the parameters are wrong, memory cannot be had, or a simulation fails.
-pub fn run(params: &Params) -> Result<Chase> {
+pub fn run(params: &ChaseParams, progress: Progress<'_>) -> Result<Chase> {
     let earlier = match &params.measured {
         Some(path) => {
             let text = std::fs::read_to_string(path)
@@ -121,13 +197,14 @@ pub fn run(params: &Params) -> Result<Chase> {
             measure_now(params)?
         }
     };
+    progress(0.6);
     let (preset, preset_note) = match params.machine.as_str() {
         "auto" => preset_of(&earlier.processor),
         name => (Some(name.to_owned()), "chosen by the parameters".into()),
     };
     let machine = preset.as_deref().map(MachineConfig::preset).transpose()?;
     let mut chase = Chase {
-        schema: "ample.sim.chase/1",
+        schema: Chase::SCHEMA.into(),
         processor: earlier.processor,
         clock_ghz: earlier.clock_ghz,
         preset,
@@ -147,12 +224,12 @@ pub fn run(params: &Params) -> Result<Chase> {
     if let Some(machine) = machine {
         simulate(params, machine, &mut chase)?;
     }
-    chase.partial = crate::setup::stop_requested();
+    chase.partial = stop::requested();
     Ok(chase)
 }
 
 /// Measures all page sizes.
-fn measure_now(params: &Params) -> Result<Earlier> {
+fn measure_now(params: &ChaseParams) -> Result<Earlier> {
     let root = Root::live();
     let processor = Processor::read(&root).context("finding out which processor this is")?;
     let sizes = sizes(params, available_bytes(&root))?;
@@ -170,7 +247,7 @@ fn measure_now(params: &Params) -> Result<Earlier> {
 }
 
 /// Fills in the model's side of every curve.
-fn simulate(params: &Params, mut machine: MachineConfig, chase: &mut Chase) -> Result<()> {
+fn simulate(params: &ChaseParams, mut machine: MachineConfig, chase: &mut Chase) -> Result<()> {
     machine.core.ghz = chase.clock_ghz;
     let Some(large) = chase
         .curves
@@ -191,7 +268,7 @@ fn simulate(params: &Params, mut machine: MachineConfig, chase: &mut Chase) -> R
         "host_pages lists no pages of the host; give at least one"
     );
     let named = chase.processor.cache_bytes(3);
-    let mut best: Option<(f64, Option<HostPages>, Fit, Curve)> = None;
+    let mut best: Option<(f64, Option<HostPages>, Fit, LatencyCurve)> = None;
     for &host in &candidates {
         let (fit, curve) = calibrate(params, &machine, named, host, &chase.curves[large])?;
         let error = curve.mean_error_percent.unwrap_or(f64::INFINITY);
@@ -224,12 +301,12 @@ const CALIBRATION_ROUNDS: u32 = 3;
 /// the model's side filled in. What 2 MB pages still cost is the model's to say, so it is taken
 /// off the measured times before they are fitted.
 fn calibrate(
-    params: &Params,
+    params: &ChaseParams,
     machine: &MachineConfig,
     named: Option<u64>,
     host: Option<HostPages>,
-    measured: &Curve,
-) -> Result<(Fit, Curve)> {
+    measured: &LatencyCurve,
+) -> Result<(Fit, LatencyCurve)> {
     let mut bare = measured.points.clone();
     let mut round = 0;
     loop {
@@ -239,7 +316,7 @@ fn calibrate(
         let mut curve = measured.clone();
         model::fill(params, &fitted, &fit, host, &mut curve)?;
         round += 1;
-        if round == CALIBRATION_ROUNDS || crate::setup::stop_requested() {
+        if round == CALIBRATION_ROUNDS || stop::requested() {
             return Ok((fit, curve));
         }
         for (bare, point) in bare.iter_mut().zip(&curve.points) {
@@ -251,7 +328,7 @@ fn calibrate(
 }
 
 /// The footprints: doublings from the smallest to the largest that memory allows.
-fn sizes(params: &Params, available: Option<u64>) -> Result<Vec<u64>> {
+fn sizes(params: &ChaseParams, available: Option<u64>) -> Result<Vec<u64>> {
     ensure!(
         params.min_bytes >= 4096 && params.min_bytes.is_power_of_two(),
         "min_bytes is {}, but must be a power of two from 4096",
@@ -292,8 +369,11 @@ fn load(root: &Root) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn params() -> Params {
-        toml::from_str(include_str!("../../../../../experiments/chase.toml")).unwrap()
+    fn params() -> ChaseParams {
+        let text = ChaseLatency.shipped();
+        crate::files::declared("chase.toml", text)
+            .unwrap()
+            .parameters
     }
 
     #[test]
@@ -313,7 +393,7 @@ mod tests {
     fn the_model_of_a_made_up_machine_follows_its_curve() {
         let mut machine = MachineConfig::preset("sapphire-rapids").unwrap();
         machine.core.ghz = 2.5;
-        let curve = |backing| Curve {
+        let curve = |backing| LatencyCurve {
             backing,
             thp_share: None,
             points: fit::tests::curve_of(&machine, 4 << 20, 12),
@@ -321,7 +401,7 @@ mod tests {
             max_error_percent: None,
         };
         let mut chase = Chase {
-            schema: "ample.sim.chase/1",
+            schema: Chase::SCHEMA.into(),
             processor: Processor {
                 caches: vec![ample_host::CacheShape {
                     level: 3,
@@ -345,7 +425,7 @@ mod tests {
             turns: Vec::new(),
             missing: Vec::new(),
         };
-        let params = Params {
+        let params = ChaseParams {
             model_accesses: 50_000,
             ..params()
         };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulated side of a curve.
 
-use super::Params;
+use super::ChaseParams;
 use super::fit::Fit;
-use super::measure::Curve;
+use super::measure::LatencyCurve;
 use crate::setup::{HostPages, Length, PageMix, back_with_host, engine, map_mix, measure};
 use ample_host::PageBacking;
 use ample_machine::MachineConfig;
@@ -25,11 +25,11 @@ fn page_size(backing: PageBacking) -> PageSize {
 
 /// Simulates every point of a curve; `host`: pages of the host, None on bare metal.
 pub(super) fn fill(
-    params: &Params,
+    params: &ChaseParams,
     machine: &MachineConfig,
     fit: &Fit,
     host: Option<HostPages>,
-    curve: &mut Curve,
+    curve: &mut LatencyCurve,
 ) -> Result<()> {
     for point in &mut curve.points {
         let mut program = Chase::uniform(point.footprint_bytes, 64, LOOP_INSTRUCTIONS, params.seed);

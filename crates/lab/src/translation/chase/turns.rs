@@ -3,13 +3,13 @@
 //! the hierarchy for the next, and at which 4 KB pages begin to cost more than 2 MB pages.
 
 use super::fit::Fit;
-use super::measure::{Curve, Point};
+use super::measure::{LatencyCurve, LatencyPoint};
 use ample_host::PageBacking;
 use ample_machine::MachineConfig;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One turn.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// Which curve and what happens there.
     pub what: String,
@@ -43,15 +43,15 @@ fn turn(what: String, measured: &[(u64, f64)], model: &[(u64, f64)], value: f64)
     }
 }
 
-fn measured(points: &[Point]) -> Vec<(u64, f64)> {
+fn measured(points: &[LatencyPoint]) -> Vec<(u64, f64)> {
     points
         .iter()
         .map(|p| (p.footprint_bytes, p.measured_ns))
         .collect()
 }
 
-fn model(points: &[Point]) -> Vec<(u64, f64)> {
-    let simulated = |p: &Point| p.model_ns.map(|ns| (p.footprint_bytes, ns));
+fn model(points: &[LatencyPoint]) -> Vec<(u64, f64)> {
+    let simulated = |p: &LatencyPoint| p.model_ns.map(|ns| (p.footprint_bytes, ns));
     points.iter().filter_map(simulated).collect()
 }
 
@@ -67,7 +67,7 @@ fn ratio(over: &[(u64, f64)], under: &[(u64, f64)]) -> Vec<(u64, f64)> {
 const DEARER: [f64; 2] = [1.1, 1.25];
 
 /// All turns of all curves.
-pub(super) fn all(curves: &[Curve], machine: &MachineConfig, fit: &Fit) -> Vec<Turn> {
+pub(super) fn all(curves: &[LatencyCurve], machine: &MachineConfig, fit: &Fit) -> Vec<Turn> {
     let l2_ns = f64::from(machine.memory.l2.latency_cycles) / machine.core.ghz;
     let middle = |a: f64, b: f64| fit.loop_ns + (a * b).sqrt();
     let levels = [

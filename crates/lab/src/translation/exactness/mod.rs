@@ -5,9 +5,15 @@
 mod pages;
 mod tlbs;
 
-use crate::setup::stop_requested;
+use crate::Text;
+use crate::charts::{line, lines};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
+use crate::stop::requested as stop_requested;
 use ample_kit::random::SplitMix64;
 use ample_machine::MachineConfig;
+use ample_report::{Series, Unit};
 use ample_translate::{
     Engine, Geometry, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, PwcKind, TlbArray, scheme,
 };
@@ -20,9 +26,9 @@ const BASE: u64 = 1 << 40;
 const WITHIN: f64 = 0.002;
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct ExactnessParams {
     /// Machine preset of the rows that do not describe their own hardware.
     pub machine: String,
     /// TLBs under uniform random accesses.
@@ -38,7 +44,7 @@ pub struct Params {
 }
 
 /// One TLB of one level.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UniformTlb {
     /// Entries.
@@ -50,7 +56,7 @@ pub struct UniformTlb {
 }
 
 /// When a row is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// Equal to the access.
@@ -62,14 +68,14 @@ pub enum Rule {
 }
 
 /// One count.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExactnessRow {
     /// What law it belongs to.
-    pub law: &'static str,
+    pub law: Text,
     /// Hardware and accesses.
     pub case: String,
     /// What is counted.
-    pub count: &'static str,
+    pub count: Text,
     /// What the formula gives.
     pub expected: f64,
     /// What the model counted.
@@ -86,7 +92,7 @@ pub struct Row {
     pub pages_per_entry: Option<f64>,
 }
 
-impl Row {
+impl ExactnessRow {
     fn new(
         law: &'static str,
         case: impl Into<String>,
@@ -103,10 +109,10 @@ impl Row {
             Rule::Equal | Rule::Within => difference.abs() <= bar,
             Rule::AtMost => difference <= bar,
         };
-        Row {
-            law,
+        ExactnessRow {
+            law: law.into(),
             case: case.into(),
-            count,
+            count: count.into(),
             expected,
             here,
             difference,
@@ -126,15 +132,15 @@ impl Row {
         here: u64,
     ) -> Self {
         let both = (expected as f64, here as f64);
-        Row::new(law, case, count, Rule::Equal, both)
+        ExactnessRow::new(law, case, count, Rule::Equal, both)
     }
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exactness {
     /// `ample.sim.exactness/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seed.
@@ -146,7 +152,7 @@ pub struct Exactness {
     /// Rows that do not.
     pub rows_missed: usize,
     /// Rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ExactnessRow>,
 }
 
 /// One TLB array for 4 KB and 2 MB pages, no second level, at most one cache of PDEs.
@@ -193,17 +199,88 @@ fn sweep(engine: &mut Engine, pages: u64, size: PageSize) -> Result<()> {
     (0..pages).try_for_each(|page| read(engine, BASE + page * size.bytes()).map(drop))
 }
 
+/// Counts of the model against closed forms.
+pub struct ExactCounts;
+
+impl Experiment for ExactCounts {
+    type Parameters = ExactnessParams;
+    type Outcome = Exactness;
+
+    fn about(&self) -> About {
+        About {
+            claims: &[],
+            full: Cost::new(40.0, 500, 1),
+            quick: Cost::new(8.0, 300, 1),
+            ..About::simulated("exactness", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../../experiments/exactness.toml")
+    }
+
+    fn quick(&self, full: ExactnessParams) -> ExactnessParams {
+        ExactnessParams {
+            uniform_accesses: full.uniform_accesses.min(1_000_000),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<ExactnessParams>,
+        progress: Progress<'_>,
+    ) -> Result<Exactness> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for Exactness {
+    const SCHEMA: &'static str = "ample.sim.exactness/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Misses of uniform random accesses by log2 of pages over entries";
+        let mut law: Vec<(f64, f64)> = Vec::new();
+        let mut series: Vec<Series> = Vec::new();
+        for row in &self.rows {
+            let Some(ratio) = row.pages_per_entry else {
+                continue;
+            };
+            law.push((ratio.log2(), row.expected));
+            let point = (ratio.log2(), row.here);
+            let name = row
+                .case
+                .rsplit_once(", ")
+                .map_or(row.case.as_str(), |(name, _)| name);
+            match series.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => series.push(line(name, [point])),
+            }
+        }
+        law.sort_by(|a, b| a.0.total_cmp(&b.0));
+        law.dedup();
+        series.push(line("1 − E/W", law));
+        let mut chart = lines(title, (Unit::Plain, Unit::Percent), series);
+        chart.y_max = Some(1.0);
+        vec![Figure::new("misses", title, chart.to_svg())]
+    }
+}
+
 /// Checks all laws.
 ///
 /// # Errors
 /// If the parameters are wrong.
-pub fn run(params: &Params) -> Result<Exactness> {
+pub fn run(params: &ExactnessParams, progress: Progress<'_>) -> Result<Exactness> {
     let mmu = MachineConfig::preset(&params.machine)?.mmu;
     ensure!(
         params.uniform_accesses > 0 && !params.uniform.is_empty(),
         "uniform and uniform_accesses must not be empty or 0"
     );
-    type Law = fn(&MmuConfig, &Params) -> Result<Vec<Row>>;
+    type Law = fn(&MmuConfig, &ExactnessParams) -> Result<Vec<ExactnessRow>>;
     let laws: [Law; 8] = [
         tlbs::uniform_misses,
         tlbs::reach,
@@ -214,16 +291,18 @@ pub fn run(params: &Params) -> Result<Exactness> {
         pages::all_holes,
         pages::segment,
     ];
+    let steps = Steps::new(progress, laws.len());
     let mut rows = Vec::new();
     for law in laws {
         if stop_requested() {
             break;
         }
         rows.extend(law(&mmu, params)?);
+        steps.step();
     }
     let rows_met = rows.iter().filter(|row| row.met).count();
     Ok(Exactness {
-        schema: "ample.sim.exactness/1",
+        schema: Exactness::SCHEMA.into(),
         machine: params.machine.clone(),
         seed: params.seed,
         partial: stop_requested(),

@@ -2,7 +2,7 @@
 //! What nested walks, perforated pages and segments must cost.
 
 use super::tlbs::name;
-use super::{BASE, Params, Row, Rule, bare, engine, read, sweep, uniform};
+use super::{BASE, ExactnessParams, ExactnessRow, Rule, bare, engine, read, sweep, uniform};
 use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{K4, M2};
 use ample_translate::{
@@ -42,7 +42,7 @@ fn nested(config: &MmuConfig, guest: PageSize, host: Option<PageSize>) -> Result
 
 /// With `g` levels in the guest and `h` in the host a walk reads (g + 1)(h + 1) − 1 entries: at
 /// most 24 with four levels. A segment on the host's side leaves the guest's `g`.
-pub(super) fn nested_walks(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
+pub(super) fn nested_walks(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
     const LAW: &str = "nested walks";
     let none = bare(mmu, Geometry::full(4), vec![]);
     let mut rows = Vec::new();
@@ -61,12 +61,18 @@ pub(super) fn nested_walks(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>>
             let expected = (guest + 1) * (host + 1) - 1;
             let here = engine.mmu.stats.walk_refs();
             let count = "references of a walk";
-            rows.push(Row::equal(LAW, &case, count, expected, here));
+            rows.push(ExactnessRow::equal(LAW, &case, count, expected, here));
             let guest_pa = engine.space().lookup(BASE + 0x1234).map(|found| found.pa);
             let host = engine.host.as_ref();
             let table = guest_pa.and_then(|at| host.and_then(|host| host.lookup(at)));
             let wrong = u64::from(table != Some(pa));
-            rows.push(Row::equal(LAW, case, "answers unlike the tables", 0, wrong));
+            rows.push(ExactnessRow::equal(
+                LAW,
+                case,
+                "answers unlike the tables",
+                0,
+                wrong,
+            ));
         }
     }
     let caches = MmuConfig {
@@ -79,12 +85,18 @@ pub(super) fn nested_walks(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>>
     let longest = engine.mmu.stats.longest_walk_refs as f64;
     let case = "4 KB page on 4 KB, all caches, 400000 accesses at random";
     let count = "references of the longest walk";
-    rows.push(Row::new(LAW, case, count, Rule::AtMost, (24.0, longest)));
+    rows.push(ExactnessRow::new(
+        LAW,
+        case,
+        count,
+        Rule::AtMost,
+        (24.0, longest),
+    ));
     Ok(rows)
 }
 
 /// Perforated pages without holes are 2 MB pages, to the access.
-pub(super) fn no_holes(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
+pub(super) fn no_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
     let bytes = 256u64 << 20;
     let count = |name: &str| -> Result<Stats> {
         let mut engine = engine(mmu, name, bytes, M2)?;
@@ -98,7 +110,7 @@ pub(super) fn no_holes(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
     };
     let (plain, here) = (count("paging")?, count("perforated")?);
     let case = "perforated beside 2 MB pages, 256 MB, 500000 accesses at random";
-    let row = |count, plain, here| Row::equal("no holes", case, count, plain, here);
+    let row = |count, plain, here| ExactnessRow::equal("no holes", case, count, plain, here);
     Ok(vec![
         row("first-level misses", plain.l1d_misses, here.l1d_misses),
         row("second-level hits", plain.l2_hits, here.l2_hits),
@@ -128,7 +140,7 @@ fn all_holed(config: &MmuConfig, bytes: u64) -> Result<Engine> {
 
 /// With 512 holes a perforated page is 512 pages of 4 KB and the look-ups of its bitmap: one for
 /// each walk, a load for each 64 pages while the second level keeps them.
-pub(super) fn all_holes(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
+pub(super) fn all_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
     const LAW: &str = "512 holes";
     let second = |entries| MmuConfig {
         l2: vec![TlbArray::new(&[K4, M2], Geometry::full(entries))],
@@ -144,7 +156,7 @@ pub(super) fn all_holes(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
     sweep(&mut small, pages, K4)?;
     let case = "room for all in the second level, first sweep of 16 MB";
     let (here, plain) = (holed.mmu.stats.clone(), small.mmu.stats.clone());
-    let row = |case, count, plain, here| Row::equal(LAW, case, count, plain, here);
+    let row = |case, count, plain, here| ExactnessRow::equal(LAW, case, count, plain, here);
     let mut rows = vec![
         row(
             case,
@@ -216,7 +228,7 @@ pub(super) fn all_holes(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
 }
 
 /// Inside a segment nothing misses; next to it nothing is mapped.
-pub(super) fn segment(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
+pub(super) fn segment(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
     let (base, bytes, accesses) = (2u64 << 40, 1000u64 << 12, 400_000);
     let mut engine = engine(mmu, "segment", K4.bytes(), K4)?;
     let (space, frames) = engine.space_and_frames();
@@ -236,7 +248,7 @@ pub(super) fn segment(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
     });
     let refused = outside.count() as u64;
     let case = "1000 pages, 400000 accesses at random inside";
-    let row = |count, expected, here| Row::equal("segment", case, count, expected, here);
+    let row = |count, expected, here| ExactnessRow::equal("segment", case, count, expected, here);
     Ok(vec![
         row("first-level misses", 0, stats.l1d_misses),
         row("walks", 0, stats.walks()),

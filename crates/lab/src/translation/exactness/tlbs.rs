@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What TLBs and page-walk caches must miss.
 
-use super::{BASE, Params, Row, Rule, bare, engine, read, sweep, uniform};
-use crate::setup::stop_requested;
+use super::{BASE, ExactnessParams, ExactnessRow, Rule, bare, engine, read, sweep, uniform};
+use crate::stop::requested as stop_requested;
 use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{G1, K4, M2};
 use ample_translate::{Geometry, MmuConfig, PageSize, PwcKind, Stats, TlbArray};
@@ -19,7 +19,10 @@ pub(super) fn name(size: PageSize) -> &'static str {
 /// Uniform random accesses over `W` pages miss a TLB of `E` entries with probability 1 − E/W: a
 /// set that holds `w` of the `W / sets` pages that fall into it is hit with probability
 /// `w / (W / sets)`, whatever it replaces.
-pub(super) fn uniform_misses(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
+pub(super) fn uniform_misses(
+    mmu: &MmuConfig,
+    params: &ExactnessParams,
+) -> Result<Vec<ExactnessRow>> {
     let mut rows = Vec::new();
     for tlb in &params.uniform {
         let config = bare(mmu, Geometry::new(tlb.entries, tlb.ways), vec![]);
@@ -51,8 +54,8 @@ pub(super) fn uniform_misses(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row
                 name(tlb.page)
             );
             let both = (1.0 - 1.0 / ratio, here);
-            let row = Row::new("uniform", case, "misses an access", Rule::Within, both);
-            rows.push(Row {
+            let row = ExactnessRow::new("uniform", case, "misses an access", Rule::Within, both);
+            rows.push(ExactnessRow {
                 pages_per_entry: Some(ratio),
                 ..row
             });
@@ -69,7 +72,7 @@ fn sweep_misses(pages: u64, sets: u64, ways: u64) -> u64 {
 }
 
 /// Up to the reach a cyclic sweep never misses, one page further it misses in one whole set.
-pub(super) fn reach(mmu: &MmuConfig, _: &Params) -> Result<Vec<Row>> {
+pub(super) fn reach(mmu: &MmuConfig, _: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
     let mut rows = Vec::new();
     for (entries, ways, size) in [
         (64, 64, K4),
@@ -93,14 +96,20 @@ pub(super) fn reach(mmu: &MmuConfig, _: &Params) -> Result<Vec<Row>> {
             );
             let expected = sweep_misses(pages, sets, ways);
             let here = engine.mmu.stats.l1d_misses;
-            rows.push(Row::equal("reach", case, "misses a round", expected, here));
+            rows.push(ExactnessRow::equal(
+                "reach",
+                case,
+                "misses a round",
+                expected,
+                here,
+            ));
         }
     }
     Ok(rows)
 }
 
 /// The second level holds what leaves the first, up to its own reach.
-pub(super) fn inclusion(mmu: &MmuConfig, _: &Params) -> Result<Vec<Row>> {
+pub(super) fn inclusion(mmu: &MmuConfig, _: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
     let config = MmuConfig {
         l2: vec![TlbArray::new(&[K4, M2], Geometry::new(1536, 12))],
         ..bare(mmu, Geometry::new(64, 4), vec![])
@@ -118,7 +127,13 @@ pub(super) fn inclusion(mmu: &MmuConfig, _: &Params) -> Result<Vec<Row>> {
         let case =
             || format!("64 (4 ways) before 1536 (12 ways), a cycle of {pages} pages of 4 KB");
         let mut row = |count, expected, here| {
-            rows.push(Row::equal("inclusion", case(), count, expected, here));
+            rows.push(ExactnessRow::equal(
+                "inclusion",
+                case(),
+                count,
+                expected,
+                here,
+            ));
         };
         row("first-level misses a round", first, stats.l1d_misses);
         row("second-level hits a round", first - both, stats.l2_hits);
@@ -130,7 +145,10 @@ pub(super) fn inclusion(mmu: &MmuConfig, _: &Params) -> Result<Vec<Row>> {
 /// References of walks by level: of `W` pages under `W / 512` page directory entries (PDEs), `E`
 /// of them cached, each walk reads the last level, and those above with probability
 /// 1 − E/(W/512); a cold walk without walk caches reads every level down to the leaf.
-pub(super) fn walk_references(mmu: &MmuConfig, params: &Params) -> Result<Vec<Row>> {
+pub(super) fn walk_references(
+    mmu: &MmuConfig,
+    params: &ExactnessParams,
+) -> Result<Vec<ExactnessRow>> {
     const LAW: &str = "walk references";
     const LEVELS: [&str; 5] = ["", "level 1", "level 2", "level 3", "level 4"];
     let (pages, cached) = (65_536u64, 32u32);
@@ -166,11 +184,23 @@ pub(super) fn walk_references(mmu: &MmuConfig, params: &Params) -> Result<Vec<Ro
             let here = stats.refs_by_level[level] as f64 / stats.walks_data as f64;
             let exact = expected == 0.0 || expected == 1.0;
             let rule = if exact { Rule::Equal } else { Rule::Within };
-            rows.push(Row::new(LAW, &case, LEVELS[level], rule, (expected, here)));
+            rows.push(ExactnessRow::new(
+                LAW,
+                &case,
+                LEVELS[level],
+                rule,
+                (expected, here),
+            ));
         }
         let histogram = stats.trajectory_histogram().values().sum();
         let count = "walks in the histogram of trajectories";
-        rows.push(Row::equal(LAW, &case, count, stats.walks_data, histogram));
+        rows.push(ExactnessRow::equal(
+            LAW,
+            &case,
+            count,
+            stats.walks_data,
+            histogram,
+        ));
     }
     for levels in [4u8, 5] {
         for size in PageSize::ALL {
@@ -184,7 +214,7 @@ pub(super) fn walk_references(mmu: &MmuConfig, params: &Params) -> Result<Vec<Ro
             let case = format!("{levels} levels, {} page, no walk caches", name(size));
             let expected = u64::from(levels + 1 - size.level());
             let here = engine.mmu.stats.walk_refs();
-            rows.push(Row::equal(
+            rows.push(ExactnessRow::equal(
                 LAW,
                 case,
                 "references of a walk",

@@ -4,7 +4,7 @@
 
 use ample_kit::random::{SplitMix64, Zipf};
 use anyhow::{Context, Result, bail, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -17,7 +17,7 @@ const BATCH: u64 = 100;
 const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// What the server speaks, and with it which keys it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// RESP, uniformly random keys.

@@ -4,9 +4,16 @@
 
 mod client;
 
+use crate::Text;
+use crate::charts::{Bars, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::needs::Need;
+use crate::progress::Steps;
 use crate::recorded::{Model, RecordOptions, Recorded, record_beside};
-use crate::setup::stop_requested;
+use crate::stop::requested as stop_requested;
 use ample_kit::random::SplitMix64;
+use ample_report::Unit;
 use ample_translate::{PageSize, presets};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use client::{Load, Protocol};
@@ -17,9 +24,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct LiveParams {
     /// Machine preset (its translation hardware).
     pub machine: String,
     /// Pages that faults bring in: "4k", "2m".
@@ -35,25 +42,26 @@ pub struct Params {
     /// Seed of the requests and of the generated source.
     pub seed: u64,
     /// Programs.
-    pub programs: Vec<Program>,
+    pub programs: Vec<LiveProgram>,
 }
 
 /// A program to run.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Program {
+pub struct LiveProgram {
     /// Name in the result.
     pub name: String,
     /// The command; see the file for what stands in braces.
     pub command: Vec<String>,
     /// What it is served with, if it is a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     load: Option<Protocol>,
 }
 
 /// One program with one size of pages.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// Program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LiveRow {
+    /// LiveProgram.
     pub program: String,
     /// Bytes of the pages that faults brought in.
     pub page_bytes: u64,
@@ -78,10 +86,10 @@ pub struct Row {
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// `ample.sim.live/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Load average of this machine at the start (one minute), as far as it can be read.
@@ -93,7 +101,7 @@ pub struct Live {
     /// Programs that could not be run, with the reason.
     pub missing: Vec<String>,
     /// Rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<LiveRow>,
 }
 
 fn page_size(name: &str) -> Result<PageSize> {
@@ -149,7 +157,7 @@ fn filled(command: &[String], directory: &Path, seed: u64) -> Result<Vec<String>
 }
 
 /// One run of one program.
-fn once(params: &Params, program: &Program, pages: PageSize) -> Result<Recorded> {
+fn once(params: &LiveParams, program: &LiveProgram, pages: PageSize) -> Result<Recorded> {
     let name = format!("ample-live-{}-{}", program.name, std::process::id());
     let directory = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&directory)
@@ -161,8 +169,8 @@ fn once(params: &Params, program: &Program, pages: PageSize) -> Result<Recorded>
 }
 
 fn served(
-    params: &Params,
-    program: &Program,
+    params: &LiveParams,
+    program: &LiveProgram,
     pages: PageSize,
     directory: &Path,
 ) -> Result<Recorded> {
@@ -201,13 +209,13 @@ fn served(
 }
 
 /// The row of some runs.
-fn row(program: &Program, pages: PageSize, mut runs: Vec<Recorded>) -> Option<Row> {
+fn row(program: &LiveProgram, pages: PageSize, mut runs: Vec<Recorded>) -> Option<LiveRow> {
     runs.sort_by(|a, b| a.accesses_per_s.total_cmp(&b.accesses_per_s));
     let (slowest, fastest) = (runs.first()?.accesses_per_s, runs.last()?.accesses_per_s);
     let median = runs.swap_remove(runs.len() / 2);
     let model = median.model?;
     let kilo = median.accesses.max(1) as f64 / 1000.0;
-    Some(Row {
+    Some(LiveRow {
         program: program.name.clone(),
         page_bytes: pages.bytes(),
         accesses: median.accesses,
@@ -228,11 +236,82 @@ pub(super) fn load_average() -> Option<f64> {
     text.split(' ').next()?.parse().ok()
 }
 
+/// Real programs with the model live behind them.
+pub struct LivePrograms;
+
+impl Experiment for LivePrograms {
+    type Parameters = LiveParams;
+    type Outcome = Live;
+
+    fn about(&self) -> About {
+        About {
+            claims: &[],
+            full: Cost::new(300.0, 1500, 0),
+            quick: Cost::new(15.0, 500, 0),
+            needs: &[
+                Need::Tool {
+                    name: "qemu-x86_64",
+                    install: "apt-get install qemu-user",
+                },
+                Need::Tool {
+                    name: "gcc",
+                    install: "apt-get install gcc",
+                },
+            ],
+            deterministic: false,
+            ..About::simulated("live", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../../experiments/live.toml")
+    }
+
+    fn quick(&self, full: LiveParams) -> LiveParams {
+        LiveParams {
+            limit: full.limit.min(2_000_000),
+            rounds: 1,
+            keys: full.keys.min(2_000),
+            ..full
+        }
+    }
+
+    fn run(&self, declared: &Declared<LiveParams>, progress: Progress<'_>) -> Result<Live> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for Live {
+    const SCHEMA: &'static str = "ample.sim.live/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Accesses a second through the live model";
+        let mut bars = Bars::new(title, Unit::Count);
+        for row in &self.rows {
+            let size = match row.page_bytes {
+                4096 => "4 KB pages",
+                _ => "2 MB pages",
+            };
+            let (low, high) = (row.accesses_per_s_min, row.accesses_per_s_max);
+            bars.put(
+                &row.program,
+                size,
+                with_range(row.accesses_per_s, low, high, None),
+            );
+        }
+        vec![Figure::new("rate", title, bars.svg())]
+    }
+}
+
 /// Runs all programs with all page sizes.
 ///
 /// # Errors
 /// If the parameters are wrong. A program that cannot be run is listed as missing.
-pub fn run(params: &Params) -> Result<Live> {
+pub fn run(params: &LiveParams, progress: Progress<'_>) -> Result<Live> {
     presets::by_name(&params.machine).map_err(|e| anyhow!(e))?;
     ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
     ensure!(
@@ -245,13 +324,18 @@ pub fn run(params: &Params) -> Result<Live> {
         .map(|name| page_size(name))
         .collect::<Result<_>>()?;
     let load_average = load_average();
+    let runs = params.programs.len() * sizes.len() * params.rounds as usize;
+    let steps = Steps::new(progress, runs);
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     'programs: for program in &params.programs {
         for &pages in &sizes {
             let mut runs = Vec::new();
             for _ in 0..params.rounds {
                 match once(params, program, pages) {
-                    Ok(recorded) if !recorded.partial => runs.push(recorded),
+                    Ok(recorded) if !recorded.partial => {
+                        runs.push(recorded);
+                        steps.step();
+                    }
                     Ok(_) => break 'programs,
                     Err(error) => {
                         missing.push(format!("{}: {error:#}", program.name));
@@ -263,7 +347,7 @@ pub fn run(params: &Params) -> Result<Live> {
         }
     }
     Ok(Live {
-        schema: "ample.sim.live/1",
+        schema: Live::SCHEMA.into(),
         machine: params.machine.clone(),
         load_average,
         seed: params.seed,

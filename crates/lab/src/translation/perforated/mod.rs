@@ -10,11 +10,16 @@ pub use holes::{Fragmentation, Policy};
 pub use variants::VariantPoint;
 
 use super::runs::Recording;
-use crate::setup::{
-    Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected, stop_requested,
-};
+use crate::Text;
+use crate::charts::{Bars, line, lines, plain};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::progress::Steps;
+use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected};
+use crate::stop::requested as stop_requested;
 use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
+use ample_report::{Series, Unit};
 use ample_trace::{Access, Program, Region, Replay};
 use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, Stats, scheme};
 use anyhow::{Result, anyhow, ensure};
@@ -25,9 +30,9 @@ use std::collections::HashMap;
 const M2: u64 = 2 << 20;
 
 /// Parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Params {
+pub struct PerforatedParams {
     /// Machine preset.
     pub machine: String,
     /// Programs.
@@ -52,8 +57,8 @@ pub struct Params {
 }
 
 /// Speeds at one point, instructions a cycle.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PerforatedPoint {
     /// Program.
     pub program: String,
     /// Share of 2 MB regions with holes.
@@ -92,10 +97,10 @@ pub struct Point {
 }
 
 /// The sweep.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sweep {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PerforatedSweep {
     /// `ample.sim.perforated/1`.
-    pub schema: &'static str,
+    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seed.
@@ -103,11 +108,11 @@ pub struct Sweep {
     /// Ended early.
     pub partial: bool,
     /// Points.
-    pub points: Vec<Point>,
-    /// Least and greatest `of_ideal` for clustered used holes, native.
-    pub clustered_of_ideal: [f64; 2],
-    /// Least `over_conventional` of all points.
-    pub least_over_conventional: f64,
+    pub points: Vec<PerforatedPoint>,
+    /// Least and greatest `of_ideal` for clustered used holes, native; none without such points.
+    pub clustered_of_ideal: Option<[f64; 2]>,
+    /// Least `over_conventional` of all points; none without points.
+    pub least_over_conventional: Option<f64>,
     /// Variants of perforated pages at the points where holes are used.
     pub variants: Vec<VariantPoint>,
 }
@@ -263,7 +268,7 @@ pub fn point(
     fragmentation: &Fragmentation,
     virtualised: bool,
     baselines: &mut Baselines,
-) -> Result<Point> {
+) -> Result<PerforatedPoint> {
     let name = program.name().to_owned();
     let known = (baselines, name.as_str());
     let speeds = speeds(machine, length, program, fragmentation, virtualised, known)?;
@@ -275,7 +280,7 @@ pub fn point(
         .filter(|&h| h > 0.0)
         .collect();
     let per_kilo = |count: u64| 1000.0 * count as f64 / speeds.counters.accesses as f64;
-    Ok(Point {
+    Ok(PerforatedPoint {
         program: name,
         fragmented_share: fragmented.len() as f64 / fragmentation.blocks.len() as f64,
         holes_per_region: fragmented.iter().sum::<f64>() / fragmented.len().max(1) as f64,
@@ -297,7 +302,7 @@ pub fn point(
 }
 
 /// The states of fragmentation of the sweep: clustered, and the state.
-fn states(params: &Params, blocks: usize) -> Vec<(bool, Fragmentation)> {
+fn states(params: &PerforatedParams, blocks: usize) -> Vec<(bool, Fragmentation)> {
     let mut states = Vec::new();
     for (clustered, used) in [(true, true), (false, true), (true, false), (false, false)] {
         for &share in &params.fragmented_shares {
@@ -311,11 +316,116 @@ fn states(params: &Params, blocks: usize) -> Vec<(bool, Fragmentation)> {
     states
 }
 
+/// A sweep over states of fragmentation.
+pub struct Perforated {
+    /// `perforated`, or `perforated-programs`: further programs.
+    pub id: &'static str,
+    /// Its file.
+    pub text: &'static str,
+}
+
+impl Experiment for Perforated {
+    type Parameters = PerforatedParams;
+    type Outcome = PerforatedSweep;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["pp.ideal", "pp.conventional", "pp.shape"],
+            full: Cost::new(900.0, 6000, 1),
+            quick: Cost::new(20.0, 500, 1),
+            ..About::simulated(self.id, Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        self.text
+    }
+
+    fn quick(&self, full: PerforatedParams) -> PerforatedParams {
+        PerforatedParams {
+            scale: "tiny".into(),
+            gups_bytes: full.gups_bytes.min(64 << 20),
+            length: full.length.quick(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<PerforatedParams>,
+        progress: Progress<'_>,
+    ) -> Result<PerforatedSweep> {
+        run(&declared.parameters, progress)
+    }
+}
+
+impl Outcome for PerforatedSweep {
+    const SCHEMA: &'static str = "ample.sim.perforated/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Speed of perforated pages, share of ideal 2 MB pages, by holes a region";
+        let most = self
+            .points
+            .iter()
+            .map(|p| p.fragmented_share)
+            .fold(0.0, f64::max);
+        let points = self.points.iter();
+        let shown = points.filter(|p| p.used && p.fragmented_share > most - 0.05);
+        let shown: Vec<&PerforatedPoint> = shown.collect();
+        let one_program = shown
+            .windows(2)
+            .all(|pair| pair[0].program == pair[1].program);
+        let svg = match one_program {
+            true => by_holes(title, &shown),
+            false => by_program(title, &shown),
+        };
+        vec![Figure::new("of-ideal", title, svg)]
+    }
+}
+
+fn lie(point: &PerforatedPoint) -> &'static str {
+    match point.clustered {
+        true => "clustered",
+        false => "dispersed",
+    }
+}
+
+/// Share of ideal by holes: lines of one program.
+fn by_holes(title: &str, shown: &[&PerforatedPoint]) -> String {
+    let mut series: Vec<Series> = Vec::new();
+    for p in shown {
+        let on = if p.virtualised { "virtual" } else { "native" };
+        let name = format!("{}, {on}", lie(p));
+        let point = (p.holes_per_region, p.of_ideal);
+        match series.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push(point),
+            None => series.push(line(&name, [point])),
+        }
+    }
+    let mut chart = lines(title, (Unit::Plain, Unit::Percent), series);
+    chart.y_max = Some(1.0);
+    chart.to_svg()
+}
+
+/// Share of ideal by program, native.
+fn by_program(title: &str, shown: &[&PerforatedPoint]) -> String {
+    let mut bars = Bars::new(title, Unit::Percent);
+    for p in shown.iter().filter(|p| !p.virtualised) {
+        let series = format!("{:.0} {}", p.holes_per_region, lie(p));
+        bars.put(&p.program, &series, plain(p.of_ideal));
+    }
+    bars.svg()
+}
+
 /// Runs the sweep.
 ///
 /// # Errors
 /// If the parameters are wrong or a run fails.
-pub fn run(params: &Params) -> Result<Sweep> {
+pub fn run(params: &PerforatedParams, progress: Progress<'_>) -> Result<PerforatedSweep> {
     let machine = MachineConfig::preset(&params.machine)?;
     ensure!(
         params
@@ -335,9 +445,11 @@ pub fn run(params: &Params) -> Result<Sweep> {
     let length = &params.length;
     let (mut points, mut others) = (Vec::new(), Vec::new());
     let mut known = Baselines::default();
-    for name in &params.programs {
+    for (done, name) in params.programs.iter().enumerate() {
         let mut program = recording.of(name)?;
         let states = states(params, blocks_of(&program));
+        let share = |part| progress((done as f64 + part) / params.programs.len() as f64);
+        let steps = Steps::new(&share, states.len() * params.virtualised.len());
         let both = params.virtualised.iter();
         for (&virtualised, (clustered, state)) in
             both.flat_map(|on| states.iter().map(move |state| (on, state)))
@@ -347,11 +459,12 @@ pub fn run(params: &Params) -> Result<Sweep> {
             }
             let program = &mut program;
             let point = point(&machine, length, program, state, virtualised, &mut known)?;
-            let point = Point {
+            let point = PerforatedPoint {
                 clustered: *clustered,
                 ..point
             };
             let beside = variants::beside(&machine, length, program, state, &point, &forms)?;
+            steps.step();
             if !stop_requested() {
                 points.push(point);
                 others.extend(beside);
@@ -362,7 +475,11 @@ pub fn run(params: &Params) -> Result<Sweep> {
 }
 
 /// The points with what sums them up.
-fn sweep(params: &Params, points: Vec<Point>, variants: Vec<VariantPoint>) -> Sweep {
+fn sweep(
+    params: &PerforatedParams,
+    points: Vec<PerforatedPoint>,
+    variants: Vec<VariantPoint>,
+) -> PerforatedSweep {
     let clustered = points
         .iter()
         .filter(|p| p.clustered && p.used && !p.virtualised);
@@ -370,13 +487,13 @@ fn sweep(params: &Params, points: Vec<Point>, variants: Vec<VariantPoint>) -> Sw
     let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = clustered.iter().copied().fold(0.0, f64::max);
     let over: Vec<f64> = points.iter().map(|p| p.over_conventional).collect();
-    Sweep {
-        schema: "ample.sim.perforated/1",
+    PerforatedSweep {
+        schema: PerforatedSweep::SCHEMA.into(),
         machine: params.machine.clone(),
         seed: params.seed,
         partial: stop_requested(),
-        clustered_of_ideal: [least(&clustered), most],
-        least_over_conventional: least(&over),
+        clustered_of_ideal: (!clustered.is_empty()).then(|| [least(&clustered), most]),
+        least_over_conventional: (!over.is_empty()).then(|| least(&over)),
         points,
         variants,
     }

@@ -2,12 +2,14 @@
 //! Variants of perforated pages beside the paper's form: other ways for the hardware to ask the
 //! hole bitmap, and a system that leaves regions with holes everywhere to 4 KB pages.
 
-use super::{Form, Fragmentation, Point, Policy, one};
-use crate::setup::{Length, stop_requested};
+use super::{Form, Fragmentation, PerforatedPoint, Policy, one};
+use crate::Text;
+use crate::setup::Length;
+use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
 use ample_trace::Replay;
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Names of the variants and what they are: a mapping policy on a scheme.
 const VARIANTS: [(&str, Form); 5] = [
@@ -34,7 +36,7 @@ const VARIANTS: [(&str, Form); 5] = [
 ];
 
 /// Speeds of one variant at one point.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VariantPoint {
     /// Program.
     pub program: String,
@@ -47,7 +49,7 @@ pub struct VariantPoint {
     /// Holes side by side (else spread uniformly).
     pub clustered: bool,
     /// Which variant.
-    pub variant: &'static str,
+    pub variant: Text,
     /// Speed over ideal 2 MB pages.
     pub of_ideal: f64,
     /// Speed over conventional 2 MB + 4 KB.
@@ -77,7 +79,7 @@ pub(super) fn beside(
     length: &Length,
     program: &mut Replay,
     state: &Fragmentation,
-    point: &Point,
+    point: &PerforatedPoint,
     forms: &[(&'static str, Form)],
 ) -> Result<Vec<VariantPoint>> {
     let mut beside = Vec::new();
@@ -93,7 +95,7 @@ pub(super) fn beside(
             fragmented_share: point.fragmented_share,
             holes_per_region: point.holes_per_region,
             clustered: point.clustered,
-            variant,
+            variant: variant.into(),
             of_ideal: ipc / point.ipc_ideal,
             over_conventional: ipc / point.ipc_conventional,
             over_paper_form: ipc / point.ipc_perforated,

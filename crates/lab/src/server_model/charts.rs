@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments as SVG figures.
+//! Results of the server model as charts.
 
 use crate::server_model::{Ablation, Fig11, Fig12, PolicySummary, Spread};
 use ample_mm::PolicyKind;
@@ -55,7 +55,7 @@ fn names(policies: &[PolicyKind]) -> Vec<String> {
 }
 
 /// Figure 11.
-pub fn fig11(result: &Fig11) -> String {
+pub(super) fn fig11(result: &Fig11) -> String {
     let policies = &result.experiment.params.policies;
     let mut groups = by_workload(
         &result.rows,
@@ -75,7 +75,7 @@ pub fn fig11(result: &Fig11) -> String {
 }
 
 /// Figure 12.
-pub fn fig12(result: &Fig12) -> String {
+pub(super) fn fig12(result: &Fig12) -> String {
     let metrics = [
         ("potential_2m_ratio", "2 MB"),
         ("potential_32m_ratio", "32 MB"),
@@ -95,7 +95,7 @@ pub fn fig12(result: &Fig12) -> String {
 }
 
 /// The ablation: unmovable blocks and free pages inside the region, one group a variant.
-pub fn ablation(result: &Ablation) -> String {
+pub(super) fn ablation(result: &Ablation) -> String {
     let groups = result.rows.iter().map(|row| BarGroup {
         label: row
             .without

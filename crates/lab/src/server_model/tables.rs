@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments as tables for a terminal.
+//! Results of the server model as tables.
 
-use crate::server_model::{Ablation, Experiment, Fig11, Fig12, PaperValue, PolicySummary, Spread};
+use super::{Ablation, Fig11, Fig12, PaperValue, PolicySummary, ServerExperiment, Spread};
 use ample_pfn::format_bytes;
 use ample_report::{Align, Table, Unit};
 
 /// What was run, what was calibrated, and how to read the cells.
-pub fn head(experiment: &Experiment) -> String {
+pub(super) fn head(experiment: &ServerExperiment) -> String {
     let params = &experiment.params;
     let seeds: Vec<String> = params.seeds.iter().map(u64::to_string).collect();
     format!(
         "{}\nsimulated: {} servers, {} each, seeds {}, event ratio {}\ncalibrated: {}\n\
-         predicted: {}\nmean [smallest, largest] over seeds; second half of each run\n\n",
+         predicted: {}\nmean [smallest, largest] over seeds; second half of each run\n",
         experiment.title,
         format_bytes(params.memory_bytes),
         Unit::Seconds.format(params.duration_s),
@@ -63,7 +63,7 @@ fn paper(value: Option<&PaperValue>) -> String {
     }
 }
 
-fn summary(rows: &[PolicySummary]) -> String {
+fn summary(rows: &[PolicySummary]) -> (String, Table) {
     let mut table = Table::new(&[
         ("over workloads", Align::Left),
         ("metric", Align::Left),
@@ -78,11 +78,11 @@ fn summary(rows: &[PolicySummary]) -> String {
             paper(row.paper.as_ref()),
         ]);
     }
-    format!("\n{}", table.to_text())
+    (String::new(), table)
 }
 
 /// Figure 11.
-pub fn fig11(result: &Fig11) -> String {
+pub(super) fn fig11(result: &Fig11) -> Vec<(String, Table)> {
     let mut table = Table::new(&[
         ("workload", Align::Left),
         ("policy", Align::Left),
@@ -114,11 +114,11 @@ pub fn fig11(result: &Fig11) -> String {
             plain(&row.failed_unmovable),
         ]);
     }
-    table.to_text() + &summary(&result.summary)
+    vec![(String::new(), table), summary(&result.summary)]
 }
 
 /// Figure 12.
-pub fn fig12(result: &Fig12) -> String {
+pub(super) fn fig12(result: &Fig12) -> Vec<(String, Table)> {
     let mut table = Table::new(&[
         ("workload", Align::Left),
         ("policy", Align::Left),
@@ -139,11 +139,11 @@ pub fn fig12(result: &Fig12) -> String {
                 .map_or("–".into(), percent),
         ]);
     }
-    table.to_text() + &summary(&result.summary)
+    vec![(String::new(), table), summary(&result.summary)]
 }
 
 /// The ablation.
-pub fn ablation(result: &Ablation) -> String {
+pub(super) fn ablation(result: &Ablation) -> Vec<(String, Table)> {
     let mut table = Table::new(&[
         ("workload", Align::Left),
         ("variant", Align::Left),
@@ -182,5 +182,5 @@ pub fn ablation(result: &Ablation) -> String {
             plain(&row.emergency_claims),
         ]);
     }
-    table.to_text()
+    vec![(String::new(), table)]
 }

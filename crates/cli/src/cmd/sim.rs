@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample sim`: one experiment, as tables, figures or JSON.
+
+use super::{Verdict, malloc, progress_bar};
+use ample_lab::experiment::{AnyExperiment, Figure, Finished, Request};
+use ample_lab::{files, needs, stop};
+use ample_pfn::parse_bytes;
+use ample_report::{Page, Section, standalone};
+use anyhow::{Context, bail};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Run one experiment of the papers, or your own file, and print it beside the paper's values.
+///
+/// Each experiment is a TOML file (experiments/ in the source tree) that says which of its numbers
+/// were calibrated and on what; --quick runs a small version. Without ID, lists the experiments.
+/// Ctrl-C ends a run early: what is there is printed, marked partial, and the exit code is 1; a
+/// second Ctrl-C ends the process at once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of an experiment, or a TOML file of the same form.
+    #[arg(value_name = "ID|FILE")]
+    id: Option<String>,
+    /// Print one object; its schema names the experiment.
+    #[arg(long)]
+    json: bool,
+    /// A small, fast version; not the experiment's figures.
+    #[arg(long)]
+    quick: bool,
+    /// Change a parameter; KEY is dotted (length.accesses), VALUE as in TOML. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The parameter memory_bytes: memory of each server.
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
+    /// The parameter duration_s, in hours: simulated time of each run.
+    #[arg(long, value_name = "HOURS")]
+    hours: Option<f64>,
+    /// The parameter seeds: 1 to N.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
+    /// The parameter workloads: names or TOML files.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    workloads: Option<Vec<String>>,
+    /// Also write the figure as SVG to FILE; of several figures, a page that holds them all.
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "Examples:
+  ample sim                              list the experiments
+  ample sim fig11                        unmovable 2 MB blocks, five policies, paper beside
+  ample sim fig12 --json --seeds 10      more seeds, for a program to read
+  ample sim ablation --workloads ci      what each mechanism is worth under ci
+  ample sim chase --figure chase.svg     this machine measured, its model beside
+  ample sim walks --set length.accesses=100000   another parameter
+  ample sim my.toml                      an experiment file with your values";
+
+fn memory(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When there is no such experiment, its file is wrong, or the output cannot be written.
+pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let Some(id) = &args.id else {
+        std::io::stdout().lock().write_all(list().as_bytes())?;
+        return Ok(Verdict::Ok);
+    };
+    if malloc::FIGURES.iter().any(|(name, _)| name == id) {
+        if args.figure.is_some() || args.quick || !settings(args)?.is_empty() {
+            bail!("{id} has no parameters and no figure; only --json");
+        }
+        return malloc::figure(id, args.json);
+    }
+    let own = own_file(id)?;
+    let experiment = match &own {
+        Some(text) => {
+            let head = files::head(text).with_context(|| format!("{id} is not an experiment"))?;
+            ample_lab::by_id(&head.id).with_context(|| id.clone())?
+        }
+        None => ample_lab::by_id(id)?,
+    };
+    let request = Request {
+        file: own.as_deref().map(|text| (id.as_str(), text)),
+        quick: args.quick,
+        set: settings(args)?,
+    };
+    let result = run_experiment(experiment, &request)?;
+    if let Some(path) = &args.figure {
+        write_figures(path, experiment, &result.figures)?;
+    }
+    let text = if args.json {
+        result.json.clone()
+    } else {
+        result.text()
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(verdict(&result))
+}
+
+/// Runs an experiment with a bar for its progress; Ctrl-C ends it early.
+///
+/// # Errors
+/// When something that it needs is missing, a parameter is wrong, or the run fails.
+pub(super) fn run_experiment(
+    experiment: &dyn AnyExperiment,
+    request: &Request<'_>,
+) -> anyhow::Result<Finished> {
+    let about = experiment.about();
+    let missing = needs::missing(about.needs);
+    if !missing.is_empty() {
+        bail!("{} needs {}", about.id, missing.join("; "));
+    }
+    let prepared = experiment.prepare(request)?;
+    stop_on_interrupt()?;
+    let bar = progress_bar(about.id);
+    let told = |share: f64| bar.set_position((share * 1000.0) as u64);
+    let result = prepared.run(&told);
+    bar.finish_and_clear();
+    result
+}
+
+/// What to say and answer of a result that is partial or does not hold.
+pub(super) fn verdict(result: &Finished) -> Verdict {
+    if result.partial {
+        eprintln!("stopped early: the result is partial");
+    }
+    match result.partial || !result.holds {
+        true => Verdict::Negative,
+        false => Verdict::Ok,
+    }
+}
+
+/// Any serialised result as one JSON object or as text.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub(super) fn object(value: &serde_json::Value, json: bool) -> anyhow::Result<String> {
+    Ok(match json {
+        true => serde_json::to_string_pretty(value)? + "\n",
+        false => ample_lab::text::render(value),
+    })
+}
+
+/// The text of a file of this name; `None` when there is no such file.
+fn own_file(id: &str) -> anyhow::Result<Option<String>> {
+    const MOST_BYTES: u64 = 1 << 20;
+    let path = Path::new(id);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let meta = std::fs::metadata(path).with_context(|| format!("cannot read {id}"))?;
+    if !meta.is_file() || meta.len() > MOST_BYTES {
+        bail!("{id} is not an experiment: a TOML file of at most 1 MB is needed");
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {id}"))?;
+    Ok(Some(text))
+}
+
+fn settings(args: &Args) -> anyhow::Result<Vec<(String, toml::Value)>> {
+    let mut all = Vec::new();
+    let mut put = |key: &str, value: toml::Value| all.push((key.to_string(), value));
+    if let Some(bytes) = args.memory {
+        let bytes = i64::try_from(bytes).context("--memory is too large")?;
+        put("memory_bytes", bytes.into());
+    }
+    if let Some(hours) = args.hours {
+        put("duration_s", (hours * 3600.0).into());
+    }
+    if let Some(count) = args.seeds {
+        put("seeds", (1..=count as i64).collect::<Vec<i64>>().into());
+    }
+    if let Some(workloads) = &args.workloads {
+        put("workloads", workloads.clone().into());
+    }
+    for text in &args.set {
+        all.push(files::setting(text)?);
+    }
+    Ok(all)
+}
+
+/// One figure as an SVG file, several as a page.
+fn write_figures(
+    path: &Path,
+    experiment: &dyn AnyExperiment,
+    figures: &[Figure],
+) -> anyhow::Result<()> {
+    let text = match figures {
+        [] => bail!("{} has nothing to draw", experiment.about().id),
+        [figure] => standalone(&figure.svg),
+        several => {
+            let mut page = Page::new(&experiment.title(), experiment.about().id);
+            let mut section = Section::new("figures", "Figures");
+            for figure in several {
+                section = section.figure(&figure.svg, &figure.caption);
+            }
+            page.push(section);
+            page.to_html()
+        }
+    };
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn list() -> String {
+    let mut text = String::from("Experiments (ample sim ID):\n");
+    for experiment in ample_lab::ALL {
+        let about = experiment.about();
+        text.push_str(&format!("  {:<19} {}\n", about.id, experiment.title()));
+    }
+    for (name, what) in malloc::FIGURES {
+        text.push_str(&format!("  {name:<19} {what}\n"));
+    }
+    text
+}
+
+/// The first SIGINT asks the run to end, the second ends the process.
+///
+/// # Errors
+/// When no handler can be set.
+pub(super) fn stop_on_interrupt() -> anyhow::Result<()> {
+    use signal_hook::consts::SIGINT;
+    use signal_hook::flag;
+    const EXIT_CODE: i32 = 130;
+    let stop = stop::flag();
+    flag::register_conditional_shutdown(SIGINT, EXIT_CODE, stop.clone())
+        .and_then(|_| flag::register(SIGINT, stop))
+        .context("cannot listen for Ctrl-C")?;
+    Ok(())
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Charts that several experiments draw.
+
+use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit};
+
+/// Bars put into groups by a name, one of each series in a group; groups and series appear in the
+/// order of their first bar.
+pub(crate) struct Bars {
+    chart: BarChart,
+}
+
+impl Bars {
+    /// No bars yet.
+    pub(crate) fn new(title: &str, unit: Unit) -> Self {
+        Self {
+            chart: BarChart {
+                title: title.into(),
+                series: Vec::new(),
+                groups: Vec::new(),
+                unit,
+                max: None,
+            },
+        }
+    }
+
+    /// Puts a bar in its place.
+    pub(crate) fn put(&mut self, group: &str, series: &str, bar: Bar) {
+        let chart = &mut self.chart;
+        let place = chart.series.iter().position(|name| name == series);
+        let place = place.unwrap_or_else(|| {
+            chart.series.push(series.into());
+            let groups = chart.groups.iter_mut();
+            groups.for_each(|group| group.bars.push(Bar::default()));
+            chart.series.len() - 1
+        });
+        let known = chart.groups.iter().position(|g| g.label == group);
+        let known = known.unwrap_or_else(|| {
+            chart.groups.push(BarGroup {
+                label: group.into(),
+                bars: vec![Bar::default(); chart.series.len()],
+            });
+            chart.groups.len() - 1
+        });
+        chart.groups[known].bars[place] = bar;
+    }
+
+    /// The chart as `<svg>`.
+    pub(crate) fn svg(self) -> String {
+        self.chart.to_svg()
+    }
+}
+
+/// A bar without range and paper.
+pub(crate) fn plain(value: f64) -> Bar {
+    Bar {
+        value: Some(value),
+        ..Bar::default()
+    }
+}
+
+/// A mean with the half width of its interval, where it has one.
+pub(crate) fn with_interval(mean: f64, half: Option<f64>, paper: Option<f64>) -> Bar {
+    Bar {
+        value: Some(mean),
+        spread: half.map(|half| (mean - half, mean + half)),
+        paper,
+    }
+}
+
+/// A value with the least and the greatest.
+pub(crate) fn with_range(value: f64, low: f64, high: f64, paper: Option<f64>) -> Bar {
+    Bar {
+        value: Some(value),
+        spread: Some((low, high)),
+        paper,
+    }
+}
+
+/// A line without a band.
+pub(crate) fn line(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+    Series {
+        name: name.into(),
+        points: points.into_iter().collect(),
+        band: Vec::new(),
+    }
+}
+
+/// Lines with these units on their axes.
+pub(crate) fn lines(title: &str, units: (Unit, Unit), series: Vec<Series>) -> LineChart {
+    LineChart {
+        title: title.into(),
+        series,
+        x_unit: units.0,
+        y_unit: units.1,
+        y_max: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_stand_in_their_groups() {
+        let mut bars = Bars::new("losses", Unit::Percent);
+        bars.put(
+            "nginx 100",
+            "cacheable",
+            with_interval(0.1, Some(0.1), Some(0.0)),
+        );
+        bars.put("nginx 100", "software", plain(0.2));
+        bars.put("memcached 100", "software", plain(0.3));
+        assert_eq!(bars.chart.groups[1].bars[0], Bar::default());
+        let svg = bars.svg();
+        assert!(
+            svg.contains("nginx 100") && svg.contains("software"),
+            "{svg}"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The TOML files of experiments: one format for all.
+//!
+//! ```toml
+//! [experiment]
+//! id = "footprint"             # which experiment
+//! title = "…"                  # one line for people
+//! calibrated = "…"             # which parameters were set to fit what
+//! predicted = "…"              # what was not
+//!
+//! [parameters]                 # those of the experiment
+//! ```
+
+use crate::list::nearest;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What an experiment's file says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// The experiment.
+    pub id: String,
+    /// One line for people.
+    #[serde(default)]
+    pub title: String,
+    /// What was calibrated, and on what.
+    #[serde(default)]
+    pub calibrated: String,
+    /// What is predicted.
+    #[serde(default)]
+    pub predicted: String,
+}
+
+/// A whole file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declared<P> {
+    /// About the experiment.
+    pub experiment: Head,
+    /// Its parameters.
+    pub parameters: P,
+}
+
+#[derive(Deserialize)]
+struct HeadOnly {
+    experiment: Head,
+}
+
+/// The table `[experiment]` of a file's text.
+///
+/// # Errors
+/// When the text is not TOML or has no such table.
+pub fn head(text: &str) -> Result<Head> {
+    let read: HeadOnly = toml::from_str(text)?;
+    Ok(read.experiment)
+}
+
+/// Reads a file's text.
+///
+/// # Errors
+/// When it is not TOML, a key is unknown or missing, or a value has the wrong type: the message
+/// gives file, line and field.
+pub fn declared<P: DeserializeOwned>(file: &str, text: &str) -> Result<Declared<P>> {
+    toml::from_str(text).map_err(|error| anyhow!("{file}: {}", error.to_string().trim_end()))
+}
+
+/// Parameters with some values changed, by dotted key.
+///
+/// # Errors
+/// When there is no such parameter or the value has the wrong type.
+pub fn changed<P: Serialize + DeserializeOwned>(
+    parameters: P,
+    set: &[(String, toml::Value)],
+) -> Result<P> {
+    if set.is_empty() {
+        return Ok(parameters);
+    }
+    let mut table = toml::Table::try_from(&parameters).context("writing the parameters as TOML")?;
+    for (key, value) in set {
+        put(&mut table, key, value.clone())?;
+    }
+    let told = || {
+        let all = set.iter().map(|(key, value)| format!("{key}={value}"));
+        format!("setting {}", all.collect::<Vec<_>>().join(", "))
+    };
+    toml::Value::Table(table).try_into().with_context(told)
+}
+
+fn put(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<()> {
+    let (first, rest) = match key.split_once('.') {
+        Some((first, rest)) => (first, Some(rest)),
+        None => (key, None),
+    };
+    let known: Vec<String> = table.keys().cloned().collect();
+    let Some(place) = table.get_mut(first) else {
+        let names = known.iter().map(String::as_str);
+        let hint = nearest(first, names.clone());
+        let hint = hint.map_or(String::new(), |name| format!("; did you mean {name}?"));
+        bail!(
+            "there is no parameter {first:?}{hint} There are: {}",
+            names.collect::<Vec<_>>().join(", ")
+        );
+    };
+    match (rest, place) {
+        (None, place) => {
+            // 2 for 2.0, as in a file.
+            let whole = value.as_integer().filter(|_| place.is_float());
+            *place = whole.map_or(value, |whole| toml::Value::Float(whole as f64));
+            Ok(())
+        }
+        (Some(rest), toml::Value::Table(inner)) => put(inner, rest, value),
+        (Some(_), _) => bail!("{first} has no parts"),
+    }
+}
+
+/// `KEY=VALUE` as given on a command line; a value that is not TOML is a string.
+///
+/// # Errors
+/// When there is no `=`.
+pub fn setting(text: &str) -> Result<(String, toml::Value)> {
+    let parts = text.split_once('=');
+    let (key, value) = parts.with_context(|| format!("{text:?} is not KEY=VALUE"))?;
+    ensure!(!key.is_empty(), "{text:?} is not KEY=VALUE");
+    let read = format!("v = {value}").parse::<toml::Table>();
+    let value = match read {
+        Ok(mut table) => table.remove("v"),
+        Err(_) => None,
+    };
+    let text = || toml::Value::String(text[key.len() + 1..].into());
+    Ok((key.into(), value.unwrap_or_else(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sizes {
+        memory_bytes: u64,
+        hours: f64,
+        inner: Inner,
+    }
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Inner {
+        seeds: Vec<u64>,
+    }
+
+    const TEXT: &str = "[experiment]\nid = \"x\"\n[parameters]\nmemory_bytes = 1\nhours = 2.0\n\
+                        inner.seeds = [1]\n";
+
+    #[test]
+    fn errors_name_file_line_and_field() {
+        let text = TEXT.replace("= 1\n", "= \"much\"\n");
+        let error = declared::<Sizes>("my.toml", &text).unwrap_err().to_string();
+        for part in ["my.toml", "line 4", "memory_bytes", "u64"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let unknown = TEXT.replace("hours", "houres");
+        let error = declared::<Sizes>("my.toml", &unknown)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("line 5") && error.contains("houres"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn settings_change_parameters() {
+        let read = declared::<Sizes>("x", TEXT).expect("reads").parameters;
+        let set = ["memory_bytes=5", "hours=3", "inner.seeds=[1, 2]"];
+        let set: Vec<_> = set.iter().map(|s| setting(s).expect("a setting")).collect();
+        let now = changed(read.clone(), &set).expect("changes");
+        assert_eq!((now.memory_bytes, now.hours), (5, 3.0));
+        assert_eq!(now.inner.seeds, [1, 2]);
+        let wrong = |text: &str| {
+            let set = [setting(text).expect("a setting")];
+            format!("{:#}", changed(read.clone(), &set).unwrap_err())
+        };
+        assert!(wrong("memory_byte=5").contains("did you mean memory_bytes?"));
+        assert!(wrong("memory_bytes=much").contains("memory_bytes"));
+        assert!(setting("x").is_err());
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an experiment needs beyond this program, how to see that it is there, and how to get it.
+
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// One need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// Root of the machine that is measured.
+    Root,
+    /// A program on `PATH`, and how it is installed.
+    Tool {
+        /// Name of the program.
+        name: &'static str,
+        /// Command that installs it.
+        install: &'static str,
+    },
+    /// A program that the build makes, which lies next to this one or where cargo puts it.
+    Built {
+        /// Name of the program.
+        name: &'static str,
+        /// Command that builds it.
+        build: &'static str,
+    },
+    /// The source tree: this program runs somewhere below it.
+    SourceTree,
+    /// Kernels for guests, built by `make kernel`.
+    KernelGuest,
+}
+
+impl Need {
+    /// What is missing and how to get it; `None` when it is there.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            Need::Root => {
+                let path = "/proc/kpageflags";
+                let seen = std::fs::File::open(path).is_ok();
+                (!seen).then(|| format!("root ({path} cannot be read): sudo"))
+            }
+            Need::Tool { name, install } => {
+                let seen = on_path(name).is_some();
+                (!seen).then(|| format!("{name}: {install}"))
+            }
+            Need::Built { name, build } => {
+                let seen = built(name).is_some();
+                (!seen).then(|| format!("{name}: {build}"))
+            }
+            Need::SourceTree => {
+                let seen = source_tree().is_some();
+                (!seen).then(|| "the source tree: run in a checkout of Ample".into())
+            }
+            Need::KernelGuest => {
+                let seen =
+                    source_tree().is_some_and(|root| root.join("build/kernel/ample").is_dir());
+                (!seen).then(|| "guest kernels: make kernel (half an hour, 10 GB of disk)".into())
+            }
+        }
+    }
+}
+
+/// All that is missing of some needs.
+pub fn missing(needs: &[Need]) -> Vec<String> {
+    needs.iter().filter_map(Need::missing).collect()
+}
+
+/// The first program of this name on `PATH`.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
+    places.find(|file| file.is_file())
+}
+
+/// A program of this project: in the folder of this one, or as cargo builds it there.
+pub fn built(name: &str) -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let folder = own.parent()?;
+    let places = [folder.join(name), folder.join("../malloc").join(name)];
+    places.into_iter().find(|file| file.is_file())
+}
+
+/// The root of the source tree above the working directory.
+pub fn source_tree() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    let is_root = |folder: &&Path| {
+        folder.join("kernel/Makefile").is_file() && folder.join("experiments").is_dir()
+    };
+    here.ancestors().find(is_root).map(Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_says_how_to_get_it() {
+        let tool = |name| Need::Tool {
+            name,
+            install: "apt-get install it",
+        };
+        assert_eq!(tool("sh").missing(), None);
+        let text = tool("no-such-program").missing().expect("is missing");
+        assert!(text.contains("no-such-program: apt-get"), "{text}");
+        assert_eq!(missing(&[Need::SourceTree, tool("sh")]), [""; 0]);
+    }
+}

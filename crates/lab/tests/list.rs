@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every experiment of the list: its file, its needs, its quick run, and its result read back.
+
+use ample_lab::ALL;
+use ample_lab::experiment::{AnyExperiment, Finished, Request};
+use ample_lab::files::head;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Those whose quick version takes more than a few seconds in a test build; `ample reproduce
+/// --quick` runs them.
+const SLOW: [&str; 9] = [
+    "fig11",
+    "fig12",
+    "ablation",
+    "ablation-day",
+    "fig10",
+    "fragmentation",
+    "hw-hugepages",
+    "chase",
+    "perforated-programs",
+];
+
+fn quick(experiment: &dyn AnyExperiment) -> Finished {
+    let request = Request {
+        quick: true,
+        ..Request::default()
+    };
+    let prepared = experiment.prepare(&request).expect("shipped parameters");
+    let told = |share: f64| assert!((0.0..=1.0).contains(&share), "{share}");
+    let result = prepared.run(&told);
+    result.unwrap_or_else(|error| panic!("{}: {error:#}", experiment.about().id))
+}
+
+#[test]
+fn every_file_is_in_the_list_and_every_experiment_has_a_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut files = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).expect("experiments/") {
+        let path = entry.expect("an entry").path();
+        let stem = path.file_stem().and_then(|name| name.to_str());
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        if path.extension().is_some_and(|ext| ext == "toml") && text.contains("\n[experiment]\n") {
+            files.insert(stem.expect("a name").to_string());
+        }
+    }
+    let listed: BTreeSet<String> = ALL.iter().map(|e| e.about().id.to_string()).collect();
+    assert_eq!(files, listed);
+    for experiment in ALL {
+        let head = head(experiment.shipped()).expect("a head");
+        assert_eq!(head.id, experiment.about().id);
+        let said = [&head.title, &head.calibrated, &head.predicted];
+        assert!(said.iter().all(|text| !text.is_empty()), "{}", head.id);
+        let quick = experiment.about().quick.seconds;
+        assert!(quick <= 30.0 && quick <= experiment.about().full.seconds);
+    }
+}
+
+#[test]
+fn wrong_parameters_are_refused_with_file_and_line() {
+    for experiment in ALL {
+        let text = experiment
+            .shipped()
+            .replacen("[parameters]\n", "[parameters]\nnope = 5\n", 1);
+        let request = Request {
+            file: Some(("my.toml", &text)),
+            ..Request::default()
+        };
+        let error = experiment.prepare(&request).err().expect("an unknown key");
+        let error = format!("{error:#}");
+        for part in ["my.toml", "line ", "nope"] {
+            assert!(error.contains(part), "{}: {error}", experiment.about().id);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_machine_is_refused_with_those_known() {
+    for experiment in ALL.iter().filter(|e| e.about().needs.is_empty()) {
+        let named = |line: &&str| line.starts_with("machine = ");
+        let Some(line) = experiment.shipped().lines().find(named) else {
+            continue;
+        };
+        let text = experiment
+            .shipped()
+            .replace(line, "machine = \"no such machine\"");
+        let request = Request {
+            file: Some(("my.toml", &text)),
+            quick: true,
+            ..Request::default()
+        };
+        let prepared = experiment.prepare(&request).expect("parses");
+        let error = format!("{:#}", prepared.run(&|_| {}).expect_err("no such machine"));
+        assert!(
+            error.contains("known:"),
+            "{}: {error}",
+            experiment.about().id
+        );
+    }
+}
+
+#[test]
+fn quick_results_read_back_equal_and_show_their_values() {
+    let wanted = |experiment: &&&dyn AnyExperiment| {
+        let about = experiment.about();
+        about.needs.is_empty() && !SLOW.contains(&about.id)
+    };
+    for experiment in ALL.iter().filter(wanted) {
+        let id = experiment.about().id;
+        let result = quick(*experiment);
+        assert!(!result.partial, "{id}");
+        let again = experiment.read_back(&result.json).expect("reads back");
+        assert_eq!(again.json, result.json, "{id}");
+        assert_eq!(again.figures, result.figures, "{id}");
+        assert!(
+            !result.figures.is_empty() && !result.rows.is_empty(),
+            "{id}"
+        );
+        for figure in &result.figures {
+            assert!(figure.svg.starts_with("<svg"), "{id}");
+            assert!(!figure.svg.contains("NaN"), "{id}");
+        }
+        assert!(result.rows.iter().all(|rows| !rows.to_csv().is_empty()));
+        assert!(
+            result
+                .tables
+                .iter()
+                .any(|(_, table)| table.to_text().lines().count() > 1)
+        );
+        let other = result
+            .json
+            .replace(result.value["schema"].as_str().expect("a schema"), "x");
+        assert!(experiment.read_back(&other).is_err(), "{id}");
+    }
+}
