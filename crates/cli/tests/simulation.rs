@@ -261,12 +261,19 @@ fn wrong_input_says_what_and_where() {
     assert!(failure(&["whatif", "--hours", "0"]).contains("hours"));
     assert!(failure(&["sim", "nope"]).contains("fig11"));
     let broken = path("broken.toml");
-    std::fs::write(&broken, "name = \"fig11\"\ntitle = 3\n").unwrap();
+    let text = "[experiment]\nid = \"walks\"\n[parameters]\nseed = \"one\"\n";
+    std::fs::write(&broken, text).unwrap();
     let error = failure(&["sim", &broken]);
-    assert!(
-        error.contains("broken.toml") && error.contains("line 2"),
-        "{error}"
-    );
+    for part in ["broken.toml", "line 4", "seed", "u64"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(failure(&["sim", "hw-trafic"]).contains("did you mean hw-traffic?"));
+    assert!(failure(&["sim", "walks", "--set", "sed=2"]).contains("did you mean seed?"));
+    assert!(failure(&["sim", "walks", "--memory", "1G"]).contains("memory_bytes"));
+    assert!(failure(&["sim", "/dev/zero"]).contains("not an experiment"));
+    for size in ["8388607T", "2T"] {
+        assert!(failure(&["sim", "fig11", "--memory", size]).contains("memory_bytes"));
+    }
     assert!(failure(&["sim", "fig11", "--hours", "nan"]).contains("duration_s"));
     assert!(failure(&["sim", "fig11", "--memory", "1M"]).contains("64M"));
 }

@@ -117,6 +117,17 @@ pub(super) fn run_experiment(
     }
     let prepared = experiment.prepare(request)?;
     stop_on_interrupt()?;
+    let cost = if request.quick {
+        about.quick
+    } else {
+        about.full
+    };
+    let time = ample_report::Unit::Seconds.format(cost.seconds);
+    eprintln!(
+        "{}: {} (about {time} on two cores; Ctrl-C ends it)",
+        about.id,
+        prepared.head().title
+    );
     let bar = progress_bar(about.id);
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
     let result = prepared.run(&told);
