@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Result files as text: one row a line, so that a change of a figure is a change of a line.
 
-use super::cell::{Cell, Spread};
+use super::cell::{Cell, SpreadCell};
 use super::record::{BarRecord, ResultRecord, Scalar};
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ fn cell(cell: &Cell) -> String {
         Cell::Number(value) => number(*value),
         Cell::Text(text) => json(text),
         Cell::Spread(spread) => {
-            let Spread {
+            let SpreadCell {
                 value,
                 low,
                 high,

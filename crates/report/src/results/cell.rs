@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A figure with what is known of its spread. At least one of `value` and `low` is present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spread {
+pub struct SpreadCell {
     /// Mean or median, as the notes of the result say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
@@ -30,7 +30,7 @@ pub enum Cell {
     /// An exact number.
     Number(f64),
     /// A number with its spread.
-    Spread(Spread),
+    Spread(SpreadCell),
     /// A label or a sentence.
     Text(String),
 }
@@ -50,12 +50,12 @@ impl Cell {
     /// Smallest and largest value, where they are known.
     pub fn bounds(&self) -> Option<(f64, f64)> {
         match self {
-            Cell::Spread(Spread {
+            Cell::Spread(SpreadCell {
                 low: Some(low),
                 high: Some(high),
                 ..
             }) => Some((*low, *high)),
-            Cell::Spread(Spread {
+            Cell::Spread(SpreadCell {
                 value: Some(value),
                 plus_minus: Some(half),
                 ..
@@ -70,7 +70,7 @@ impl Cell {
             Cell::Absent => "–".into(),
             Cell::Text(text) => text.clone(),
             Cell::Number(value) => number(*value, digits),
-            Cell::Spread(Spread {
+            Cell::Spread(SpreadCell {
                 value: Some(value), ..
             }) => number(*value, digits),
             Cell::Spread(_) => self.full(digits),
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn spread(value: f64, low: f64, high: f64) -> Cell {
-        Cell::Spread(Spread {
+        Cell::Spread(SpreadCell {
             value: Some(value),
             low: Some(low),
             high: Some(high),

@@ -3,12 +3,12 @@
 
 const WIDTH: usize = 100;
 
-/// A paragraph.
+/// A paragraph and the blank line behind it.
 pub(crate) fn paragraph(text: &str) -> String {
     format!("{}\n\n", wrapped(text, "", ""))
 }
 
-/// An item of a list.
+/// An item of a list, with its line end.
 pub(crate) fn item(text: &str) -> String {
     format!("{}\n", wrapped(text, "- ", "  "))
 }

@@ -14,7 +14,7 @@ mod record;
 mod select;
 mod tree;
 
-pub use cell::{Cell, Spread};
+pub use cell::{Cell, SpreadCell};
 pub use figure::{FigureKind, FigureSpec};
-pub use record::{BarRecord, Column, Kind, Layer, Machine, ResultRecord, Scalar};
+pub use record::{BarRecord, Column, Layer, MachineRecord, ResultKind, ResultRecord, Scalar};
 pub use tree::{GeneratedFile, IndexLayer, Results, ResultsError};

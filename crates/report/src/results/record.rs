@@ -19,7 +19,7 @@ pub enum Layer {
     Predict,
     /// The kernel series.
     Cure,
-    /// The allocator.
+    /// Programs on the allocator.
     Use,
     /// Simulated hardware.
     Show,
@@ -41,7 +41,7 @@ impl Layer {
 /// How figures came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ResultKind {
     /// Deterministic: the same command gives the same digits anywhere.
     Simulated,
     /// Measured on the machine named.
@@ -50,13 +50,13 @@ pub enum Kind {
     Counted,
 }
 
-impl Kind {
+impl ResultKind {
     /// The word that pages use.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Simulated => "simulated",
-            Kind::Measured => "measured",
-            Kind::Counted => "counted",
+            ResultKind::Simulated => "simulated",
+            ResultKind::Measured => "measured",
+            ResultKind::Counted => "counted",
         }
     }
 }
@@ -77,7 +77,7 @@ pub enum Scalar {
 pub struct Column {
     /// Name that selectors and figures use; unique in the table.
     pub key: String,
-    /// Heading.
+    /// Heading of the column, without the unit.
     pub title: String,
     /// Unit of the numbers, or empty.
     pub unit: String,
@@ -94,11 +94,11 @@ pub struct BarRecord {
     pub id: String,
     /// Claim of a paper that the bar tests (`experiments/claims.toml`).
     pub claim: Option<String>,
-    /// The quantity.
+    /// The quantity that is judged.
     pub what: String,
-    /// Its value here.
+    /// Its value here, with unit and spread.
     pub figure: String,
-    /// The target.
+    /// The target, with unit.
     pub bar: String,
     /// Whether the target is met.
     pub met: bool,
@@ -111,14 +111,14 @@ pub struct BarRecord {
 /// A machine on which figures were measured (`results/data/machines.json`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Machine {
+pub struct MachineRecord {
     /// Name that results use.
     pub id: String,
     /// One line for pages.
     pub title: String,
-    /// Processor.
+    /// Vendor, family and model of the processor.
     pub cpu: Option<String>,
-    /// Number of cores.
+    /// Number of cores that the system sees.
     pub cores: Option<u32>,
     /// Size of memory, with unit.
     pub memory: Option<String>,
@@ -138,7 +138,7 @@ pub struct ResultRecord {
     pub id: String,
     /// Part of the project, and folder of the file.
     pub layer: Layer,
-    /// Heading.
+    /// Heading of the result's section, without a full stop.
     pub title: String,
     /// What the table shows, in one sentence.
     pub what: String,
@@ -157,7 +157,7 @@ pub struct ResultRecord {
     /// What else ran on the machine, where that matters.
     pub load: Option<String>,
     /// How the figures came about.
-    pub kind: Kind,
+    pub kind: ResultKind,
     /// A chart of the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
@@ -165,7 +165,7 @@ pub struct ResultRecord {
     pub columns: Vec<Column>,
     /// Rows, each with one cell a column.
     pub rows: Vec<Vec<Cell>>,
-    /// Targets.
+    /// Targets that were set before the run.
     pub bars: Vec<BarRecord>,
     /// What a reader must know to use the figures.
     pub notes: Vec<String>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The folder `results/data`, read and checked as a whole.
 
-use super::record::{Layer, Machine, ResultRecord};
+use super::record::{Layer, MachineRecord, ResultRecord};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ impl std::error::Error for ResultsError {}
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexLayer {
-    /// The layer.
+    /// Folder below `results/data`, and name of the page.
     pub layer: Layer,
     /// Heading of its page.
     pub title: String,
@@ -63,7 +63,7 @@ struct IndexFile {
 #[serde(deny_unknown_fields)]
 struct MachinesFile {
     schema: String,
-    machines: Vec<Machine>,
+    machines: Vec<MachineRecord>,
 }
 
 /// A file that is made from the data.
@@ -80,7 +80,7 @@ pub struct GeneratedFile {
 pub struct Results {
     pub(crate) records: Vec<ResultRecord>,
     pub(crate) layers: Vec<IndexLayer>,
-    machines: Vec<Machine>,
+    machines: Vec<MachineRecord>,
 }
 
 impl Results {
@@ -134,7 +134,7 @@ impl Results {
     }
 
     /// The machine with this id.
-    pub fn machine(&self, id: &str) -> Option<&Machine> {
+    pub fn machine(&self, id: &str) -> Option<&MachineRecord> {
         self.machines.iter().find(|machine| machine.id == id)
     }
 

@@ -8,6 +8,7 @@ mod documents;
 mod figures;
 mod links;
 mod sources;
+mod wheres;
 
 /// Fails with all of `problems`, a line each.
 fn report(problems: &[String]) {
