@@ -6,4 +6,6 @@ cd "$(dirname "$0")/.."
 export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
 cargo run --locked --quiet -p ample-tidy --bin ample-advisories -- \
 	unpack crates/tidy/advisories.toml target/advisories
-cargo deny --locked check --disable-fetch --hide-inclusion-graph licenses bans sources advisories
+# Offline, so that advisories are those of the snapshot; what is not yet here is fetched before.
+cargo fetch --locked --quiet
+cargo deny --locked --offline check --hide-inclusion-graph licenses bans sources advisories
