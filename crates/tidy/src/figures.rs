@@ -20,7 +20,7 @@ pub const MAX_CIRCLE_FILES: usize = 3;
 /// A rule: its name in `exceptions.toml`, and what is over its limit.
 pub type Rule = (&'static str, fn() -> Figures);
 
-/// All of them.
+/// Every rule with a figure.
 pub const RULES: [Rule; 8] = [
     ("edges", foreign_edges),
     ("file-lines", file_lines),
@@ -160,7 +160,7 @@ fn names_given_twice() -> Figures {
 /// Where the public type `name` is defined: `file:line`.
 pub fn places_of_type(name: &str) -> Vec<String> {
     let mut places = Vec::new();
-    for file in rust_files() {
+    for file in rust_files().iter().filter(|f| crate_of(&f.path).is_some()) {
         let found = file.public_types.iter().filter(|(own, _)| own == name);
         places.extend(found.map(|(_, line)| format!("{}:{line}", file.path)));
     }

@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use ample_tidy::tree::{SourceFile, files, text};
 
 const MAKEFILES: [&str; 2] = ["Makefile", "kernel/Makefile"];
-/// Experiment files that belong to another one: workloads are named by it.
-const PARTS: &str = "experiments/workloads/";
 
 /// The targets of the Makefiles and what their line says after `##`.
 fn targets() -> BTreeMap<&'static str, Option<&'static str>> {
@@ -100,34 +98,25 @@ fn mentions(text: &str, path: &str) -> bool {
     text.contains(file) || text.lines().any(imports)
 }
 
-/// Every experiment file belongs to an experiment of the laboratory, and each has its file.
+/// Experiment, machine and workload files are embedded in the program or named by one that is.
 #[test]
-fn experiment_files_are_in_the_registry() {
-    let known: BTreeSet<String> = registered();
+fn experiment_files_are_in_a_registry() {
+    let named: BTreeSet<&str> = files()
+        .iter()
+        .filter(|file| file.extension() == "rs" || file.path.starts_with("experiments/"))
+        .flat_map(|file| file.text.split(['"', '/']))
+        .map(|word| word.trim_end_matches(".toml"))
+        .collect();
     let mut problems = Vec::new();
     for file in files() {
         let own = file
             .path
             .strip_prefix("experiments/")
             .and_then(|f| f.strip_suffix(".toml"));
-        let Some(id) = own.filter(|_| !file.path.starts_with(PARTS)) else {
-            continue;
-        };
-        if !known.contains(id) {
-            problems.push(format!("{}: no experiment has the id {id}", file.path));
+        let name = own.map(|own| own.rsplit('/').next().unwrap_or(own));
+        if name.is_some_and(|name| !named.contains(name)) {
+            problems.push(format!("{}: no registry names it", file.path));
         }
     }
     super::report(&problems);
-}
-
-/// The ids that the code knows.
-fn registered() -> BTreeSet<String> {
-    let code = ample_tidy::rust::rust_files()
-        .iter()
-        .filter_map(|f| text(&f.path));
-    let mut ids = BTreeSet::new();
-    for text in code {
-        ids.extend(text.split('"').skip(1).step_by(2).map(String::from));
-    }
-    ids
 }
