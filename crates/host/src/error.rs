@@ -9,7 +9,7 @@ pub enum HostError {
     /// A file could not be opened or read.
     #[error("cannot read {}: {cause}{}", path.display(), permission_hint(cause))]
     Io {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// What the system said.
         cause: std::io::Error,
@@ -17,7 +17,7 @@ pub enum HostError {
     /// A text file of `/proc` does not look as it should.
     #[error("{}:{line}: {what}", path.display())]
     Parse {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// Line number, from 1; 0 when the whole file is meant.
         line: usize,

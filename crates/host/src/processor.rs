@@ -27,7 +27,7 @@ pub struct Processor {
 pub struct CacheShape {
     /// Level, from 1.
     pub level: u32,
-    /// Bytes.
+    /// Capacity in bytes.
     pub bytes: u64,
     /// Lines in a set.
     pub ways: u32,

@@ -31,7 +31,7 @@ pub enum ReaderChoice {
 pub struct ScanOptions {
     /// The machine, or a saved `/proc` tree.
     pub root: Root,
-    /// The reader.
+    /// How page states are read.
     pub reader: ReaderChoice,
     /// Also read page_owner, which makes definition O and sources known. Slow: seconds.
     pub owners: bool,

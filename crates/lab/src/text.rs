@@ -161,7 +161,8 @@ mod tests {
     #[test]
     fn columns_keep_the_order_of_the_fields() {
         let result = json!({"machine": "m", "partial": false,
-            "rows": [{"program": "gups", "percent": 83.1, "bytes_bytes": 2048}, {"program": "cg"}]});
+            "rows": [{"program": "gups", "percent": 83.1, "bytes_bytes": 2048},
+                {"program": "cg"}]});
         assert_eq!(scalars(&result), "machine: m\npartial: no\n");
         let expected = "program  percent  bytes_bytes\ngups       83.10           2K\n\
                         cg             –            –\n";

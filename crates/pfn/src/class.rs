@@ -122,7 +122,7 @@ pub enum Source {
     Slab,
     /// File-system buffers and metadata.
     FileSystems,
-    /// Page tables.
+    /// Tables of address translation.
     PageTables,
     /// Known owner outside the other categories (text, stacks, drivers, reserved).
     Other,

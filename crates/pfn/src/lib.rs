@@ -19,6 +19,7 @@
 //! assert_eq!(metrics.total.k.sizes[0].unmovable_ratio.high, Some(0.5));
 //! ```
 
+mod aggregate;
 mod class;
 mod frame;
 mod layout;

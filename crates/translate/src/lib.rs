@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Virtual memory hardware, modelled entry for entry: page tables ([`table`]), TLBs of any geometry
-//! ([`tlb`]), walkers and page-walk caches, native and nested ([`walk`]), and schemes that go beyond
-//! them: direct segments, perforated pages, coalesced and range TLBs ([`schemes`]). What an
-//! operating system adds is in [`os`].
+//! Virtual memory hardware, modelled entry for entry: page tables ([`table`]), TLBs of any
+//! geometry ([`tlb`]), walkers and page-walk caches, native and nested ([`walk`]), and schemes that
+//! go beyond them: direct segments, perforated pages, coalesced and range TLBs ([`schemes`]). What
+//! an operating system adds is in [`os`].
 //!
 //! [`Engine`] translates one access at a time. Functional runs use [`NoMemory`] as the way to
 //! memory; a timed core brings its own [`Port`]. A new scheme implements [`Scheme`].

@@ -14,7 +14,7 @@ use std::process::Command;
 /// ample malloc run -- COMMAND, ample malloc stats PID, and others: ample malloc --help.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
-pub struct Args {
+pub struct MallocArgs {
     /// What ample-malloc is to do.
     #[arg(
         value_name = "ARGS",
@@ -48,7 +48,7 @@ fn program() -> anyhow::Result<PathBuf> {
 ///
 /// # Errors
 /// When the program is missing or cannot be started.
-pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub fn run(args: &MallocArgs) -> anyhow::Result<Verdict> {
     become_program(&args.args)
 }
 

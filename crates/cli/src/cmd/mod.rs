@@ -3,46 +3,31 @@
 
 mod fleet;
 mod malloc;
+mod progress;
 mod record;
 mod replay;
 mod reproduce;
 mod scan;
 mod sim;
 mod trace;
+mod verdict;
 mod whatif;
 
-use indicatif::{ProgressBar, ProgressStyle};
-use std::process::ExitCode;
+pub use verdict::Verdict;
 
-/// What a command that ran to its end has to say through its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Exit code 0.
-    Ok,
-    /// A threshold was crossed or the answer is no: exit code 1.
-    Negative,
-}
+use progress::progress_bar;
 
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> ExitCode {
-        match verdict {
-            Verdict::Ok => ExitCode::SUCCESS,
-            Verdict::Negative => ExitCode::from(1),
-        }
-    }
-}
-
-/// The subcommands.
+/// What follows `ample` on the command line.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    Fleet(fleet::Args),
-    Malloc(malloc::Args),
-    Record(record::Args),
+    Fleet(fleet::FleetArgs),
+    Malloc(malloc::MallocArgs),
+    Record(record::RecordArgs),
     Replay(replay::Args),
     Reproduce(reproduce::Args),
-    Scan(scan::Args),
+    Scan(scan::ScanArgs),
     Sim(sim::Args),
-    Trace(trace::Args),
+    Trace(trace::TraceArgs),
     Whatif(whatif::Args),
 }
 
@@ -62,15 +47,4 @@ pub fn run(command: Command) -> anyhow::Result<Verdict> {
         Command::Trace(args) => trace::run(&args),
         Command::Whatif(args) => whatif::run(&args),
     }
-}
-
-/// A bar of 1000 steps on standard error, drawn only if that is a terminal.
-fn progress_bar(what: &str) -> ProgressBar {
-    let bar = ProgressBar::new(1000);
-    let template = "{msg} {bar:40} {percent:>3} %  {elapsed} of about {duration}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.set_message(what.to_string());
-    bar
 }

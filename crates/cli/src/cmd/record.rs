@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// it is partial (exit code 1). Page events of a kernel are recorded by scripts/record-pages.sh.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct RecordArgs {
     /// Record a program (the only thing there is to record here).
     #[arg(long, required = true)]
     program: bool,
@@ -71,7 +71,7 @@ pub(super) fn page_size(text: &str) -> Result<PageSize, String> {
 ///
 /// # Errors
 /// When QEMU or gcc is missing, the program cannot be run, or the file cannot be written.
-pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub fn run(args: &RecordArgs) -> anyhow::Result<Verdict> {
     ensure!(args.program, "say what to record: --program -- CMD");
     ensure!(args.limit > 0, "--limit 0 records nothing; give at least 1");
     sim::stop_on_interrupt()?;

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// lackey --trace-mem=yes), the last two also inside gzip or xz. A file's format is found from
 /// its start, or its name: champsim or lackey in it, or the ending .trace.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct TraceArgs {
     #[command(subcommand)]
     command: Command,
 }
@@ -37,7 +37,7 @@ enum Command {
 /// found.
 #[derive(Debug, clap::Args)]
 struct Info {
-    /// The trace.
+    /// A trace of memory accesses, in any format that `ample trace` reads.
     file: PathBuf,
     /// Its format, where neither its start nor its name tells.
     #[arg(long, value_name = "FORMAT", value_parser = format)]
@@ -88,10 +88,10 @@ struct Make {
     /// Size of its data: tiny, quick or full.
     #[arg(long, value_name = "SCALE", default_value = "quick", value_parser = scale)]
     scale: Scale,
-    /// Accesses.
+    /// Length of the trace in accesses.
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     limit: u64,
-    /// Seed.
+    /// Seed of the program and of its inputs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print one object, schema ample.trace.make/1.
@@ -106,7 +106,7 @@ struct Make {
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
 struct Run {
-    /// The trace.
+    /// A trace of memory accesses, in any format that `ample trace` reads.
     file: PathBuf,
     /// Machine: skylake, sapphire-rapids, directseg-sandybridge, …
     #[arg(long, value_name = "PRESET", default_value = "skylake")]
@@ -154,7 +154,7 @@ fn scale(text: &str) -> Result<Scale, String> {
 ///
 /// # Errors
 /// When a file cannot be read or written, or a trace is damaged: where.
-pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub fn run(args: &TraceArgs) -> anyhow::Result<Verdict> {
     sim::stop_on_interrupt()?;
     let (value, json) = match &args.command {
         Command::Info(args) => (info(args)?, args.json),

@@ -19,7 +19,7 @@ pub enum SnapshotError {
     /// The file could not be opened or read.
     #[error("cannot read snapshot {}: {cause}", path.display())]
     Io {
-        /// The file.
+        /// The snapshot file.
         path: PathBuf,
         /// What the system said.
         cause: std::io::Error,

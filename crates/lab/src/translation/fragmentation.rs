@@ -78,7 +78,7 @@ fn linux() -> String {
     PolicyKind::Linux.name().to_owned()
 }
 
-/// MemoryState of one source's memory, under definition O with what the data cannot tell as unmovable.
+/// One source's memory, under definition O; what the data cannot tell counts as unmovable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryState {
     /// FragmentationSource.

@@ -34,9 +34,9 @@ impl Default for HeapOptions {
 pub struct HeapSizes {
     /// The filler.
     pub filler: FillerSizes,
-    /// Backed hugepages in the cache, and the most it may hold.
+    /// Backed hugepages in the cache.
     pub cache_hugepages: usize,
-    /// See [`HugeCache::limit_hugepages`].
+    /// The most hugepages the cache may hold.
     pub cache_limit_hugepages: usize,
     /// Counters of the cache.
     pub cache: CacheCounters,
@@ -50,9 +50,9 @@ pub struct HeapSizes {
     pub region_backed_hugepages: usize,
     /// Pages of donated tails that the donating spans leave to others: slack.
     pub slack_pages: usize,
-    /// Hugepages of address space reserved, and free and unbacked.
+    /// Hugepages of address space reserved.
     pub reserved_hugepages: usize,
-    /// See [`HugeAllocator::free_hugepages`].
+    /// Hugepages of reserved address space that are free and unbacked.
     pub free_hugepages: usize,
     /// Hugepages lost to a lack of metadata memory.
     pub leaked_hugepages: usize,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A lock that needs no memory and no libc: one word and the futex call.
 //!
-//! Before a fork all locks are shut ([`Lock::shut`]): nobody passes but the thread that forks, whose
+//! Before a fork all locks are shut ([`Lock::shut`]): nobody passes but the thread that forks. Its
 //! other fork handlers, of whatever library and in whatever order, may allocate all the same.
 
 use core::cell::UnsafeCell;
@@ -172,7 +172,7 @@ impl<T> Lock<T> {
     /// Gives the lock back after a fork, in parent and child.
     ///
     /// # Safety
-    /// The caller took the lock by [`Lock::shut`], or inherited it so, and uses the value no longer.
+    /// The caller took the lock by [`Lock::shut`], or inherited it so, and is done with the value.
     pub unsafe fn open(&self) {
         model_step();
         debug_assert_eq!(self.state.load(Ordering::Relaxed), SHUT);

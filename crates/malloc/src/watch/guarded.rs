@@ -3,7 +3,7 @@
 //! sides, so that an access beyond the object, or after it was freed, ends the program at once with
 //! a line that says what happened, in production, at the cost of one slow call in many.
 //!
-//! One of [`MEAN`] calls that miss the per-CPU cache on average is guarded (option `guard=`), if a
+//! One of `MEAN` calls that miss the per-CPU cache on average is guarded (option `guard=`), if a
 //! slot is free and the request fits a page. The object lies at the end of its page, or at the
 //! start, by turns: overruns and underruns are both found. Freed slots are used again as late as
 //! possible.

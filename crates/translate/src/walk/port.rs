@@ -3,7 +3,8 @@
 
 use crate::stats::HitLevel;
 
-/// The way from a walker to memory. Times are in the core's own unit (see [`Mmu::new`](crate::Mmu::new)).
+/// The way from a walker to memory. Times are in the core's own unit: see
+/// [`Mmu::new`](crate::Mmu::new).
 pub trait Port {
     /// Waits for a free walker; returns when the walk can start.
     fn walk_start(&mut self, now: u64) -> u64;

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Of several scans with one host name the latest counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct FleetArgs {
     /// Snapshots, Parquet files (*.parquet), or directories of them.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
@@ -54,7 +54,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// When no scan can be read, or the report cannot be written.
-pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub fn run(args: &FleetArgs) -> anyhow::Result<Verdict> {
     let bar = super::progress_bar("reading scans");
     let tell = |done: usize, of: usize| bar.set_position((1000 * done / of.max(1)) as u64);
     let found = hosts::read_all(&args.paths, &args.sizes, args.every_scan, &tell)?;

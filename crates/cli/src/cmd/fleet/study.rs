@@ -76,7 +76,7 @@ pub struct ByDefinition {
 pub struct Bounds {
     /// Of the smallest values that fit the data.
     pub low: Option<Summary>,
-    /// Of the largest.
+    /// Of the largest values that fit the data.
     pub high: Option<Summary>,
 }
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The recording.
+    /// Recorded page events, made by scripts/record-pages.sh or the kernel guest.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Policies to replay under, or all.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 /// Compare two snapshots of one machine, or of two.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct DiffArgs {
     /// The earlier snapshot.
     #[arg(value_name = "A")]
     before: PathBuf,
@@ -73,7 +73,7 @@ struct Diff {
 ///
 /// # Errors
 /// When a snapshot cannot be read.
-pub fn run(args: &Args) -> anyhow::Result<Vec<u8>> {
+pub fn run(args: &DiffArgs) -> anyhow::Result<Vec<u8>> {
     let mut scans = [snapshot::read(&args.before)?, snapshot::read(&args.after)?];
     let files = [&args.before, &args.after].map(|path| path.display().to_string());
     let diff = compare(&mut scans, files, &args.sizes);

@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 /// stand side by side; a-b is an interval that the data leave open.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
-pub struct Args {
+pub struct ScanArgs {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -55,9 +55,13 @@ pub struct Args {
     /// Block sizes to report, powers of two from 4K.
     #[arg(long, value_name = "LIST", default_value = "2M,4M,32M,1G")]
     sizes: SizeList,
-    /// Exit with 1 when a threshold is crossed (repeatable): METRIC[.K|.P|.O][@SIZE] OP NUMBER,
-    /// for example "unmovable_ratio@2M>0.3" or "potential_ratio.P@1G<0.5".
-    #[arg(long, value_name = "EXPR")]
+    #[arg(
+        long,
+        value_name = "EXPR",
+        help = "Exit with 1 when a threshold is crossed (repeatable): \
+                METRIC[.K|.P|.O][@SIZE] OP NUMBER, for example \"unmovable_ratio@2M>0.3\" or \
+                \"potential_ratio.P@1G<0.5\""
+    )]
     fail_if: Vec<Threshold>,
     /// Scan every SECS seconds and draw the result until q is pressed.
     #[arg(
@@ -76,7 +80,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    Diff(diff::Args),
+    Diff(diff::DiffArgs),
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -170,7 +174,7 @@ fn progress(done: u64, total: u64) {
 /// # Errors
 /// When the machine, the tree or the snapshot cannot be read, or the output not written. When
 /// only the permission to look at pages is missing, what the free lists say is still printed.
-pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub fn run(args: &ScanArgs) -> anyhow::Result<Verdict> {
     let output = args.output.as_deref();
     if let Some(Command::Diff(diff)) = &args.command {
         emit(None, &diff::run(diff)?)?;
@@ -214,7 +218,7 @@ fn watch(_: f64, _: &ScanOptions, _: &SizeList) -> anyhow::Result<()> {
 }
 
 /// Prints a scan and checks the thresholds.
-fn report(args: &Args, mut scan: Scan) -> anyhow::Result<Verdict> {
+fn report(args: &ScanArgs, mut scan: Scan) -> anyhow::Result<Verdict> {
     let Ok(builder) = MetricsBuilder::collect(&mut scan, &args.sizes);
     let view = View::new(&scan, &builder);
     let bytes = match args.format() {
@@ -237,7 +241,11 @@ fn report(args: &Args, mut scan: Scan) -> anyhow::Result<Verdict> {
 }
 
 /// What the free lists say, for a user who may not look at pages. Always ends in the error.
-fn without_pages(args: &Args, options: &ScanOptions, error: HostError) -> anyhow::Result<Verdict> {
+fn without_pages(
+    args: &ScanArgs,
+    options: &ScanOptions,
+    error: HostError,
+) -> anyhow::Result<Verdict> {
     let kernel = options
         .root
         .read("proc/sys/kernel/osrelease")
@@ -281,7 +289,7 @@ fn parquet_bytes(_: &View) -> anyhow::Result<Vec<u8>> {
     )
 }
 
-impl Args {
+impl ScanArgs {
     fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Pageblocks of one migratetype.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TypeRow {
-    /// The migratetype.
+    /// The migratetype that all of them have.
     pub migratetype: MigrateType,
     /// Blocks with memory.
     pub blocks: u64,

@@ -34,7 +34,7 @@ pub enum Colour {
     Held,
     /// Less important.
     Dim,
-    /// Headings.
+    /// Headings, in bold.
     Strong,
 }
 

@@ -56,9 +56,9 @@ pub struct Group {
     /// Zone name, for a zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// Bytes of memory.
+    /// Memory of the node or zone, in bytes, without holes.
     pub memory_bytes: Option<u64>,
-    /// Free bytes.
+    /// Bytes in free pages.
     pub free_bytes: u64,
     /// Per block size.
     pub sizes: Vec<Size>,

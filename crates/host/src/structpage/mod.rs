@@ -4,11 +4,13 @@
 //! Offsets and numbers come from the running kernel (BTF) in a [`PageFormat`]; the meaning of the
 //! fields is that of Linux 6.12 to 6.18: `include/linux/mm_types.h`, `page-flags.h`.
 
+mod format;
+
+pub use format::{FlagMasks, Half, PAGE_WORDS, PageFormat};
+
 use ample_pfn::PageClass;
 use std::collections::HashMap;
 
-/// 8-byte words of one `struct page`.
-pub const PAGE_WORDS: usize = 8;
 /// Largest order of a free block that is believed; the kernel's own limit is 10.
 const MAX_FREE_ORDER: u64 = 20;
 /// References that one `FOLL_PIN` adds to a small folio: `GUP_PIN_COUNTING_BIAS`, `linux/mm.h`.
@@ -16,70 +18,6 @@ const PIN_BIAS: i64 = 1024;
 /// Bits of `page->mapping` that say what it points to: `PAGE_MAPPING_FLAGS`.
 const MAPPING_KIND: u64 = 3;
 const MAPPING_MOVABLE_OPS: u64 = 2;
-
-/// A 32-bit field: word and shift.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Half {
-    word: usize,
-    shift: u32,
-}
-
-impl Half {
-    /// The field at a byte offset, if it is aligned and inside.
-    pub fn at(offset: u32) -> Option<Half> {
-        let (word, rest) = ((offset / 8) as usize, offset % 8);
-        (word < PAGE_WORDS && rest.is_multiple_of(4)).then_some(Half {
-            word,
-            shift: rest * 8,
-        })
-    }
-
-    fn get(self, page: &[u64; PAGE_WORDS]) -> u32 {
-        (page[self.word & (PAGE_WORDS - 1)] >> self.shift) as u32
-    }
-}
-
-/// Masks of flag bits in the first word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlagMasks {
-    /// On an LRU list.
-    pub lru: u64,
-    /// Head of a compound page.
-    pub head: u64,
-    /// Reserved.
-    pub reserved: u64,
-    /// Anonymous or shmem.
-    pub swapbacked: u64,
-    /// Unevictable or mlocked.
-    pub unevictable: u64,
-    /// Damaged.
-    pub hwpoison: u64,
-}
-
-/// Where the running kernel keeps what in `struct page`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageFormat {
-    /// Word of `compound_head`: odd in tails.
-    pub compound_head: usize,
-    /// Word of `mapping`.
-    pub mapping: usize,
-    /// Word of `private`: the order of a free block.
-    pub private: usize,
-    /// `page_type`, highest byte since 6.12.
-    pub page_type: Half,
-    /// `_mapcount`: -1 when not mapped.
-    pub mapcount: Half,
-    /// `_refcount`: 0 when free, or a tail.
-    pub refcount: Half,
-    /// Page index and field of a large folio's count of pins, if this kernel has it.
-    pub pincount: Option<(usize, Half)>,
-    /// Word of `slab.slab_cache`, if known.
-    pub slab_cache: Option<usize>,
-    /// Flag bits.
-    pub flags: FlagMasks,
-    /// Class of each value of the type byte; `None` where it is no type.
-    pub types: Box<[Option<PageClass>; 256]>,
-}
 
 /// Decodes consecutive `struct page`s; remembers what began before a chunk.
 #[derive(Clone, Debug)]
