@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Speed of the server model: page operations in steady state, and a simulated hour of `web`.
 
-use ample_mm::{Config, PolicyKind, PoolId, Request, Rng, Server, Workload, run};
+use ample_mm::{Config, PolicyKind, PoolId, Request, Rng, ServerModel, Workload, run};
 use ample_pfn::PageClass;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
 /// A 16 GB server: half anonymous memory, a sixteenth of network buffers, page cache until the
 /// watermarks are reached.
-fn busy_server(kind: PolicyKind) -> (Server, PoolId) {
+fn busy_server(kind: PolicyKind) -> (ServerModel, PoolId) {
     let mut config = Config::new(kind);
     config.memory_bytes = 16 << 30;
-    let mut server = Server::new(&config).expect("a valid configuration");
+    let mut server = ServerModel::new(&config).expect("a valid configuration");
     let frames = server.frames();
     let anon = server.new_pool();
     server.allocate(anon, &Request::new(PageClass::Anon), frames / 2, 0);

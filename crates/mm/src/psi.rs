@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pressure stall accounting, split by the kind of memory that was missing (Contiguitas §3.2).
 
+use ample_pfn::MigrateType;
+
 /// What a task waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
@@ -8,6 +10,16 @@ pub enum Stall {
     Unmovable = 0,
     /// User memory and page cache.
     Movable = 1,
+}
+
+impl Stall {
+    /// Which pressure a wait for pages of this type belongs to.
+    pub(crate) fn of(mt: MigrateType) -> Stall {
+        match mt {
+            MigrateType::Movable => Stall::Movable,
+            _ => Stall::Unmovable,
+        }
+    }
 }
 
 /// Cost of direct reclaim, per page looked at, in ns.

@@ -2,7 +2,7 @@
 //! Random operations under every policy: no page in two places, counts equal lists, the border
 //! respected, pages conserved.
 
-use ample_mm::{Config, Mechanisms, PolicyKind, PoolId, Request, Rng, Server};
+use ample_mm::{Config, Mechanisms, PolicyKind, PoolId, Request, Rng, ServerModel};
 use ample_pfn::{MetricsBuilder, PageClass, SizeList};
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ const CLASSES: [PageClass; 10] = [
 ];
 
 struct Machine {
-    server: Server,
+    server: ServerModel,
     pools: Vec<PoolId>,
     pinned: PoolId,
     rng: Rng,
@@ -35,7 +35,7 @@ impl Machine {
         config.policy.mechanisms = mechanisms;
         config.cpus = 2;
         config.seed = seed;
-        let mut server = Server::new(&config).expect("a valid configuration");
+        let mut server = ServerModel::new(&config).expect("a valid configuration");
         let pools: Vec<PoolId> = CLASSES.iter().map(|_| server.new_pool()).collect();
         server.set_shrinkable(pools[3]);
         let pinned = server.new_pool();

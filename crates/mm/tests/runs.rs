@@ -2,7 +2,7 @@
 //! Whole runs: determinism, workload files and their errors, starting from a snapshot.
 
 use ample_mm::workload::shipped_workloads;
-use ample_mm::{Config, PolicyKind, Server, ServerError, Workload, run};
+use ample_mm::{Config, PolicyKind, ServerError, ServerModel, Workload, run};
 use ample_pfn::{Layout, PageClass, Pfn};
 
 #[test]
@@ -122,16 +122,16 @@ fn impossible_machines_are_refused() {
     let mut config = Config::new(PolicyKind::Linux);
     config.memory_bytes = 1 << 20;
     assert!(matches!(
-        Server::new(&config),
+        ServerModel::new(&config),
         Err(ServerError::TooSmall { .. })
     ));
     config.memory_bytes = 1 << 50;
     assert!(matches!(
-        Server::new(&config),
+        ServerModel::new(&config),
         Err(ServerError::TooLarge { .. })
     ));
     let layout = Layout::single(Pfn(0), 32768);
-    let wrong = Server::from_pages(&config, &layout, &[PageClass::Free; 5]);
+    let wrong = ServerModel::from_pages(&config, &layout, &[PageClass::Free; 5]);
     assert!(matches!(
         wrong,
         Err(ServerError::WrongLength { given: 5, .. })
@@ -159,7 +159,8 @@ fn a_snapshot_keeps_its_pages_under_every_policy() {
     let (layout, classes) = snapshot();
     let count = |class| classes.iter().filter(|c| **c == class).count() as u64;
     for kind in PolicyKind::ALL {
-        let server = Server::from_pages(&Config::new(kind), &layout, &classes).expect("a server");
+        let server =
+            ServerModel::from_pages(&Config::new(kind), &layout, &classes).expect("a server");
         server
             .check()
             .unwrap_or_else(|why| panic!("{}: {why}", kind.name()));

@@ -8,7 +8,7 @@ use crate::server_model::ExperimentError;
 use ample_mm::Workload;
 use ample_mm::{Config, Mechanisms, PolicyConfig, PolicyKind};
 use ample_mm::{RunResult, run, run_on};
-use ample_mm::{Server, ServerError};
+use ample_mm::{ServerError, ServerModel};
 use ample_pfn::{Layout, PageClass};
 use rayon::prelude::*;
 
@@ -151,7 +151,7 @@ fn simulate(
     match *job {
         Job::Future(kind) => {
             let config = config(kind);
-            let server = Server::from_pages(&config, layout, classes)?;
+            let server = ServerModel::from_pages(&config, layout, classes)?;
             let (seconds, every_s) = (plan.duration_s, plan.duration_s / SAMPLES);
             let workload = &plan.workload;
             Ok(run_on(

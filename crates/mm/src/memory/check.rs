@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every invariant of the model, checked from scratch in O(frames).
+//! Every invariant of the memory, checked from scratch in O(frames).
 
-use crate::config::PolicyKind;
-use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW};
-use crate::frame::{Kind, State};
-use crate::policy::border_violation;
-use crate::server::Server;
+use super::cpus::CpuLists;
+use super::lru::Lru;
+use super::pools::Pools;
+use super::state::{Kind, State};
+use super::units::{BLOCK_ORDER, BLOCK_PAGES, HIGH, LOW, MAX_ORDER};
+use super::zone::Zone;
 use ample_pfn::is_movable;
 
 /// Sums over the frames, by what they are.
@@ -19,66 +20,63 @@ struct Census {
     pages: u64,
 }
 
-impl Server {
-    /// Verifies that no page is in two places, that counts equal the sums over lists, that
-    /// blocks agree with their pages and that the border is respected.
-    ///
-    /// # Errors
-    /// A sentence about the first violation, with the frame.
-    pub fn check(&self) -> Result<(), String> {
-        let census = self.core.census()?;
-        if census.pages != u64::from(self.core.frames.len()) {
+/// Verifies that every frame is in one block, that every block has one holder (a buddy list, a
+/// per-CPU list, a pool or an LRU list), that counts equal the sums over lists and that
+/// pageblocks agree with their pages.
+///
+/// # Errors
+/// A sentence about the first violation, with the frame.
+pub(crate) fn check(zone: &Zone, cpus: &CpuLists, pools: &Pools, lru: &Lru) -> Result<(), String> {
+    let census = zone.census()?;
+    let frames = zone.frames();
+    if census.pages != u64::from(frames.len()) {
+        return Err(format!(
+            "{} of {} frames are in a block",
+            census.pages,
+            frames.len()
+        ));
+    }
+    for region in [LOW, HIGH] {
+        zone.area(region)
+            .check(frames, |pfn| zone.region(pfn) == region)
+            .map_err(|why| format!("region {region}: {why}"))?;
+        let counted = (census.free[region], census.pcp[region]);
+        let kept = (zone.free_pages(region), cpus.pages(region));
+        if counted != kept {
             return Err(format!(
-                "{} of {} frames are in a block",
-                census.pages,
-                self.core.frames.len()
+                "region {region}: (free, pcp) counted {counted:?}, kept {kept:?}"
             ));
         }
-        for region in [LOW, HIGH] {
-            let counted = (census.free[region], census.pcp[region]);
-            let kept = (self.core.free_pages(region), self.core.pcp_pages[region]);
-            if counted != kept {
-                return Err(format!(
-                    "region {region}: (free, pcp) counted {counted:?}, kept {kept:?}"
-                ));
-            }
-        }
-        if census.isolated != self.core.isolated_pages {
-            return Err(format!("{} isolated pages leaked", census.isolated));
-        }
-        self.core.check_lists(&census)?;
-        self.core.check_owners(&census)?;
-        if !self.core.border.is_multiple_of(BLOCK_PAGES) {
-            return Err(format!("border {:#x} is inside a block", self.core.border));
-        }
-        let confined = matches!(
-            self.policy(),
-            PolicyKind::Contiguitas | PolicyKind::ContiguitasHw
-        );
-        match border_violation(&self.core) {
-            Some(pfn) if confined && !self.pins_in_place() => {
-                Err(format!("frame {pfn:#x} is on the wrong side of the border"))
-            }
-            _ => Ok(()),
-        }
     }
-
-    /// Whether the ablation that pins pages where they are is on.
-    fn pins_in_place(&self) -> bool {
-        self.core.border > 0 && !self.policy.must_move_to_pin(&self.core, self.core.border)
+    if census.isolated != zone.isolated_pages {
+        return Err(format!("{} isolated pages leaked", census.isolated));
     }
+    if !zone.border.is_multiple_of(BLOCK_PAGES) {
+        return Err(format!("border {:#x} is inside a block", zone.border));
+    }
+    cpus.check(frames, |pfn| zone.region(pfn))?;
+    let owned = pools.check(frames)?;
+    let cached = lru.check(frames)?;
+    if cached != census.lru || owned + cached != census.used_heads {
+        return Err(format!(
+            "{owned} blocks in pools and {cached} on LRU lists, {} used",
+            census.used_heads
+        ));
+    }
+    Ok(())
 }
 
-impl Core {
+impl Zone {
     /// Walks all blocks of frames, checks each pageblock's counts.
     fn census(&self) -> Result<Census, String> {
         let mut census = Census::default();
-        for b in 0..self.blocks.len() as u32 {
-            let block = self.blocks[b as usize];
+        for b in 0..self.block_count() {
+            let block = self.block(b);
             if block.giga {
                 census.pages += u64::from(BLOCK_PAGES);
-                let head = self.frames.get(b << BLOCK_ORDER);
-                census.used_heads += u64::from(head.order() > 10 && head.kind() == Kind::Used);
+                let head = self.state(b << BLOCK_ORDER);
+                let first = head.order() > MAX_ORDER && head.kind() == Kind::Used;
+                census.used_heads += u64::from(first);
                 continue;
             }
             if self.cover(b).is_some() {
@@ -91,7 +89,7 @@ impl Core {
                     bad = self.head_error(b, pfn, state);
                 }
                 let inside = 1u32 << state.order().min(BLOCK_ORDER);
-                self.add_to(&mut census, &mut sums, pfn, state, inside);
+                census.add(&mut sums, self.region(pfn), state, inside);
             });
             if let Some(error) = bad {
                 return Err(error);
@@ -106,34 +104,6 @@ impl Core {
         Ok(census)
     }
 
-    fn add_to(
-        &self,
-        census: &mut Census,
-        sums: &mut [u32; 3],
-        pfn: u32,
-        state: State,
-        inside: u32,
-    ) {
-        let pages = 1u64 << state.order();
-        let region = self.region(pfn);
-        census.pages += pages;
-        match state.kind() {
-            Kind::Free => {
-                census.free[region] += pages;
-                sums[0] += inside;
-            }
-            Kind::Pcp => census.pcp[region] += pages,
-            Kind::Isolated => census.isolated += pages,
-            Kind::Used => {
-                census.used_heads += 1;
-                census.lru += u64::from(state.on_lru());
-                sums[if is_movable(state.class()) { 1 } else { 2 }] += inside;
-            }
-            Kind::Fixed => sums[2] += inside,
-            Kind::Interior => {}
-        }
-    }
-
     fn head_error(&self, b: u32, pfn: u32, state: State) -> Option<String> {
         let order = state.order();
         if state.kind() == Kind::Interior {
@@ -145,87 +115,38 @@ impl Core {
             ));
         }
         let free = state.kind() == Kind::Free;
-        if free && order < 10 {
+        if free && order < MAX_ORDER {
             let buddy = pfn ^ 1 << order;
             let whole = buddy < self.frames.len() && self.region(buddy) == self.region(pfn);
-            if whole && self.frames.get(buddy).is_free_of(order) {
+            if whole && self.state(buddy).is_free_of(order) {
                 return Some(format!("free buddies {pfn:#x}, {buddy:#x} are not merged"));
             }
         }
-        let block = self.blocks[b as usize];
-        (free && state.mt() != block.mt).then(|| {
-            format!(
-                "frame {pfn:#x} is on the {:?} list, its block is {:?}",
-                state.mt(),
-                block.mt
-            )
-        })
+        let (listed, mt) = (state.mt(), self.block(b).mt);
+        let wrong = free && listed != mt;
+        wrong.then(|| format!("frame {pfn:#x} is on the {listed:?} list, its block is {mt:?}"))
     }
+}
 
-    /// Every list holds what its frames say, once.
-    fn check_lists(&self, census: &Census) -> Result<(), String> {
-        let mut listed = [0u64; 2];
-        for region in [LOW, HIGH] {
-            for (order, mt, list) in self.areas[region].all_lists() {
-                let mut count = 0;
-                for (place, pfn) in list.iter() {
-                    let state = self.frames.get(pfn);
-                    let right = state.is_free_of(order) && state.mt() == mt;
-                    if !right || self.region(pfn) != region || state.place() != place {
-                        return Err(format!("frame {pfn:#x} is on a wrong list"));
-                    }
-                    listed[region] += 1 << order;
-                    count += 1;
-                }
-                if count != list.len() {
-                    return Err(format!("a list counts {} and has {count}", list.len()));
-                }
+impl Census {
+    /// Adds a block, of which `inside` pages count for its pageblock's `(free, movable, fixed)`.
+    fn add(&mut self, sums: &mut [u32; 3], region: usize, state: State, inside: u32) {
+        let pages = 1u64 << state.order();
+        self.pages += pages;
+        match state.kind() {
+            Kind::Free => {
+                self.free[region] += pages;
+                sums[0] += inside;
             }
-        }
-        if listed != census.free {
-            return Err(format!(
-                "lists hold {listed:?}, frames say {:?}",
-                census.free
-            ));
-        }
-        Ok(())
-    }
-
-    /// Every used block has one owner: a pool entry or an LRU list.
-    fn check_owners(&self, census: &Census) -> Result<(), String> {
-        let mut owned = 0;
-        for (pool, pages) in self.pools.iter().enumerate() {
-            for (index, &pfn) in pages.iter().enumerate() {
-                let state = self.frames.get(pfn);
-                let back = state.pool_entry() == (pool as u32, index as u32);
-                if state.kind() != Kind::Used || state.on_lru() || !back {
-                    return Err(format!("frame {pfn:#x} is not what pool {pool} thinks"));
-                }
+            Kind::Pcp => self.pcp[region] += pages,
+            Kind::Isolated => self.isolated += pages,
+            Kind::Used => {
+                self.used_heads += 1;
+                self.lru += u64::from(state.on_lru());
+                sums[if is_movable(state.class()) { 1 } else { 2 }] += inside;
             }
-            owned += pages.len() as u64;
+            Kind::Fixed => sums[2] += inside,
+            Kind::Interior => {}
         }
-        let mut cached = 0;
-        for (active, list) in self.lru.iter().enumerate() {
-            let mut count = 0u32;
-            for (place, pfn) in list.iter() {
-                let state = self.frames.get(pfn);
-                let right = state.on_lru() && state.active() == (active == 1);
-                if !right || state.place() != place {
-                    return Err(format!("frame {pfn:#x} is on a wrong LRU list"));
-                }
-                count += 1;
-            }
-            if count != list.len() {
-                return Err(format!("LRU list {active} counts wrong"));
-            }
-            cached += u64::from(count);
-        }
-        if cached != census.lru || owned + cached != census.used_heads {
-            return Err(format!(
-                "{owned} blocks in pools and {cached} on LRU lists, {} used",
-                census.used_heads
-            ));
-        }
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@
 //! leaves a gap, and gaps are squeezed out when the ring is full and half of it is gaps. Order and
 //! results are those of a doubly linked list, the cache misses are not.
 
-use crate::frame::Frames;
+use super::frames::Frames;
 
 /// A removed entry.
 const GAP: u32 = u32::MAX;
@@ -186,7 +186,7 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rng;
+    use ample_kit::random::Xoshiro256 as Rng;
     use std::collections::VecDeque;
 
     /// Any sequence of operations gives what a plain vector gives.

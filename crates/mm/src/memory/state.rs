@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The frame table: 8 bytes a frame, plus 4 for each block that a pool, an LRU list or a free
-//! list holds. One word tells everything about a frame, so that a random access misses the
-//! cache once.
-//!
-//! Only the first frame of a block (free, per-CPU or used) carries a meaningful state; the
-//! frames behind it keep whatever they had. That is sound because a buddy position is always
-//! the head of some block (an aligned block that holds the buddy but not its partner would have
-//! to be smaller), and it makes a huge page as cheap to allocate as a small one.
+//! The state of one frame, packed in a word: a random access to a frame misses the cache once.
 
-use crate::core::GIGA_ORDER;
+use super::units::GIGA_ORDER;
 use ample_pfn::{MigrateType, PageClass};
 
 /// What the block that starts at a frame is.
@@ -127,6 +120,18 @@ impl State {
         let place = self.place();
         let index = place & ((1 << INDEX_BITS) - 1);
         ((place >> INDEX_BITS) as u32, index as u32)
+    }
+
+    /// The packed word.
+    #[inline]
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether this is the head of a block on a buddy list.
+    #[inline]
+    pub(crate) fn is_free_head(self) -> bool {
+        self.0 & 7 == Kind::Free as u64
     }
 
     /// What the block is.
@@ -261,72 +266,5 @@ impl State {
     /// Takes or drops a short pin.
     pub fn with_short_pin(self, on: bool) -> State {
         self.flag(State::PINNED, on)
-    }
-}
-
-/// Frames of one cache line: a frame and its buddies up to order 2.
-const LINE: usize = 8;
-
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Line([State; LINE]);
-
-/// The state of every frame.
-#[derive(Clone, Debug)]
-pub struct Frames {
-    lines: Vec<Line>,
-    count: u32,
-}
-
-impl Frames {
-    /// A table of `count` frames, all inside nothing yet.
-    pub fn new(count: u32) -> Frames {
-        let lines = (count as usize).div_ceil(LINE);
-        Frames {
-            lines: vec![Line([State::INTERIOR; LINE]); lines],
-            count,
-        }
-    }
-
-    /// Number of frames.
-    pub fn len(&self) -> u32 {
-        self.count
-    }
-
-    #[inline]
-    pub(crate) fn get(&self, pfn: u32) -> State {
-        self.lines[pfn as usize / LINE].0[pfn as usize % LINE]
-    }
-
-    /// First frame at or after `pfn` whose cache line holds the head of a free block; lines are
-    /// tested eight states at once.
-    #[inline]
-    pub(crate) fn skip_to_free(&self, pfn: u32) -> u32 {
-        if !(pfn as usize).is_multiple_of(LINE) {
-            return pfn;
-        }
-        let none = |line: &Line| {
-            let free = |state: &State| state.0 & 7 == Kind::Free as u64;
-            !line.0.iter().fold(false, |any, state| any | free(state))
-        };
-        let lines = self.lines[pfn as usize / LINE..].iter();
-        pfn + (lines.take_while(|line| none(line)).count() * LINE) as u32
-    }
-
-    #[inline]
-    pub(crate) fn set(&mut self, pfn: u32, state: State) {
-        self.lines[pfn as usize / LINE].0[pfn as usize % LINE] = state;
-    }
-
-    /// Reads frames that will be needed soon, so that their cache misses overlap instead of
-    /// following each other. Changes nothing.
-    #[inline]
-    pub(crate) fn touch(&self, pfns: impl Iterator<Item = u32>) {
-        let mut seen = 0;
-        for pfn in pfns {
-            let line = self.lines.get(pfn as usize / LINE);
-            seen ^= line.map_or(0, |line| line.0[0].0);
-        }
-        std::hint::black_box(seen);
     }
 }

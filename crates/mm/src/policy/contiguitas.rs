@@ -3,12 +3,14 @@
 //! resizer that moves the border. With hardware support (§3.3) the region below is itself
 //! defragmented.
 
+use super::decisions::Policy;
 use super::policy_ffi::{self, ResizeState};
-use super::{Policy, linux};
-use crate::alloc::Request;
+use crate::alloc::fallback::claim_whole_block;
+use crate::alloc::request::Request;
+use crate::compact::range::isolate_range;
 use crate::config::{Mechanisms, PolicyConfig, PolicyKind, Rules};
-use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW};
-use crate::frame::Kind;
+use crate::kernel::SimKernel;
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, HIGH, Kind, LOW, Zone};
 use crate::psi::{MIGRATE_NS, SCAN_BLOCK_NS, Stall};
 use ample_pfn::{MigrateType, is_movable};
 
@@ -48,21 +50,21 @@ impl Contiguitas {
         &self.config.mechanisms
     }
 
-    fn target_pages(&self, core: &Core) -> u64 {
+    fn target_pages(&self, kernel: &SimKernel) -> u64 {
         let merged = !self.on().per_region_pressure;
-        let low_pages = core.region_pages(LOW);
+        let low_pages = kernel.zone.region_pages(LOW);
         let state = ResizeState {
-            node_pages: u64::from(core.frames.len()),
+            node_pages: u64::from(kernel.zone.frames().len()),
             unmov_pages: low_pages,
-            unmov_free_pages: core.free_pages(LOW) + core.pcp_pages[LOW],
-            mov_free_pages: core.free_pages(HIGH),
-            unmov_low_wmark_pages: self.low_mark(core),
-            mov_low_wmark_pages: core.watermarks[HIGH].low,
+            unmov_free_pages: kernel.zone.free_pages(LOW) + kernel.cpus.pages(LOW),
+            mov_free_pages: kernel.zone.free_pages(HIGH),
+            unmov_low_wmark_pages: self.low_mark(kernel),
+            mov_low_wmark_pages: kernel.watermarks.of(HIGH).low,
             min_pages: u64::from(BLOCK_PAGES),
-            max_pages: u64::from(core.frames.len()) / 2,
+            max_pages: u64::from(kernel.zone.frames().len()) / 2,
             block_pages: u64::from(BLOCK_PAGES),
-            pressure_unmov_bp: core.psi.pressure_bp(Stall::Unmovable, merged),
-            pressure_mov_bp: core.psi.pressure_bp(Stall::Movable, merged),
+            pressure_unmov_bp: kernel.psi.pressure_bp(Stall::Unmovable, merged),
+            pressure_mov_bp: kernel.psi.pressure_bp(Stall::Movable, merged),
         };
         if self.on().algorithm1 {
             return policy_ffi::target_pages(&self.config.resize, &state);
@@ -72,92 +74,92 @@ impl Contiguitas {
 
     /// The resizer's own low watermark: 3 % of the region, so that a burst of atomic requests
     /// meets free pages until the resizer has run.
-    fn low_mark(&self, core: &Core) -> u64 {
-        (core.region_pages(LOW) / 32).max(core.watermarks[LOW].low)
+    fn low_mark(&self, kernel: &SimKernel) -> u64 {
+        (kernel.zone.region_pages(LOW) / 32).max(kernel.watermarks.of(LOW).low)
     }
 
     /// Moves the border up by `count` blocks at most. Blocks taken and pages moved.
-    fn expand(&mut self, core: &mut Core, count: u32) -> (u32, u64) {
+    fn expand(&mut self, kernel: &mut SimKernel, count: u32) -> (u32, u64) {
         let (mut taken, mut moved) = (0, 0);
         for _ in 0..count {
-            let b = core.border >> BLOCK_ORDER;
+            let b = kernel.zone.border_block();
             // Half of memory at most, as in `max_pages`.
-            if b + 1 >= core.blocks.len() as u32 / 2 {
+            if b + 1 >= kernel.zone.block_count() / 2 {
                 break;
             }
-            match core.isolate_range(b, 1, true) {
+            match isolate_range(kernel, b, 1, true) {
                 Ok(pages) => moved += pages,
                 Err(_) => {
-                    core.counters.failed_resizes += 1;
+                    kernel.counters.failed_resizes += 1;
                     self.failures += 1;
                     break;
                 }
             }
-            core.border += BLOCK_PAGES;
-            core.unisolate_block(b, MigrateType::Unmovable);
-            core.counters.border_expanded_blocks += 1;
+            kernel.zone.set_border(kernel.zone.border() + BLOCK_PAGES);
+            kernel.zone.unisolate_block(b, MigrateType::Unmovable);
+            kernel.counters.border_expanded_blocks += 1;
             taken += 1;
         }
         if taken > 0 {
             self.failures = 0;
-            core.set_watermarks();
+            kernel.watermarks.update(&kernel.zone);
         }
         (taken, moved)
     }
 
     /// Moves the border down by up to `count` blocks, as far as they are empty or, with
     /// hardware, can be emptied.
-    fn shrink(&mut self, core: &mut Core, count: u32) -> u32 {
+    fn shrink(&mut self, kernel: &mut SimKernel, count: u32) -> u32 {
         let mut given = 0;
-        core.drain_all();
+        kernel.drain_all();
         for _ in 0..count {
-            if core.border <= BLOCK_PAGES {
+            if kernel.zone.border() <= BLOCK_PAGES {
                 break;
             }
-            let b = (core.border >> BLOCK_ORDER) - 1;
-            let block = core.blocks[b as usize];
+            let b = kernel.zone.border_block() - 1;
+            let block = kernel.zone.block(b);
             let empty = block.fixed == 0 && block.movable == 0;
-            if !(empty || self.hw) || core.isolate_range(b, 1, false).is_err() {
-                core.counters.failed_resizes += 1;
+            if !(empty || self.hw) || isolate_range(kernel, b, 1, false).is_err() {
+                kernel.counters.failed_resizes += 1;
                 self.failures += 1;
                 break;
             }
-            core.border -= BLOCK_PAGES;
-            core.unisolate_block(b, MigrateType::Movable);
-            core.counters.border_shrunk_blocks += 1;
+            kernel.zone.set_border(kernel.zone.border() - BLOCK_PAGES);
+            kernel.zone.unisolate_block(b, MigrateType::Movable);
+            kernel.counters.border_shrunk_blocks += 1;
             given += 1;
         }
         if given > 0 {
             self.failures = 0;
-            core.set_watermarks();
+            kernel.watermarks.update(&kernel.zone);
         }
         given
     }
 
-    fn back_off(&mut self, core: &Core) {
+    fn back_off(&mut self, kernel: &SimKernel) {
         let wait = policy_ffi::backoff_ms(self.failures, BACKOFF_BASE_MS, BACKOFF_CAP_MS);
-        self.not_before_ns = core.now_ns + u64::from(wait) * 1_000_000;
+        self.not_before_ns = kernel.now_ns + u64::from(wait) * 1_000_000;
     }
 
     /// §3.3: the hardware moves pages from sparse blocks near the border into the free pages of
     /// blocks further away, so that the border can come down.
-    fn defragment(&mut self, core: &mut Core, elapsed_ns: u64) {
+    fn defragment(&mut self, kernel: &mut SimKernel, elapsed_ns: u64) {
         let mut budget = HW_PAGES_PER_SECOND * elapsed_ns / 1_000_000_000;
-        let mut b = core.border >> BLOCK_ORDER;
+        let mut b = kernel.zone.border_block();
         // Only while the free pages of the region exceed what it must keep.
-        let keep = 2 * self.low_mark(core) + u64::from(BLOCK_PAGES);
-        while b > 1 && budget > 0 && core.free_pages(LOW) > keep {
+        let keep = 2 * self.low_mark(kernel) + u64::from(BLOCK_PAGES);
+        while b > 1 && budget > 0 && kernel.zone.free_pages(LOW) > keep {
             b -= 1;
-            let used = u64::from(core.blocks[b as usize].fixed);
+            let used = u64::from(kernel.zone.block(b).fixed);
             if used == 0 {
                 continue;
             }
             if used > budget {
                 break;
             }
-            match core.isolate_range(b, 1, false) {
+            match isolate_range(kernel, b, 1, false) {
                 Ok(moved) => {
-                    core.unisolate_block(b, MigrateType::Unmovable);
+                    kernel.zone.unisolate_block(b, MigrateType::Unmovable);
                     budget -= moved.min(budget);
                 }
                 Err(_) => break,
@@ -190,21 +192,21 @@ impl Policy for Contiguitas {
         }
     }
 
-    fn boot(&mut self, core: &mut Core, boot_pages: u64) {
-        let all = u64::from(core.frames.len());
+    fn boot(&mut self, kernel: &mut SimKernel, boot_pages: u64) {
+        let all = u64::from(kernel.zone.frames().len());
         let block = u64::from(BLOCK_PAGES);
         let initial = policy_ffi::initial_pages(all, boot_pages, block);
         let configured = (all as f64 * self.config.low_region_ratio) as u64 / block * block;
-        core.border = initial.max(configured).min(all / 2 / block * block) as u32;
-        for b in 0..core.border >> BLOCK_ORDER {
-            core.blocks[b as usize].mt = MigrateType::Unmovable;
+        let border = initial.max(configured).min(all / 2 / block * block);
+        kernel.set_border(border as u32);
+        for b in 0..kernel.zone.border_block() {
+            kernel.zone.set_type(b, MigrateType::Unmovable);
         }
-        core.set_watermarks();
     }
 
     fn fallback(
         &mut self,
-        core: &mut Core,
+        kernel: &mut SimKernel,
         region: usize,
         order: u32,
         mt: MigrateType,
@@ -212,10 +214,10 @@ impl Policy for Contiguitas {
         // Blocks above the border are all movable, those below all unmovable: there is no
         // other list to take from.
         debug_assert!(region == LOW || mt == MigrateType::Movable);
-        linux::claim_whole_block(core, region, order, mt)
+        claim_whole_block(kernel, region, order, mt)
     }
 
-    fn relieve(&mut self, core: &mut Core, request: &Request, round: u32) -> bool {
+    fn relieve(&mut self, kernel: &mut SimKernel, request: &Request, round: u32) -> bool {
         if MigrateType::of(request.class) == MigrateType::Movable || !self.on().resize {
             return false;
         }
@@ -223,59 +225,56 @@ impl Policy for Contiguitas {
             if !self.on().emergency_claim {
                 return false;
             }
-            let b = (core.border >> BLOCK_ORDER) as usize;
-            let free = core
-                .blocks
-                .get(b)
-                .is_some_and(|block| u32::from(block.free) == BLOCK_PAGES);
-            if !free || self.expand(core, 1).0 == 0 {
+            let b = kernel.zone.border_block();
+            let free = b < kernel.zone.block_count() && kernel.zone.block(b).is_free();
+            if !free || self.expand(kernel, 1).0 == 0 {
                 return false;
             }
-            core.counters.emergency_claims += 1;
+            kernel.counters.emergency_claims += 1;
             return true;
         }
         if request.light || !self.on().expand_before_reclaim && round < 3 {
             return false;
         }
-        let (taken, moved) = self.expand(core, RELIEF_BLOCKS);
+        let (taken, moved) = self.expand(kernel, RELIEF_BLOCKS);
         let ns = u64::from(taken) * SCAN_BLOCK_NS + moved * MIGRATE_NS;
-        core.psi.stall(Stall::Unmovable, ns);
+        kernel.psi.stall(Stall::Unmovable, ns);
         taken > 0
     }
 
-    fn tick(&mut self, core: &mut Core, elapsed_ns: u64) {
+    fn tick(&mut self, kernel: &mut SimKernel, elapsed_ns: u64) {
         if self.hw {
-            self.defragment(core, elapsed_ns);
+            self.defragment(kernel, elapsed_ns);
         }
-        if !self.on().resize || core.now_ns < self.not_before_ns {
+        if !self.on().resize || kernel.now_ns < self.not_before_ns {
             return;
         }
-        let now = core.region_pages(LOW);
-        let target = self.target_pages(core);
+        let now = kernel.zone.region_pages(LOW);
+        let target = self.target_pages(kernel);
         let cap = u64::from(BLOCKS_PER_SECOND) * elapsed_ns.max(1) / 1_000_000_000;
         if target > now {
             let count = (target - now) / u64::from(BLOCK_PAGES);
-            self.expand(core, count.min(cap.max(1)) as u32);
-            self.back_off(core);
-        } else if target < now && core.now_ns >= self.next_shrink_ns {
-            self.next_shrink_ns = core.now_ns + SHRINK_PERIOD_NS;
+            self.expand(kernel, count.min(cap.max(1)) as u32);
+            self.back_off(kernel);
+        } else if target < now && kernel.now_ns >= self.next_shrink_ns {
+            self.next_shrink_ns = kernel.now_ns + SHRINK_PERIOD_NS;
             let count = (now - target) / u64::from(BLOCK_PAGES);
-            self.shrink(core, count.min(cap.max(1)) as u32);
+            self.shrink(kernel, count.min(cap.max(1)) as u32);
             self.failures = self.failures.min(1);
         }
     }
 
-    fn must_move_to_pin(&self, core: &Core, pfn: u32) -> bool {
-        self.on().migrate_before_pin && core.region(pfn) == HIGH
+    fn must_move_to_pin(&self, kernel: &SimKernel, pfn: u32) -> bool {
+        self.on().migrate_before_pin && kernel.zone.region(pfn) == HIGH
     }
 
-    fn pin_target(&mut self, core: &mut Core) -> Option<u32> {
+    fn pin_target(&mut self, kernel: &mut SimKernel) -> Option<u32> {
         // Pages that come from the movable region are short-lived: nearest to the border.
         for _ in 0..2 {
-            if let Some(pfn) = core.take_from(LOW, 0, MigrateType::Unmovable, true) {
+            if let Some(pfn) = kernel.zone.take_from(LOW, 0, MigrateType::Unmovable, true) {
                 return Some(pfn);
             }
-            if !self.on().resize || self.expand(core, RELIEF_BLOCKS).0 == 0 {
+            if !self.on().resize || self.expand(kernel, RELIEF_BLOCKS).0 == 0 {
                 break;
             }
         }
@@ -285,20 +284,14 @@ impl Policy for Contiguitas {
 
 /// Whether every block respects the border: nothing unmovable above, nothing movable below.
 /// Frames that never were the allocator's are exempt. The first offending frame, if any.
-pub(crate) fn border_violation(core: &Core) -> Option<u32> {
-    for b in 0..core.blocks.len() as u32 {
-        let low = b < core.border >> BLOCK_ORDER;
-        let mut bad = None;
-        core.heads(b, |pfn, state| {
-            let movable = is_movable(state.class());
-            if state.kind() == Kind::Used && movable == low {
-                bad = bad.or(Some(pfn));
-            }
+pub(crate) fn border_violation(zone: &Zone) -> Option<u32> {
+    (0..zone.block_count()).find_map(|b| {
+        let low = b < zone.border_block();
+        let wrong = zone.heads_where(b, |state| {
+            state.kind() == Kind::Used && is_movable(state.class()) == low
         });
-        let wrong_type = (core.blocks[b as usize].mt == MigrateType::Movable) == low;
-        if let Some(pfn) = bad.or(wrong_type.then_some(b << BLOCK_ORDER)) {
-            return Some(pfn);
-        }
-    }
-    None
+        let wrong_type = (zone.block(b).mt == MigrateType::Movable) == low;
+        let first = wrong.first().map(|&(pfn, _)| pfn);
+        first.or(wrong_type.then_some(b << BLOCK_ORDER))
+    })
 }

@@ -2,14 +2,16 @@
 //! Illuminator (Panwar et al., ASPLOS 2018), its rule: a 2 MB block holds movable pages or
 //! kernel pages, never both. A kernel request that finds no block empties a movable one first.
 
-use super::Policy;
-use super::linux::claim_whole_block;
-use crate::alloc::stall_of;
+use super::decisions::Policy;
+use crate::alloc::fallback::claim_whole_block;
+use crate::compact::range::evacuate_one;
 use crate::config::Rules;
-use crate::core::{Core, HIGH};
-use crate::psi::MIGRATE_NS;
+use crate::kernel::SimKernel;
+use crate::memory::HIGH;
+use crate::psi::{MIGRATE_NS, Stall};
 use ample_pfn::MigrateType;
 
+/// Types never mix inside 2 MB.
 #[derive(Debug)]
 pub(crate) struct Illuminator;
 
@@ -26,33 +28,35 @@ impl Policy for Illuminator {
 
     fn fallback(
         &mut self,
-        core: &mut Core,
+        kernel: &mut SimKernel,
         region: usize,
         order: u32,
         mt: MigrateType,
     ) -> Option<u32> {
-        if let Some(pfn) = claim_whole_block(core, region, order, mt) {
+        if let Some(pfn) = claim_whole_block(kernel, region, order, mt) {
             return Some(pfn);
         }
         if mt == MigrateType::Movable {
             return None;
         }
         for _ in 0..4 {
-            if let Some(moved) = core.evacuate_one(region, mt) {
-                core.psi.stall(stall_of(mt), moved * MIGRATE_NS);
-                core.counters.blocks_claimed += 1;
-                return core.take(region, order, mt);
+            if let Some(moved) = evacuate_one(kernel, region, mt) {
+                kernel.psi.stall(Stall::of(mt), moved * MIGRATE_NS);
+                kernel.counters.blocks_claimed += 1;
+                return kernel.zone.take(region, order, mt);
             }
         }
         None
     }
 
-    fn must_move_to_pin(&self, _core: &Core, _pfn: u32) -> bool {
+    fn must_move_to_pin(&self, _kernel: &SimKernel, _pfn: u32) -> bool {
         true
     }
 
-    fn pin_target(&mut self, core: &mut Core) -> Option<u32> {
-        core.take(HIGH, 0, MigrateType::Unmovable)
-            .or_else(|| self.fallback(core, HIGH, 0, MigrateType::Unmovable))
+    fn pin_target(&mut self, kernel: &mut SimKernel) -> Option<u32> {
+        kernel
+            .zone
+            .take(HIGH, 0, MigrateType::Unmovable)
+            .or_else(|| self.fallback(kernel, HIGH, 0, MigrateType::Unmovable))
     }
 }

@@ -2,11 +2,14 @@
 //! `kernelcore=`: a fixed part of memory for the kernel (and for user memory when the rest is
 //! full), the rest ZONE_MOVABLE (`mm/mm_init.c: find_zone_movable_pfns_for_nodes`, 6.12).
 
-use super::{Policy, linux};
+use super::decisions::Policy;
+use crate::alloc::fallback::claim_or_steal;
 use crate::config::Rules;
-use crate::core::{Core, HIGH, LOW, MAX_ORDER};
+use crate::kernel::SimKernel;
+use crate::memory::{HIGH, LOW, MAX_ORDER};
 use ample_pfn::MigrateType;
 
+/// A border that never moves.
 #[derive(Debug)]
 pub(crate) struct Static {
     low_region_ratio: f64,
@@ -30,34 +33,34 @@ impl Policy for Static {
         }
     }
 
-    fn boot(&mut self, core: &mut Core, boot_pages: u64) {
-        let all = u64::from(core.frames.len());
+    fn boot(&mut self, kernel: &mut SimKernel, boot_pages: u64) {
+        let all = u64::from(kernel.zone.frames().len());
         let wanted = ((all as f64 * self.low_region_ratio) as u64).max(boot_pages + boot_pages / 8);
         let granule = 1u64 << MAX_ORDER;
         let border = wanted.next_multiple_of(granule).min(all & !(granule - 1));
-        core.border = border as u32;
-        core.set_watermarks();
-        // `lowmem_reserve_ratio`: movable requests leave the kernel zone 1/32 of the other.
+        kernel.set_border(border as u32);
     }
 
     fn fallback(
         &mut self,
-        core: &mut Core,
+        kernel: &mut SimKernel,
         region: usize,
         order: u32,
         mt: MigrateType,
     ) -> Option<u32> {
-        linux::claim_or_steal(core, region, order, mt)
+        claim_or_steal(kernel, region, order, mt)
     }
 
     /// `folio_is_longterm_pinnable`: not in ZONE_MOVABLE.
-    fn must_move_to_pin(&self, core: &Core, pfn: u32) -> bool {
-        core.region(pfn) == HIGH
+    fn must_move_to_pin(&self, kernel: &SimKernel, pfn: u32) -> bool {
+        kernel.zone.region(pfn) == HIGH
     }
 
-    fn pin_target(&mut self, core: &mut Core) -> Option<u32> {
+    fn pin_target(&mut self, kernel: &mut SimKernel) -> Option<u32> {
         let mt = MigrateType::Unmovable;
-        core.take(LOW, 0, mt)
-            .or_else(|| linux::claim_or_steal(core, LOW, 0, mt))
+        kernel
+            .zone
+            .take(LOW, 0, mt)
+            .or_else(|| claim_or_steal(kernel, LOW, 0, mt))
     }
 }

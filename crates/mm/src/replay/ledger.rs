@@ -3,7 +3,6 @@
 //! blocks that are always consistent. What had to be repaired is counted.
 
 use super::classify::classify;
-use super::result::SnapshotUse;
 use super::start::{Image, Start};
 use super::table::{Known, Table};
 use ample_pfn::{PageClass, is_movable};
@@ -51,6 +50,15 @@ impl Repairs {
             + self.stale_snapshot_pages
             + self.failed_allocs
     }
+}
+
+/// How the recording fits the snapshot that it started from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SnapshotUse {
+    /// Pages in use at the start.
+    pub pages: u64,
+    /// Of these, the ones that the recording freed.
+    pub freed_pages: u64,
 }
 
 /// One step of a replay. Blocks are numbers, given again after a free.

@@ -15,8 +15,8 @@ mod table;
 
 pub use classify::classify;
 pub use error::ReplayError;
-pub use ledger::{Ledger, Op, Repairs};
-pub use result::{KernelSample, PolicyResult, ReplayResult, SnapshotUse};
+pub use ledger::{Ledger, Op, Repairs, SnapshotUse};
+pub use result::{KernelSample, PolicyResult, ReplayResult};
 pub use start::Start;
 
 use crate::config::Config;

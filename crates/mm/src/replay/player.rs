@@ -3,12 +3,11 @@
 
 use super::ledger::Op;
 use super::start::Start;
-use crate::alloc::Request;
+use crate::alloc::request::Request;
 use crate::config::Config;
-use crate::core::BLOCK_ORDER;
-use crate::huge::PoolId;
+use crate::memory::{BLOCK_ORDER, PoolId};
 use crate::run::{Sample, sample};
-use crate::server::{Server, ServerError};
+use crate::server::{ServerError, ServerModel};
 use ample_pfn::{Coverage, Metrics, PageClass, is_movable};
 
 /// Position of a block that found no memory.
@@ -19,7 +18,7 @@ const OWN: u32 = 1 << 31;
 /// A server, and where on it each block of the recording is.
 #[derive(Debug)]
 pub struct Player {
-    server: Server,
+    server: ServerModel,
     /// Position in `owners`, or a pool with [`OWN`], by block number.
     places: Vec<u32>,
     /// The pool of all small blocks, and which block each entry of it is.
@@ -43,7 +42,7 @@ pub struct Player {
 impl Player {
     /// A fresh server with `prefill_pages` of page cache.
     pub fn new(config: &Config, prefill_pages: u64) -> Result<Player, ServerError> {
-        let mut server = Server::new(config)?;
+        let mut server = ServerModel::new(config)?;
         let small = server.new_pool();
         let count = prefill_pages.min(u64::from(server.frames())) as u32;
         server.read_cache(PageClass::File, count, 0);
@@ -52,7 +51,7 @@ impl Player {
 
     /// A server that holds the pages of a snapshot as blocks of their own.
     pub fn starting_from(config: &Config, start: &Start) -> Result<Player, ServerError> {
-        let mut server = Server::before_pages(config, &start.layout, &start.classes)?;
+        let mut server = ServerModel::before_pages(config, &start.layout, &start.classes)?;
         let small = server.new_pool();
         let (mut owners, mut places) = (Vec::new(), Vec::new());
         let mut unplaced = 0;
@@ -62,7 +61,7 @@ impl Player {
                 places.resize(index + 1, UNPLACED);
             }
             if let Some(pfn) = pfn {
-                server.core.pool_push(small.0, pfn);
+                server.kernel.give(small, pfn);
                 places[index] = owners.len() as u32;
                 owners.push(block);
             } else {
@@ -77,7 +76,7 @@ impl Player {
         })
     }
 
-    fn on(server: Server, small: PoolId) -> Player {
+    fn on(server: ServerModel, small: PoolId) -> Player {
         Player {
             server,
             places: Vec::new(),
@@ -94,7 +93,7 @@ impl Player {
     }
 
     /// The server as it is now.
-    pub fn server(&mut self) -> &mut Server {
+    pub fn server(&mut self) -> &mut ServerModel {
         &mut self.server
     }
 
@@ -171,7 +170,7 @@ impl Player {
 
     /// An empty pool; `None` when a million blocks have one already.
     fn own_pool(&mut self) -> Option<PoolId> {
-        let more = self.server.core.pools_left();
+        let more = self.server.kernel.pools.room_for_more();
         (self.spare.pop()).or_else(|| more.then(|| self.server.new_pool()))
     }
 
@@ -207,7 +206,7 @@ impl Player {
             self.spare.push(pool);
             return;
         }
-        self.server.free_entry(self.small.0, place, cpu);
+        self.server.free_entry(self.small, place, cpu);
         self.owners.swap_remove(place as usize);
         if let Some(&moved) = self.owners.get(place as usize) {
             self.places[moved as usize] = place;
@@ -223,28 +222,28 @@ impl Player {
         if place == UNPLACED {
             return;
         }
-        let core = &mut self.server.core;
+        let kernel = &mut self.server.kernel;
         if place & OWN == 0 {
-            let head = core.pools[self.small.0 as usize][place as usize];
-            core.split_used(head);
+            let head = kernel.pools.entries(self.small)[place as usize];
+            kernel.pools.split(kernel.zone.frames_mut(), head);
             let first = self.owners.len() as u32;
-            let len = core.pools[self.small.0 as usize].len() as u32;
+            let len = kernel.pools.len(self.small);
             self.owners.resize(len as usize, NO_OWNER);
             self.pieces.extend((first..len).rev());
             return;
         }
-        let pool = place & !OWN;
-        if let [head] = core.pools[pool as usize][..] {
-            core.split_used(head);
+        let pool = PoolId(place & !OWN);
+        if let &[head] = kernel.pools.entries(pool) {
+            kernel.pools.split(kernel.zone.frames_mut(), head);
         }
         // From the last page to the first, which keeps the number of the block.
-        while let Some(last) = core.pools[pool as usize].len().checked_sub(1) {
-            let page = core.pool_take(pool, last as u32);
-            core.pool_push(self.small.0, page);
+        while let Some(last) = kernel.pools.len(pool).checked_sub(1) {
+            let page = kernel.take_from(pool, last);
+            kernel.give(self.small, page);
             self.pieces.push(self.owners.len() as u32);
             self.owners.push(NO_OWNER);
         }
-        self.spare.push(PoolId(pool));
+        self.spare.push(pool);
         let first = self.pieces.pop().unwrap_or(UNPLACED);
         if let Some(owner) = self.owners.get_mut(first as usize) {
             *owner = block;
@@ -255,16 +254,3 @@ impl Player {
 
 /// Owner of an entry until its [`Op::Piece`] comes.
 const NO_OWNER: u32 = u32::MAX;
-
-impl crate::core::Core {
-    /// Makes single pages of a used block of a pool, as further entries of the pool in order.
-    fn split_used(&mut self, pfn: u32) {
-        let state = self.frames.get(pfn);
-        let (pool, _) = state.pool_entry();
-        self.frames.set(pfn, state.with_order(0));
-        for page in pfn + 1..pfn + (1 << state.order()) {
-            self.frames.set(page, state.with_order(0));
-            self.pool_push(pool, page);
-        }
-    }
-}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a replay gives.
 
-use super::ledger::Repairs;
+use super::ledger::{Repairs, SnapshotUse};
 use super::player::Player;
 use super::table::Table;
 use crate::config::{Config, PolicyKind};
@@ -121,15 +121,6 @@ impl PolicyResult {
             stall_movable_ns,
         }
     }
-}
-
-/// How the recording fits the snapshot that it started from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SnapshotUse {
-    /// Pages in use at the start.
-    pub pages: u64,
-    /// Of these, the ones that the recording freed.
-    pub freed_pages: u64,
 }
 
 /// Everything a replay gives.

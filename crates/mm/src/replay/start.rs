@@ -2,7 +2,7 @@
 //! Starting a replay from the pages that the traced machine held when the recording began.
 
 use super::error::ReplayError;
-use crate::snapshot::is_placed;
+use crate::server::{ServerError, is_placed};
 use ample_pfn::{Coverage, Layout, Metrics, MetricsBuilder, PageClass, PageSource, Pfn, SizeList};
 use std::convert::Infallible;
 
@@ -22,7 +22,7 @@ impl Start {
         let expected = layout.span().pages();
         let given = classes.len() as u64;
         if given != expected {
-            return Err(crate::ServerError::WrongLength { given, expected }.into());
+            return Err(ServerError::WrongLength { given, expected }.into());
         }
         Ok(Start { layout, classes })
     }

@@ -2,7 +2,7 @@
 //! What is known of every frame that a trace has named, and the unmovable blocks of the traced
 //! kernel that follow from it.
 
-use crate::core::{BLOCK_ORDER, MAX_ORDER};
+use crate::memory::{BLOCK_ORDER, MAX_ORDER};
 use ample_trace::pages::MAX_PFN;
 
 /// No block.

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One simulated server: its memory, its policy, and what owners can do with pages.
 
-use crate::Rng;
-use crate::ahead::begins_group;
-use crate::alloc::Request;
+use crate::alloc::page;
+use crate::alloc::request::Request;
+use crate::compact::kcompactd;
+use crate::compact::migrate::{move_block, split_huge};
 use crate::config::{Config, PolicyKind};
-use crate::core::{BLOCK_ORDER, BLOCK_PAGES, Core, HIGH, LOW, MAX_ORDER};
 use crate::counters::Counters;
-use crate::frame::{Kind, MAX_FRAMES, State};
-use crate::huge::PoolId;
-use crate::list::List;
+use crate::kernel::SimKernel;
+use crate::memory::{
+    BLOCK_ORDER, BLOCK_PAGES, HIGH, Kind, LOW, MAX_FRAMES, MAX_ORDER, PoolId, begins_group,
+};
 use crate::policy::{self, Policy};
 use crate::psi::{Psi, Stall};
+use crate::reclaim::{kswapd, shrink};
+use ample_kit::random::Xoshiro256 as Rng;
 use ample_pfn::{
-    BASE_PAGE_BYTES, CLASS_COUNT, Coverage, Layout, Metrics, MetricsBuilder, PageClass, PageSource,
+    BASE_PAGE_BYTES, Coverage, Layout, Metrics, MetricsBuilder, MigrateType, PageClass, PageSource,
     Pfn, SizeList,
 };
 use std::convert::Infallible;
@@ -43,11 +46,11 @@ pub enum ServerError {
     },
 }
 
-/// A server under one policy. All operations are deterministic in the configuration and the
-/// order of the calls.
+/// A simulated server under one policy. All operations are deterministic in the configuration
+/// and the order of the calls. A CPU number may be any: it stands for one of the server's.
 #[derive(Debug)]
-pub struct Server {
-    pub(crate) core: Core,
+pub struct ServerModel {
+    pub(crate) kernel: SimKernel,
     pub(crate) policy: Box<dyn Policy>,
     layout: Layout,
     first: u64,
@@ -56,24 +59,31 @@ pub struct Server {
 
 const MIN_BYTES: u64 = 64 << 20;
 const MAX_BYTES: u64 = MAX_FRAMES * BASE_PAGE_BYTES;
+/// What a task waits for a long-term pin that is refused.
+const FAILED_PIN_NS: u64 = 1_000_000;
 
-impl Server {
+impl ServerModel {
     /// A freshly booted server: all memory free, in one zone from frame 0.
     ///
     /// # Errors
     /// [`ServerError`] when the memory is too small or too large for the model.
-    pub fn new(config: &Config) -> Result<Server, ServerError> {
+    pub fn new(config: &Config) -> Result<ServerModel, ServerError> {
         let granule = BASE_PAGE_BYTES << MAX_ORDER;
         let bytes = config.memory_bytes / granule * granule;
         let layout = Layout::single(Pfn(0), (bytes / BASE_PAGE_BYTES).max(1));
-        let mut server = Server::bare(config, layout, config.memory_bytes)?;
-        let count = server.core.frames.len();
-        server.policy.boot(&mut server.core, 0);
-        server.core.release(0, count);
+        let mut server = ServerModel::bare(config, layout, config.memory_bytes)?;
+        let count = server.frames();
+        server.policy.boot(&mut server.kernel, 0);
+        server.kernel.zone.release(0, count);
         Ok(server)
     }
 
-    pub(crate) fn bare(config: &Config, layout: Layout, bytes: u64) -> Result<Server, ServerError> {
+    /// A machine whose frames are in no block yet and whose policy has not booted.
+    pub(crate) fn bare(
+        config: &Config,
+        layout: Layout,
+        bytes: u64,
+    ) -> Result<ServerModel, ServerError> {
         if bytes < MIN_BYTES {
             return Err(ServerError::TooSmall { bytes });
         }
@@ -87,9 +97,9 @@ impl Server {
             });
         }
         let policy = policy::build(&config.policy);
-        let core = Core::new(count as u32, config.cpus, policy.rules(), config.seed);
-        Ok(Server {
-            core,
+        let kernel = SimKernel::new(count as u32, config.cpus, policy.rules(), config.seed);
+        Ok(ServerModel {
+            kernel,
             policy,
             layout,
             first,
@@ -109,66 +119,82 @@ impl Server {
 
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
-        &self.core.counters
+        &self.kernel.counters
     }
 
     /// Stall time so far.
     pub fn pressure(&self) -> &Psi {
-        &self.core.psi
+        &self.kernel.psi
     }
 
     /// Frames of the machine, holes included.
     pub fn frames(&self) -> u32 {
-        self.core.frames.len()
+        self.kernel.zone.frames().len()
     }
 
     /// Pages below the border; `None` where there is no border.
     pub fn border_pages(&self) -> Option<u64> {
-        (self.core.border > 0).then(|| self.core.region_pages(LOW))
+        let zone = &self.kernel.zone;
+        (zone.border() > 0).then(|| zone.region_pages(LOW))
+    }
+
+    /// Free pages of the machine, per-CPU lists included.
+    pub fn free_pages(&self) -> u64 {
+        self.kernel.all_free_pages()
+    }
+
+    /// Free pages that user memory and page cache may take: those below a border that confines are
+    /// the kernel's. Per-CPU lists included.
+    pub fn free_user_pages(&self) -> u64 {
+        let regions = self.kernel.route(MigrateType::Movable).iter();
+        let in_lists: u64 = regions.map(|&region| self.kernel.cpus.pages(region)).sum();
+        self.kernel.free_user_pages() + in_lists
+    }
+
+    /// Free pages of the low and of the high region, per-CPU lists left out.
+    pub fn region_free_pages(&self) -> [u64; 2] {
+        [LOW, HIGH].map(|region| self.kernel.zone.free_pages(region))
     }
 
     /// Memory the model itself uses for each frame, in bytes: its state and the entries of
     /// pools and lists.
     pub fn bytes_per_frame(&self) -> f64 {
-        let core = &self.core;
-        let owned: usize = core.pools.iter().map(|pool| pool.capacity() * 4).sum();
-        let free = core.areas.iter().flat_map(|area| area.all_lists());
-        let listed: usize = (free.map(|(_, _, list)| list))
-            .chain(&core.lru)
-            .map(List::bytes)
-            .sum();
-        let blocks = size_of_val(&core.blocks[..]);
-        let rest = (owned + listed + blocks) as f64 / f64::from(core.frames.len());
-        size_of::<State>() as f64 + rest
+        let kernel = &self.kernel;
+        let bytes = kernel.zone.bytes() + kernel.pools.bytes() + kernel.lru.bytes();
+        bytes as f64 / f64::from(self.frames())
     }
 
     /// A new owner with no pages yet.
     pub fn new_pool(&mut self) -> PoolId {
-        PoolId(self.core.new_pool())
+        self.kernel.pools.create()
     }
 
     /// Lets the shrinkers free pages of this pool (of class slab-reclaimable).
     pub fn set_shrinkable(&mut self, pool: PoolId) {
-        self.core.shrinkable.push(pool.0);
+        self.kernel.pools.set_shrinkable(pool);
     }
 
     /// Blocks in a pool.
     pub fn pool_len(&self, pool: PoolId) -> usize {
-        self.core.pools[pool.0 as usize].len()
+        self.kernel.pools.len(pool) as usize
+    }
+
+    /// Allocates one block; its first frame. The caller hands it to a pool or to the page cache,
+    /// or frees it.
+    #[inline]
+    pub(crate) fn alloc(&mut self, request: &Request, cpu: usize) -> Option<u32> {
+        page::alloc(&mut self.kernel, &mut *self.policy, request, cpu)
     }
 
     /// Allocates `count` blocks into a pool; how many it got.
     pub fn allocate(&mut self, pool: PoolId, request: &Request, count: u32, cpu: usize) -> u32 {
-        self.grow(pool.0, request, count, cpu)
-    }
-
-    pub(crate) fn grow(&mut self, pool: u32, request: &Request, count: u32, cpu: usize) -> u32 {
         let mut done = 0;
         while done < count {
-            let hot = (self.core).take_hot_into_pool(pool, request, cpu, count - done);
+            let kernel = &mut self.kernel;
+            let hot = page::hot_into_pool(kernel, pool, request, cpu, count - done);
             if hot == 0 {
                 match self.alloc(request, cpu) {
-                    Some(pfn) => self.core.pool_push(pool, pfn),
+                    Some(pfn) => self.kernel.give(pool, pfn),
                     None => break,
                 }
             }
@@ -180,55 +206,58 @@ impl Server {
     /// Frees `count` randomly chosen blocks of a pool; how many it freed.
     pub fn release(&mut self, pool: PoolId, count: u32, cpu: usize) -> u32 {
         for done in 0..count {
+            let kernel = &mut self.kernel;
             if begins_group(done) {
-                self.core.touch_removals(pool.0, &self.core.rng);
+                let frames = kernel.zone.frames();
+                kernel.pools.touch_removals(frames, pool, &kernel.rng);
             }
-            let len = self.core.pools[pool.0 as usize].len() as u32;
+            let len = kernel.pools.len(pool);
             if len == 0 {
                 return done;
             }
-            let index = self.core.rng.below(len);
-            self.free_entry(pool.0, index, cpu);
+            let index = kernel.rng.below(len);
+            self.free_entry(pool, index, cpu);
         }
         count
     }
 
     /// Frees the block at `index` of a pool.
-    pub(crate) fn free_entry(&mut self, pool: u32, index: u32, cpu: usize) {
-        let pfn = self.core.pool_take(pool, index);
-        if self.core.blocks[(pfn >> BLOCK_ORDER) as usize].giga {
-            self.free_giga(pfn);
+    pub(crate) fn free_entry(&mut self, pool: PoolId, index: u32, cpu: usize) {
+        let kernel = &mut self.kernel;
+        let pfn = kernel.take_from(pool, index);
+        if kernel.zone.block_of(pfn).giga {
+            kernel.counters.frees += 1;
+            kernel.zone.free_giga(pfn);
         } else {
-            self.free(pfn, cpu);
+            kernel.free(pfn, cpu);
         }
     }
 
     /// Frees everything a pool holds.
     pub fn release_all(&mut self, pool: PoolId, cpu: usize) {
-        while let Some(last) = self.pool_len(pool).checked_sub(1) {
-            if begins_group(last as u32) {
-                self.core.touch_last(pool.0);
+        while let Some(last) = self.kernel.pools.len(pool).checked_sub(1) {
+            if begins_group(last) {
+                let frames = self.kernel.zone.frames();
+                self.kernel.pools.touch_last(frames, pool);
             }
-            self.free_entry(pool.0, last as u32, cpu);
+            self.free_entry(pool, last, cpu);
         }
     }
 
     /// Replaces the block at `index` by a new one for the same use, then frees the old one: the
-    /// pool keeps its size. Whether the new block could be had; if not, the old one stays.
+    /// pool keeps its size. Whether there was a new block; if not, the old one stays.
     #[inline]
     pub fn replace(&mut self, pool: PoolId, index: u32, request: &Request, cpu: usize) -> bool {
         let Some(new) = self.alloc(request, cpu) else {
             return false;
         };
+        let kernel = &mut self.kernel;
+        let frames = kernel.zone.frames_mut();
         // The allocation may have moved the old block (compaction) or freed it (a shrinker).
-        let Some(entry) = self.core.pools[pool.0 as usize].get_mut(index as usize) else {
-            self.core.pool_push(pool.0, new);
-            return true;
-        };
-        let old = std::mem::replace(entry, new);
-        let state = self.core.frames.get(new);
-        self.core.frames.set(new, state.in_pool(pool.0, index));
-        self.free(old, cpu);
+        match kernel.pools.replace(frames, pool, index, new) {
+            Some(old) => kernel.free(old, cpu),
+            None => kernel.give(pool, new),
+        }
         true
     }
 
@@ -237,10 +266,10 @@ impl Server {
         let request = Request::new(class);
         let mut done = 0;
         while done < count {
-            let hot = (self.core).take_hot_into_cache(&request, cpu, count - done);
+            let hot = page::hot_into_cache(&mut self.kernel, &request, cpu, count - done);
             if hot == 0 {
                 match self.alloc(&request, cpu) {
-                    Some(pfn) => self.core.lru_add(pfn),
+                    Some(pfn) => self.kernel.cache(pfn),
                     None => break,
                 }
             }
@@ -249,63 +278,74 @@ impl Server {
         done
     }
 
-    /// Takes a long-term pin on the block at `index` of a pool (`FOLL_LONGTERM`): the page
-    /// becomes unmovable, after a migration where the policy wants one, and belongs to pool
-    /// `into` until it is unpinned and freed. Whether it worked.
-    pub fn pin_long(&mut self, pool: PoolId, index: u32, into: PoolId) -> bool {
-        let mut pfn = self.core.pools[pool.0 as usize][index as usize];
-        let state = self.core.frames.get(pfn);
-        if state.order() > 0 {
-            self.core.split_huge(pfn);
-        }
-        if self.policy.must_move_to_pin(&self.core, pfn) {
-            let target = self.policy.pin_target(&mut self.core);
-            // Making room for the target may itself have moved the page.
-            pfn = self.core.pools[pool.0 as usize][index as usize];
-            let Some(target) = target else {
-                self.core.counters.failed_pins += 1;
-                self.core.psi.stall(Stall::Unmovable, 1_000_000);
-                return false;
-            };
-            self.core.move_block(pfn, target);
-            self.core.counters.pin_migrations += 1;
-            pfn = target;
-        }
-        self.set_class(pfn, PageClass::Pinned);
-        self.core.pool_take(pool.0, index);
-        self.core.pool_push(into.0, pfn);
-        self.core.counters.long_pins += 1;
-        true
-    }
-
     /// A page-cache page picked at random, if a few tries find one.
     pub(crate) fn random_cached(&self, rng: &mut Rng) -> Option<u32> {
         (0..8).find_map(|_| {
-            let pfn = rng.below(self.core.frames.len());
-            let state = self.core.frames.get(pfn);
+            let pfn = rng.below(self.frames());
+            let state = self.kernel.zone.state(pfn);
             // Only heads of used blocks carry that flag; interior frames are cleared when
             // blocks merge.
             (state.kind() == Kind::Used && state.on_lru()).then_some(pfn)
         })
     }
 
-    pub(crate) fn set_class(&mut self, pfn: u32, class: PageClass) {
-        let state = self.core.frames.get(pfn);
-        self.core.account(pfn, state.order(), state.class(), false);
-        self.core.frames.set(pfn, state.with_class(class));
-        self.core.account(pfn, state.order(), class, true);
+    /// A page of the cache is read again.
+    pub(crate) fn reread(&mut self, pfn: u32) {
+        let frames = self.kernel.zone.frames_mut();
+        self.kernel.lru.mark_used(frames, pfn);
+    }
+
+    /// Drops up to `count` cache pages from `pfn` on, as when their file is deleted.
+    pub(crate) fn drop_file(&mut self, pfn: u32, count: u32) {
+        shrink::drop_file(&mut self.kernel, pfn, count);
+    }
+
+    /// Takes or drops the short pin (direct I/O) of a page.
+    pub(crate) fn pin_shortly(&mut self, pfn: u32, on: bool) {
+        let frames = self.kernel.zone.frames_mut();
+        frames.set(pfn, frames.get(pfn).with_short_pin(on));
+    }
+
+    /// Takes a long-term pin on the block at `index` of a pool (`FOLL_LONGTERM`): the page
+    /// becomes unmovable, after a migration where the policy wants one, and belongs to pool
+    /// `into` until it is unpinned and freed. Whether it worked.
+    pub fn pin_long(&mut self, pool: PoolId, index: u32, into: PoolId) -> bool {
+        let kernel = &mut self.kernel;
+        let mut pfn = kernel.pools.entries(pool)[index as usize];
+        if kernel.zone.state(pfn).order() > 0 {
+            split_huge(kernel, pfn);
+        }
+        if self.policy.must_move_to_pin(kernel, pfn) {
+            let target = self.policy.pin_target(kernel);
+            // Making room for the target may itself have moved the page.
+            pfn = kernel.pools.entries(pool)[index as usize];
+            let Some(target) = target else {
+                kernel.counters.failed_pins += 1;
+                kernel.psi.stall(Stall::Unmovable, FAILED_PIN_NS);
+                return false;
+            };
+            move_block(kernel, pfn, target);
+            kernel.counters.pin_migrations += 1;
+            pfn = target;
+        }
+        kernel.zone.set_class(pfn, PageClass::Pinned);
+        kernel.take_from(pool, index);
+        kernel.give(into, pfn);
+        kernel.counters.long_pins += 1;
+        true
     }
 
     /// Background work of the kernel for `elapsed_ns` of simulated time: pressure averages,
     /// kswapd, kcompactd, the resizer.
     pub fn tick(&mut self, elapsed_ns: u64) {
-        self.core.now_ns += elapsed_ns;
-        self.core.psi.update(elapsed_ns);
+        let kernel = &mut self.kernel;
+        kernel.now_ns += elapsed_ns;
+        kernel.psi.update(elapsed_ns);
         for region in [LOW, HIGH] {
-            self.kswapd_run(region, elapsed_ns);
+            kswapd::run(kernel, region, elapsed_ns);
         }
-        self.core.kcompactd_run(elapsed_ns);
-        self.policy.tick(&mut self.core, elapsed_ns);
+        kcompactd::run(kernel, elapsed_ns);
+        self.policy.tick(kernel, elapsed_ns);
     }
 
     /// The metrics of the present state at the standard block sizes.
@@ -316,63 +356,40 @@ impl Server {
     /// Per-block tallies of the present state, for metrics and memory maps.
     pub fn tallies(&self) -> MetricsBuilder {
         let mut builder = MetricsBuilder::new(&self.layout, &SizeList::standard());
-        for b in 0..self.core.blocks.len() as u32 {
-            let start = Pfn(self.first + (u64::from(b) << BLOCK_ORDER));
-            builder.push_counts(start, &self.block_counts(b));
+        let zone = &self.kernel.zone;
+        for b in 0..zone.block_count() {
+            builder.push_counts(self.start_of(b), &zone.class_counts(b));
         }
         builder
     }
 
-    /// Pages of each class in pageblock `b`.
-    fn block_counts(&self, b: u32) -> [u16; CLASS_COUNT] {
-        let core = &self.core;
-        let mut counts = [0; CLASS_COUNT];
-        if core.blocks[b as usize].giga {
-            counts[PageClass::HugeTlb as usize] = BLOCK_PAGES as u16;
-        } else if let Some(head) = core.cover(b) {
-            counts[class_of(core.frames.get(head)) as usize] = BLOCK_PAGES as u16;
-        } else {
-            let mut uses = [0; State::USES];
-            core.heads(b, |_, state| {
-                uses[state.use_key()] += state.pages().min(BLOCK_PAGES) as u16;
-            });
-            for (key, &pages) in uses.iter().enumerate().filter(|(_, pages)| **pages > 0) {
-                counts[class_of(State::of_use(key)) as usize] += pages;
-            }
-        }
-        counts
+    /// First frame of pageblock `b`.
+    fn start_of(&self, b: u32) -> Pfn {
+        Pfn(self.first + (u64::from(b) << BLOCK_ORDER))
     }
 
-    /// Classes of the 512 frames of pageblock `b`.
-    pub(crate) fn block_classes(&self, b: u32, out: &mut [PageClass]) {
-        let core = &self.core;
-        if core.blocks[b as usize].giga {
-            out.fill(PageClass::HugeTlb);
-            return;
+    /// Verifies that no page is in two places, that counts equal the sums over lists, that
+    /// blocks agree with their pages and that the border is respected.
+    ///
+    /// # Errors
+    /// A sentence about the first violation, with the frame.
+    pub fn check(&self) -> Result<(), String> {
+        self.kernel.check()?;
+        let zone = &self.kernel.zone;
+        // The ablation without migrate-before-pin pins pages where they are.
+        let pins_in_place =
+            zone.border() > 0 && !self.policy.must_move_to_pin(&self.kernel, zone.border());
+        if !self.kind.confines() || pins_in_place {
+            return Ok(());
         }
-        if let Some(head) = core.cover(b) {
-            out.fill(class_of(core.frames.get(head)));
-            return;
+        match policy::border_violation(zone) {
+            Some(pfn) => Err(format!("frame {pfn:#x} is on the wrong side of the border")),
+            None => Ok(()),
         }
-        let start = b << BLOCK_ORDER;
-        core.heads(b, |pfn, state| {
-            let from = (pfn - start) as usize;
-            let to = (from + (1usize << state.order())).min(out.len());
-            out[from..to].fill(class_of(state));
-        });
     }
 }
 
-fn class_of(state: State) -> PageClass {
-    match state.kind() {
-        Kind::Interior => PageClass::Hole,
-        Kind::Fixed | Kind::Used => state.class(),
-        Kind::Free | Kind::Isolated => PageClass::Free,
-        Kind::Pcp => PageClass::FreePcp,
-    }
-}
-
-impl PageSource for Server {
+impl PageSource for ServerModel {
     type Error = Infallible;
 
     fn layout(&self) -> &Layout {
@@ -384,9 +401,9 @@ impl PageSource for Server {
         sink: &mut dyn FnMut(Pfn, &[PageClass]),
     ) -> Result<(), Infallible> {
         let mut classes = [PageClass::Hole; BLOCK_PAGES as usize];
-        for b in 0..self.core.blocks.len() as u32 {
-            self.block_classes(b, &mut classes);
-            sink(Pfn(self.first + (u64::from(b) << BLOCK_ORDER)), &classes);
+        for b in 0..self.kernel.zone.block_count() {
+            self.kernel.zone.classes(b, &mut classes);
+            sink(self.start_of(b), &classes);
         }
         Ok(())
     }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starting a server from the pages of a real machine.
 
-use crate::alloc::Request;
+use super::model::{ServerError, ServerModel};
+use crate::alloc::request::Request;
 use crate::config::{Config, PolicyKind};
-use crate::core::{BLOCK_ORDER, BLOCK_PAGES};
-use crate::frame::{Kind, State};
-use crate::server::{Server, ServerError};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, Kind};
 use ample_pfn::{
     BASE_PAGE_BYTES, CLASS_COUNT, Layout, MigrateType, PageClass, PageSource, is_movable,
 };
@@ -33,7 +32,7 @@ pub(crate) fn is_placed(class: PageClass) -> bool {
     matches!(fate(class), Fate::Used)
 }
 
-impl Server {
+impl ServerModel {
     /// A server that holds the pages of a snapshot: `classes[i]` is the use of frame `i` of the
     /// layout's span. Under `linux` every page lies where the snapshot has it; the other
     /// policies would have placed pages differently from boot on, so they are given the same
@@ -46,27 +45,27 @@ impl Server {
         config: &Config,
         layout: &Layout,
         classes: &[PageClass],
-    ) -> Result<Server, ServerError> {
-        let mut server = Server::before_pages(config, layout, classes)?;
+    ) -> Result<ServerModel, ServerError> {
+        let mut server = ServerModel::before_pages(config, layout, classes)?;
         let pools: Vec<_> = (0..CLASS_COUNT).map(|_| server.new_pool()).collect();
         server.set_shrinkable(pools[PageClass::SlabReclaimable as usize]);
         server.place_pages(classes, |server, _, class, pfn| match pfn {
             Some(pfn) if matches!(class, PageClass::File | PageClass::LruOther) => {
-                server.core.lru_add(pfn);
+                server.kernel.cache(pfn);
             }
-            Some(pfn) => server.core.pool_push(pools[class as usize].0, pfn),
+            Some(pfn) => server.kernel.give(pools[class as usize], pfn),
             None => {}
         });
         Ok(server)
     }
 
     /// The machine of a snapshot with what stays where it is, and the rest of memory free:
-    /// [`Server::place_pages`] must follow.
+    /// [`ServerModel::place_pages`] must follow.
     pub(crate) fn before_pages(
         config: &Config,
         layout: &Layout,
         classes: &[PageClass],
-    ) -> Result<Server, ServerError> {
+    ) -> Result<ServerModel, ServerError> {
         let span = layout.span();
         if span.pages() != classes.len() as u64 {
             return Err(ServerError::WrongLength {
@@ -75,7 +74,7 @@ impl Server {
             });
         }
         let bytes = span.pages() * BASE_PAGE_BYTES;
-        let mut server = Server::bare(config, layout.clone(), bytes)?;
+        let mut server = ServerModel::bare(config, layout.clone(), bytes)?;
         let offset = server.offset();
         let kernel = |class: &&PageClass| is_placed(**class) && !is_movable(**class);
         let boot_pages = classes.iter().filter(kernel).count() as u64;
@@ -84,7 +83,7 @@ impl Server {
         if exact {
             server.type_blocks(classes, offset);
         }
-        server.policy.boot(&mut server.core, boot_pages);
+        server.policy.boot(&mut server.kernel, boot_pages);
         server.release_free(classes, offset, exact);
         Ok(server)
     }
@@ -100,7 +99,7 @@ impl Server {
     pub(crate) fn place_pages(
         &mut self,
         classes: &[PageClass],
-        mut keep: impl FnMut(&mut Server, u32, PageClass, Option<u32>),
+        mut keep: impl FnMut(&mut ServerModel, u32, PageClass, Option<u32>),
     ) {
         let offset = self.offset();
         let exact = self.policy() == PolicyKind::Linux;
@@ -111,7 +110,7 @@ impl Server {
                     continue;
                 }
                 let pfn = if exact {
-                    self.core.set_used(offset + index as u32, 0, class);
+                    self.kernel.zone.set_used(offset + index as u32, 0, class);
                     Some(offset + index as u32)
                 } else {
                     self.alloc(&Request::new(class), 0)
@@ -122,43 +121,44 @@ impl Server {
     }
 
     fn place_fixed(&mut self, classes: &[PageClass], offset: u32) {
-        let core = &mut self.core;
-        for pfn in 0..core.frames.len() {
+        let zone = &mut self.kernel.zone;
+        for pfn in 0..zone.frames().len() {
             let index = pfn.wrapping_sub(offset) as usize;
             let class = *classes.get(index).unwrap_or(&PageClass::Hole);
             if matches!(fate(class), Fate::Fixed) {
-                core.frames.set(pfn, State::fixed(class));
-                core.blocks[(pfn >> BLOCK_ORDER) as usize].fixed += 1;
+                zone.set_fixed(pfn, class);
             }
         }
     }
 
     /// A block's type is that of most of its pages in use.
     fn type_blocks(&mut self, classes: &[PageClass], offset: u32) {
-        let mut counts = vec![[0u16; 3]; self.core.blocks.len()];
+        let zone = &mut self.kernel.zone;
+        let mut counts = vec![[0u16; 3]; zone.block_count() as usize];
         for (index, &class) in classes.iter().enumerate() {
             if matches!(fate(class), Fate::Used) {
                 let b = (offset + index as u32) >> BLOCK_ORDER;
                 counts[b as usize][MigrateType::of(class) as usize] += 1;
             }
         }
-        for (block, [unmovable, movable, reclaimable]) in self.core.blocks.iter_mut().zip(counts) {
-            block.mt = if unmovable > movable.max(reclaimable) {
+        for (b, [unmovable, movable, reclaimable]) in (0..).zip(counts) {
+            let mt = if unmovable > movable.max(reclaimable) {
                 MigrateType::Unmovable
             } else if reclaimable > movable {
                 MigrateType::Reclaimable
             } else {
                 MigrateType::Movable
             };
+            zone.set_type(b, mt);
         }
     }
 
     /// Hands over what is free: where pages keep their places, all that is free in the
     /// snapshot; else all that is not fixed.
     fn release_free(&mut self, classes: &[PageClass], offset: u32, exact: bool) {
-        let count = self.core.frames.len();
-        let is_free = |server: &Server, pfn: u32| {
-            if server.core.frames.get(pfn).kind() == Kind::Fixed {
+        let count = self.frames();
+        let is_free = |server: &ServerModel, pfn: u32| {
+            if server.kernel.zone.state(pfn).kind() == Kind::Fixed {
                 return false;
             }
             let class = classes.get(pfn.wrapping_sub(offset) as usize);
@@ -171,7 +171,7 @@ impl Server {
             while pfn < block_end && is_free(self, pfn) {
                 pfn += 1;
             }
-            self.core.release(start, pfn);
+            self.kernel.zone.release(start, pfn);
             if pfn < block_end {
                 pfn += 1;
             }

@@ -2,14 +2,12 @@
 //! Plays a workload on a server, one simulated second at a time.
 
 use super::source::Source;
-use super::{Process, UserMemory, Workload};
-use crate::Rng;
-use crate::ahead::begins_group;
-use crate::alloc::Request;
-use crate::core::BLOCK_PAGES;
-use crate::huge::PoolId;
+use super::spec::{Process, UserMemory, Workload};
+use crate::alloc::request::Request;
+use crate::memory::{BLOCK_PAGES, PoolId, begins_group};
 use crate::psi::{REFAULT_NS, Stall};
-use crate::server::Server;
+use crate::server::ServerModel;
+use ample_kit::random::Xoshiro256 as Rng;
 use ample_pfn::PageClass;
 
 /// Turns that the sources of a workload take in one second, so that their pages interleave.
@@ -58,9 +56,9 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Boots the workload: long-lived kernel memory and the cached system image first.
-    pub(crate) fn new(server: &mut Server, workload: &Workload, event_ratio: f64) -> Driver {
+    pub(crate) fn new(server: &mut ServerModel, workload: &Workload, event_ratio: f64) -> Driver {
         let pages = server.free_pages() as f64;
-        let mut rng = server.core.rng.fork(0x776f_726b);
+        let mut rng = server.kernel.rng.fork(0x776f_726b);
         // One load drives all sources of a server: they rise and fall together.
         let phase = rng.unit();
         let sources: Vec<Source> = workload
@@ -101,7 +99,7 @@ impl Driver {
         driver
     }
 
-    fn boot(&mut self, server: &mut Server) {
+    fn boot(&mut self, server: &mut ServerModel) {
         for long_lived in [true, false] {
             for source in &mut self.sources {
                 if let Some(ratio) = source.at_boot(long_lived) {
@@ -115,7 +113,7 @@ impl Driver {
     }
 
     /// One simulated second.
-    pub(crate) fn second(&mut self, server: &mut Server) {
+    pub(crate) fn second(&mut self, server: &mut ServerModel) {
         self.time_s += 1.0;
         self.deploys(server);
         self.short_pins(server);
@@ -144,7 +142,7 @@ impl Driver {
         &self.workload.process[self.processes[process].group]
     }
 
-    fn deploys(&mut self, server: &mut Server) {
+    fn deploys(&mut self, server: &mut ServerModel) {
         let every = self.workload.deploy.every_s;
         if every > 0.0 && self.time_s >= self.next_deploy_s {
             self.next_deploy_s += every;
@@ -157,7 +155,7 @@ impl Driver {
 
     /// Ends processes and drops their memory: what a deployment finds before it starts anew
     /// (Contiguitas §5.1, partial fragmentation). All of them, unless the workload says otherwise.
-    pub(crate) fn stop_processes(&mut self, server: &mut Server) {
+    pub(crate) fn stop_processes(&mut self, server: &mut ServerModel) {
         let stopped = |process: usize| (process as f64 * self.workload.huge.stopped_ratio) as u64;
         let ends: Vec<usize> = (0..self.processes.len())
             .filter(|&process| stopped(process + 1) > stopped(process))
@@ -169,7 +167,7 @@ impl Driver {
     }
 
     /// A process ends and starts again from nothing.
-    fn restart(&mut self, server: &mut Server, process: usize) {
+    fn restart(&mut self, server: &mut ServerModel, process: usize) {
         let running = &mut self.processes[process];
         for pool in [running.pool, running.tables, running.stacks] {
             server.release_all(pool, running.cpu);
@@ -179,7 +177,7 @@ impl Driver {
     }
 
     /// Restarts by chance; frees what the process drops this second.
-    fn age(&mut self, server: &mut Server, process: usize) {
+    fn age(&mut self, server: &mut ServerModel, process: usize) {
         let spec = self.spec(process);
         let (restart_s, churn) = (spec.restart_s, spec.churn_per_hour);
         self.processes[process].age_s += 1.0;
@@ -194,29 +192,31 @@ impl Driver {
         let mut turns = 0;
         while freed < goal {
             let running = &self.processes[process];
+            let kernel = &server.kernel;
             if begins_group(turns) {
-                server.core.touch_removals(running.pool.0, &self.rng);
+                let frames = kernel.zone.frames();
+                kernel.pools.touch_removals(frames, running.pool, &self.rng);
             }
             turns += 1;
-            let len = server.pool_len(running.pool) as u32;
+            let len = kernel.pools.len(running.pool);
             if len == 0 {
                 break;
             }
             let index = self.rng.below(len);
-            let pfn = server.core.pools[running.pool.0 as usize][index as usize];
-            let pages = 1u64 << server.core.frames.get(pfn).order();
+            let pfn = kernel.pools.entries(running.pool)[index as usize];
+            let pages = 1u64 << kernel.zone.state(pfn).order();
             // A huge page goes as a whole, and seldom: in proportion to what is asked.
             if pages > 1 && !self.rng.chance((goal - freed) as f64 / pages as f64) {
                 break;
             }
-            server.free_entry(running.pool.0, index, running.cpu);
+            server.free_entry(running.pool, index, running.cpu);
             freed += pages;
         }
         self.processes[process].pages -= freed.min(self.processes[process].pages);
     }
 
     /// Grows a process towards the size that its age calls for.
-    fn fault(&mut self, server: &mut Server, process: usize, turn: f64) {
+    fn fault(&mut self, server: &mut ServerModel, process: usize, turn: f64) {
         let spec = self.spec(process);
         let full = spec.memory_ratio * self.pages / f64::from(spec.count);
         let (huge_ratio, grow_s) = (spec.huge_ratio, spec.grow_s.max(1.0));
@@ -255,7 +255,7 @@ impl Driver {
         while left > 0 {
             let huge = huge_ratio > 0.0 && self.rng.chance(huge_ratio);
             let got = if huge {
-                server.fault_huge(running.pool.0, running.cpu)
+                server.fault_huge(running.pool, running.cpu)
             } else {
                 let few = left.min(BLOCK_PAGES);
                 server.allocate(running.pool, &Request::new(class), few, running.cpu)
@@ -279,15 +279,15 @@ impl Driver {
     }
 
     /// The out-of-memory killer.
-    fn kill_largest(&mut self, server: &mut Server) {
+    fn kill_largest(&mut self, server: &mut ServerModel) {
         let largest = (0..self.processes.len()).max_by_key(|&p| self.processes[p].pages);
         if let Some(process) = largest {
-            server.core.counters.oom_kills += 1;
+            server.kernel.counters.oom_kills += 1;
             self.restart(server, process);
         }
     }
 
-    fn kernel_turn(&mut self, server: &mut Server, index: usize, turn: f64) {
+    fn kernel_turn(&mut self, server: &mut ServerModel, index: usize, turn: f64) {
         let source = &mut self.sources[index];
         let goal = source.goal(self.pages, self.time_s);
         let pace = source.pace(self.pages) * turn;
@@ -295,7 +295,7 @@ impl Driver {
         source.churn(server, turn, &mut self.rng);
     }
 
-    fn cache_turn(&mut self, server: &mut Server, turn: f64) {
+    fn cache_turn(&mut self, server: &mut ServerModel, turn: f64) {
         let cache = &self.workload.cache;
         // While memory is being filled nothing is thinned: the level counts, not the rate.
         let filling = server.free_user_pages() as f64 > FULL_RATIO * self.pages;
@@ -313,15 +313,15 @@ impl Driver {
         server.read_cache(PageClass::File, fresh, self.rng.below(64) as usize);
         for done in 0..touched {
             if begins_group(2 * done) {
-                server.core.touch_anywhere(&self.rng);
+                server.kernel.zone.frames().touch_anywhere(&self.rng);
             }
             if let Some(pfn) = server.random_cached(&mut self.rng) {
-                server.core.lru_touch(pfn);
+                server.reread(pfn);
             }
         }
         for _ in 0..drops {
             if let Some(pfn) = server.random_cached(&mut self.rng) {
-                server.core.drop_file(pfn, FILE_PAGES);
+                server.drop_file(pfn, FILE_PAGES);
             }
         }
     }
@@ -329,8 +329,8 @@ impl Driver {
     /// Books the waits for pages that `reads` of this turn found evicted, whichever region was
     /// short. Reclaim runs in batches: a page evicted counts for the reads of the next minute.
     /// Where reads are thinned to `ratio`, each stands for more of them.
-    fn refault(&mut self, server: &mut Server, reads: f64, turn: f64, ratio: f64) {
-        let counters = &server.core.counters;
+    fn refault(&mut self, server: &mut ServerModel, reads: f64, turn: f64, ratio: f64) {
+        let counters = server.counters();
         let evicted = counters.kswapd_reclaimed_pages + counters.direct_reclaimed_pages;
         let fresh = (evicted - self.evicted) as f64;
         self.evicted = evicted;
@@ -340,12 +340,12 @@ impl Driver {
         let refaults = followed / ratio * self.workload.cache.refault_ratio;
         let refaults = u64::from(self.rng.round(refaults));
         let ns = refaults * REFAULT_NS / 64;
-        let core = &mut server.core;
-        core.counters.refaults += refaults;
-        core.psi.stall(Stall::Movable, ns);
+        let kernel = &mut server.kernel;
+        kernel.counters.refaults += refaults;
+        kernel.psi.stall(Stall::Movable, ns);
     }
 
-    fn long_pins(&mut self, server: &mut Server) {
+    fn long_pins(&mut self, server: &mut ServerModel) {
         let pins = &self.workload.pins;
         if pins.level_ratio == 0.0 {
             return;
@@ -373,26 +373,24 @@ impl Driver {
     }
 
     /// Direct I/O holds a few pages for about a second.
-    fn short_pins(&mut self, server: &mut Server) {
+    fn short_pins(&mut self, server: &mut ServerModel) {
         self.drop_short_pins(server);
         let count = server.frames() as u64 * SHORT_PINS_PER_MILLION / 1_000_000;
         for _ in 0..count {
             if let Some(pfn) = server.random_cached(&mut self.rng) {
-                let state = server.core.frames.get(pfn);
-                server.core.frames.set(pfn, state.with_short_pin(true));
+                server.pin_shortly(pfn, true);
                 self.short.push(pfn);
             }
         }
     }
 
-    fn drop_short_pins(&mut self, server: &mut Server) {
+    fn drop_short_pins(&mut self, server: &mut ServerModel) {
         for pfn in self.short.drain(..) {
-            let state = server.core.frames.get(pfn);
-            server.core.frames.set(pfn, state.with_short_pin(false));
+            server.pin_shortly(pfn, false);
         }
     }
 
-    fn khugepaged(&mut self, server: &mut Server) {
+    fn khugepaged(&mut self, server: &mut ServerModel) {
         let rounds = self.rng.round(self.pages / KHUGEPAGED_PAGES);
         for _ in 0..rounds {
             if self.processes.is_empty() {
@@ -401,7 +399,7 @@ impl Driver {
             let process = self.rng.below(self.processes.len() as u32) as usize;
             if self.spec(process).huge_ratio > 0.0 {
                 let running = &self.processes[process];
-                server.collapse(running.pool.0, running.cpu);
+                server.collapse(running.pool, running.cpu);
             }
         }
     }

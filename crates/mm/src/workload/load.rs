@@ -2,7 +2,7 @@
 //! Reading workloads: shipped ones by name, others from files, with errors that name file,
 //! line and field.
 
-use super::Workload;
+use super::spec::Workload;
 use ample_pfn::{PageClass, is_movable};
 
 /// The shipped workloads: name and text.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One source of kernel memory: how much it holds, and from what requests.
 
-use super::Kernel;
-use crate::Rng;
-use crate::ahead::begins_group;
-use crate::alloc::Request;
-use crate::huge::PoolId;
-use crate::server::Server;
+use super::spec::Kernel;
+use crate::alloc::request::Request;
+use crate::memory::{PoolId, begins_group};
+use crate::server::ServerModel;
+use ample_kit::random::Xoshiro256 as Rng;
 use ample_pfn::PageClass;
 
 /// A source and what it holds.
@@ -25,7 +24,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(server: &mut Server, spec: &Kernel, phase: f64) -> Source {
+    pub(super) fn new(server: &mut ServerModel, spec: &Kernel, phase: f64) -> Source {
         let class = PageClass::from_name(&spec.class).unwrap_or(PageClass::KernelOther);
         let pool = server.new_pool();
         if class == PageClass::SlabReclaimable {
@@ -95,7 +94,7 @@ impl Source {
     }
 
     /// Moves what it holds towards `goal` pages, by `pace` pages at most.
-    pub(super) fn adjust(&mut self, server: &mut Server, goal: f64, pace: f64, rng: &mut Rng) {
+    pub(super) fn adjust(&mut self, server: &mut ServerModel, goal: f64, pace: f64, rng: &mut Rng) {
         let block = f64::from(1u32 << self.request.order);
         let have = server.pool_len(self.pool) as f64 + server.pool_len(self.singles) as f64 / block;
         let change = (goal / block - have).clamp(-pace / block, pace / block);
@@ -108,7 +107,7 @@ impl Source {
     }
 
     /// Takes `blocks` more blocks, or the same memory in single pages.
-    fn grow(&self, server: &mut Server, blocks: u32, cpu: usize) {
+    fn grow(&self, server: &mut ServerModel, blocks: u32, cpu: usize) {
         let got = server.allocate(self.pool, &self.request, blocks, cpu);
         if self.spec.single_page_fallback {
             let pages = (blocks - got) << self.request.order;
@@ -126,7 +125,7 @@ impl Source {
     }
 
     /// Gives back `blocks` blocks, from blocks and single pages in proportion to what it holds.
-    fn shrink(&self, server: &mut Server, blocks: u32, cpu: usize, rng: &mut Rng) {
+    fn shrink(&self, server: &mut ServerModel, blocks: u32, cpu: usize, rng: &mut Rng) {
         let order = self.request.order;
         let singles = server.pool_len(self.singles) as f64;
         if singles == 0.0 {
@@ -140,7 +139,7 @@ impl Source {
     }
 
     /// Replaces blocks and single pages by new ones for a part of a second.
-    pub(super) fn churn(&mut self, server: &mut Server, seconds: f64, rng: &mut Rng) {
+    pub(super) fn churn(&mut self, server: &mut ServerModel, seconds: f64, rng: &mut Rng) {
         let ratio = self.spec.churn_per_hour / 3600.0 * seconds;
         let blocks = rng.round(server.pool_len(self.pool) as f64 * ratio);
         let cpu = rng.below(64) as usize;
@@ -149,16 +148,17 @@ impl Source {
             if len == 0 {
                 return;
             }
+            let (pools, frames) = (&server.kernel.pools, server.kernel.zone.frames());
             if begins_group(done) && self.spec.fifo {
-                server.core.touch_run(self.pool.0, self.cursor);
+                pools.touch_run(frames, self.pool, self.cursor);
             } else if begins_group(done) {
-                server.core.touch_replacements(self.pool.0, rng);
+                pools.touch_replacements(frames, self.pool, rng);
             }
             let index = self.victim(len, rng);
             let replaced = server.replace(self.pool, index, &self.request, cpu);
             if !replaced && self.spec.single_page_fallback {
                 self.grow(server, 1, cpu);
-                server.free_entry(self.pool.0, index, cpu);
+                server.free_entry(self.pool, index, cpu);
             }
         }
         if self.spec.single_page_fallback {
@@ -167,7 +167,7 @@ impl Source {
     }
 
     /// As many single pages as a block has go at a time, for a block if there is one by now.
-    fn churn_singles(&self, server: &mut Server, ratio: f64, cpu: usize, rng: &mut Rng) {
+    fn churn_singles(&self, server: &mut ServerModel, ratio: f64, cpu: usize, rng: &mut Rng) {
         let block = 1u32 << self.request.order;
         let singles = server.pool_len(self.singles) as f64;
         for _ in 0..rng.round(singles * ratio / f64::from(block)) {
@@ -195,33 +195,38 @@ impl Source {
 mod tests {
     use super::*;
     use crate::config::{Config, PolicyKind};
-    use crate::core::HIGH;
+    use crate::memory::HIGH;
 
     fn sends() -> Kernel {
         let text = "name = \"x\"\ntitle = \"x\"\n[[kernel]]\nname = \"s\"\nclass = \"network\"\n\
                     level_ratio = 0.01\norder = 3\nsingle_page_fallback = true\n\
                     churn_per_hour = 3600\n";
-        let workload = super::super::Workload::parse(text, "w.toml").expect("valid");
+        let workload = super::super::spec::Workload::parse(text, "w.toml").expect("valid");
         workload.kernel[0].clone()
     }
 
     /// A server of 64 MB whose free pages lie alone between others, and a source of sends.
-    fn scattered() -> (Server, Source, PoolId) {
+    fn scattered() -> (ServerModel, Source, PoolId) {
         let mut config = Config::new(PolicyKind::Linux);
         config.memory_bytes = 64 << 20;
-        let mut server = Server::new(&config).expect("a valid size");
+        let mut server = ServerModel::new(&config).expect("a valid size");
         let user = server.new_pool();
-        let pages = server.core.free_pages(HIGH) as u32;
+        let pages = server.kernel.zone.free_pages(HIGH) as u32;
         server.allocate(user, &Request::new(PageClass::Anon), pages, 0);
         // Every fourth page becomes free: no two beside each other.
         for index in (0..server.pool_len(user) as u32).rev() {
-            if server.core.pools[user.0 as usize][index as usize].is_multiple_of(4) {
-                server.free_entry(user.0, index, 0);
+            if server.kernel.pools.entries(user)[index as usize].is_multiple_of(4) {
+                server.free_entry(user, index, 0);
             }
         }
-        server.core.drain_all();
+        server.kernel.drain_all();
         assert_eq!(
-            server.core.areas[HIGH].orders(ample_pfn::MigrateType::Movable) >> 3,
+            server
+                .kernel
+                .zone
+                .area(HIGH)
+                .orders(ample_pfn::MigrateType::Movable)
+                >> 3,
             0
         );
         let source = Source::new(&mut server, &sends(), 0.0);
@@ -235,10 +240,10 @@ mod tests {
         source.adjust(&mut server, 256.0, f64::INFINITY, &mut rng);
         assert_eq!(server.pool_len(source.pool), 0);
         assert_eq!(server.pool_len(source.singles), 256);
-        assert_eq!(server.core.counters.compact_stalls, 0);
+        assert_eq!(server.kernel.counters.compact_stalls, 0);
         // kswapd heard of the order, and kcompactd from it.
         server.tick(1_000_000_000);
-        assert!(server.core.counters.migrated_pages > 0);
+        assert!(server.kernel.counters.migrated_pages > 0);
         server.check().expect("sound");
     }
 
@@ -248,7 +253,7 @@ mod tests {
         let mut rng = Rng::new(1);
         source.adjust(&mut server, 256.0, f64::INFINITY, &mut rng);
         server.release_all(user, 0);
-        server.core.drain_all();
+        server.kernel.drain_all();
         source.churn(&mut server, 4.0, &mut rng);
         assert_eq!(server.pool_len(source.singles), 0);
         assert!(server.pool_len(source.pool) >= 32);
@@ -261,7 +266,7 @@ mod tests {
         let mut rng = Rng::new(1);
         source.adjust(&mut server, 128.0, f64::INFINITY, &mut rng);
         server.release_all(user, 0);
-        server.core.drain_all();
+        server.kernel.drain_all();
         source.adjust(&mut server, 256.0, f64::INFINITY, &mut rng);
         let (singles, blocks) = (
             server.pool_len(source.singles),

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Running one workload under one policy, with samples of the metrics on the way.
+//! Running one workload under one policy, with samples of the metrics on the way; runs on a
+//! server that another workload has worn in; the pages of a server at the end of a run.
 
 use crate::config::{Config, PolicyKind};
-use crate::core::{BLOCK_ORDER, HIGH, LOW};
 use crate::counters::Counters;
 use crate::psi::Stall;
-use crate::server::{Server, ServerError};
+use crate::server::{ServerError, ServerModel};
 use crate::workload::{Driver, Workload};
-use ample_pfn::{BASE_PAGE_BYTES, BlockTally, Coverage, Definition, Metrics, Pfn, RatioInterval};
+use ample_pfn::{
+    BASE_PAGE_BYTES, BlockTally, Coverage, Definition, Metrics, PageClass, PageSource, Pfn,
+    RatioInterval,
+};
 use serde::Serialize;
 
 /// The metrics that a curve over time is drawn from, at one moment. Ratios under definition O
@@ -106,7 +109,7 @@ pub fn run(
     sample_every_s: f64,
     progress: &dyn Fn(f64),
 ) -> Result<RunResult, ServerError> {
-    let server = Server::new(config)?;
+    let server = ServerModel::new(config)?;
     Ok(run_on(
         server,
         config,
@@ -119,7 +122,7 @@ pub fn run(
 
 /// As [`run`], on a server that already holds pages.
 pub fn run_on(
-    mut server: Server,
+    mut server: ServerModel,
     config: &Config,
     workload: &Workload,
     duration_s: f64,
@@ -149,7 +152,7 @@ pub fn run_on(
     }
     let counters = server.counters().clone();
     let [stall_unmovable_ns, stall_movable_ns] = server.pressure().total_ns;
-    let thp_coverage_ratio = server.thp_coverage();
+    let thp_coverage_ratio = server.kernel.zone.thp_coverage();
     driver.stop_processes(&mut server);
     let huge = HugeResult {
         thp_coverage_ratio,
@@ -172,6 +175,49 @@ pub fn run_on(
         map_before,
         map_after,
     }
+}
+
+/// Runs `workload` on a fresh server for `duration_s` simulated seconds and gives the use of each
+/// frame, from the first frame of memory on.
+///
+/// # Errors
+/// [`ServerError`] when the memory size is out of range.
+pub fn pages_after(
+    config: &Config,
+    workload: &Workload,
+    duration_s: f64,
+) -> Result<Vec<PageClass>, ServerError> {
+    let mut server = ServerModel::new(config)?;
+    let mut driver = Driver::new(&mut server, workload, config.event_ratio);
+    for _ in 0..duration_s.max(0.0).round() as u64 {
+        driver.second(&mut server);
+    }
+    let mut pages = Vec::with_capacity(server.frames() as usize);
+    let Ok(()) = server.for_each_chunk(&mut |_, classes| pages.extend_from_slice(classes));
+    Ok(pages)
+}
+
+/// Runs `workload` for `duration_s` simulated seconds; `before`: another workload has run on the
+/// server for so many seconds, its processes have ended, what the kernel keeps of it stays.
+///
+/// # Errors
+/// [`ServerError`] when the memory size is out of range.
+pub fn run_after(
+    config: &Config,
+    before: Option<(&Workload, f64)>,
+    workload: &Workload,
+    duration_s: f64,
+) -> Result<RunResult, ServerError> {
+    let mut server = ServerModel::new(config)?;
+    if let Some((first, first_s)) = before {
+        let mut driver = Driver::new(&mut server, first, config.event_ratio);
+        for _ in 0..first_s.max(0.0).round() as u64 {
+            driver.second(&mut server);
+        }
+        driver.stop_processes(&mut server);
+    }
+    let once = duration_s;
+    Ok(run_on(server, config, workload, duration_s, once, &|_| {}))
 }
 
 fn high(ratio: RatioInterval) -> f64 {
@@ -211,7 +257,7 @@ impl Ratios {
     }
 }
 
-pub(crate) fn sample(server: &Server, metrics: &Metrics, time_s: f64) -> Sample {
+pub(crate) fn sample(server: &ServerModel, metrics: &Metrics, time_s: f64) -> Sample {
     let ratios = Ratios::of(metrics);
     let [k, p, o] = ratios.unmovable_2m;
     Sample {
@@ -232,7 +278,7 @@ pub(crate) fn sample(server: &Server, metrics: &Metrics, time_s: f64) -> Sample 
 }
 
 /// The workload, restarting on the machine as it is now, asks for its HugeTLB pages.
-fn hugetlb_demand(server: &mut Server, workload: &Workload) -> HugeResult {
+fn hugetlb_demand(server: &mut ServerModel, workload: &Workload) -> HugeResult {
     let frames = f64::from(server.frames());
     let wanted = &workload.huge;
     let (two_m, one_g) = (server.new_pool(), server.new_pool());
@@ -249,28 +295,36 @@ fn hugetlb_demand(server: &mut Server, workload: &Workload) -> HugeResult {
     }
 }
 
-impl Server {
-    /// Anonymous memory in 2 MB pages ÷ all anonymous memory.
-    fn thp_coverage(&self) -> Option<f64> {
-        let (mut huge, mut all) = (0u64, 0u64);
-        for b in 0..self.core.blocks.len() as u32 {
-            self.core.heads(b, |_, state| {
-                if state.class() == ample_pfn::PageClass::Anon {
-                    let pages = 1u64 << state.order();
-                    all += pages;
-                    huge += if state.order() == BLOCK_ORDER {
-                        pages
-                    } else {
-                        0
-                    };
-                }
-            });
-        }
-        (all > 0).then(|| huge as f64 / all as f64)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PolicyKind;
+
+    #[test]
+    fn what_a_fragmenter_pins_stays_after_it() {
+        let config = Config {
+            memory_bytes: 512 << 20,
+            ..Config::new(PolicyKind::Linux)
+        };
+        let load = |name: &str| Workload::load(name).unwrap();
+        let (web, fragmenter) = (load("web"), load("fragmenter-full"));
+        let fresh = run_after(&config, None, &web, 60.0).unwrap();
+        let worn = run_after(&config, Some((&fragmenter, 600.0)), &web, 60.0).unwrap();
+        let unmovable = |run: &RunResult| run.samples[0].unmovable_2m_ratio;
+        let (worn, fresh) = (unmovable(&worn), unmovable(&fresh));
+        assert!(worn > 2.0 * fresh, "{worn} and {fresh}");
     }
 
-    /// Free pages of the low and of the high region, per-CPU lists left out.
-    pub fn region_free_pages(&self) -> [u64; 2] {
-        [self.core.free_pages(LOW), self.core.free_pages(HIGH)]
+    #[test]
+    fn every_frame_is_there_and_the_same_seed_gives_the_same_pages() {
+        let config = Config {
+            memory_bytes: 256 << 20,
+            ..Config::new(PolicyKind::Linux)
+        };
+        let workload = Workload::load("web").unwrap();
+        let pages = pages_after(&config, &workload, 60.0).unwrap();
+        assert_eq!(pages.len(), 65_536);
+        assert!(pages.contains(&PageClass::Anon) && pages.contains(&PageClass::Network));
+        assert_eq!(pages_after(&config, &workload, 60.0).unwrap(), pages);
     }
 }

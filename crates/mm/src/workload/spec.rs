@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A workload as its file describes it.
+
+use serde::{Deserialize, Serialize};
+
+/// One workload, as its file describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Short name, as used on the command line.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// User processes.
+    #[serde(default)]
+    pub process: Vec<Process>,
+    /// Kernel memory, by source.
+    #[serde(default)]
+    pub kernel: Vec<Kernel>,
+    /// Page cache.
+    #[serde(default)]
+    pub cache: Cache,
+    /// Long-term pins of user memory.
+    #[serde(default)]
+    pub pins: Pins,
+    /// Redeployments of everything.
+    #[serde(default)]
+    pub deploy: Deploy,
+    /// Huge pages the workload asks for at the end of a run.
+    #[serde(default)]
+    pub huge: HugeDemand,
+}
+
+/// A group of like processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// What it is.
+    pub name: String,
+    /// How many there are.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Memory of all of them together, as a share of the machine's.
+    pub memory_ratio: f64,
+    /// `anon` or `shmem`.
+    #[serde(default)]
+    pub kind: UserMemory,
+    /// Share of faults that lie in ranges fit for 2 MB pages.
+    #[serde(default)]
+    pub huge_ratio: f64,
+    /// Seconds from start to full size.
+    #[serde(default = "minute")]
+    pub grow_s: f64,
+    /// Share of its memory that is freed and faulted again every hour.
+    #[serde(default)]
+    pub churn_per_hour: f64,
+    /// Mean seconds between restarts of one process; 0: never.
+    #[serde(default)]
+    pub restart_s: f64,
+    /// Threads, 16 KB of kernel stack each.
+    #[serde(default = "one")]
+    pub threads: u32,
+}
+
+/// What user memory is backed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UserMemory {
+    /// Anonymous.
+    #[default]
+    Anon,
+    /// Shared memory and tmpfs.
+    Shmem,
+}
+
+/// One source of kernel memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    /// What it is.
+    pub name: String,
+    /// Page class by name, such as `network` or `slab`.
+    pub class: String,
+    /// Mean size as a share of memory.
+    pub level_ratio: f64,
+    /// What it takes at boot as a share of memory, before it comes down to its level: what stays
+    /// lies scattered over the blocks of that peak. 0: no such peak.
+    #[serde(default)]
+    pub boot_ratio: f64,
+    /// Order of its blocks.
+    #[serde(default)]
+    pub order: u32,
+    /// Asks for its blocks without waiting, and takes single pages where there is none.
+    #[serde(default)]
+    pub single_page_fallback: bool,
+    /// Share of the pool that is replaced every hour.
+    #[serde(default)]
+    pub churn_per_hour: f64,
+    /// Whether old blocks are replaced first (rings) instead of any (random lifetimes).
+    #[serde(default)]
+    pub fifo: bool,
+    /// Half the swing of a daily or shorter wave around the level, as a share of it.
+    #[serde(default)]
+    pub wave_ratio: f64,
+    /// Period of the wave in seconds.
+    #[serde(default = "day")]
+    pub wave_s: f64,
+    /// Height of a burst as a share of memory.
+    #[serde(default)]
+    pub burst_ratio: f64,
+    /// Mean seconds between bursts; 0: none.
+    #[serde(default)]
+    pub burst_every_s: f64,
+    /// Mean length of a burst in seconds.
+    #[serde(default = "minute")]
+    pub burst_s: f64,
+    /// Seconds from boot to the level; 0: there at boot.
+    #[serde(default)]
+    pub grow_s: f64,
+    /// Cannot sleep (`GFP_ATOMIC`).
+    #[serde(default)]
+    pub atomic: bool,
+    /// Inherently long-lived.
+    #[serde(default)]
+    pub long_lived: bool,
+}
+
+/// Page cache: it fills what is left of memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cache {
+    /// New pages read every hour, as a share of memory.
+    pub read_per_hour: f64,
+    /// Share of reads that touch a page that is already cached.
+    pub reuse_ratio: f64,
+    /// Share of memory whose cached files are deleted every hour.
+    pub drop_per_hour: f64,
+    /// Cache at boot (image, packages), as a share of memory.
+    pub boot_ratio: f64,
+    /// Of the reads that follow an eviction, the share that finds its page evicted although it
+    /// was still wanted.
+    pub refault_ratio: f64,
+}
+
+/// Long-term pins (`FOLL_LONGTERM`) of the first process group's memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Pins {
+    /// Pinned memory as a share of the machine's.
+    pub level_ratio: f64,
+    /// Mean seconds a pin is held.
+    pub hold_s: f64,
+}
+
+/// A deploy restarts every process at once and reads new files.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Deploy {
+    /// Seconds between deploys; 0: none.
+    pub every_s: f64,
+    /// New files read, as a share of memory.
+    pub read_ratio: f64,
+}
+
+/// Huge pages asked for at the end of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HugeDemand {
+    /// 2 MB HugeTLB pages, as a share of memory.
+    pub hugetlb_2m_ratio: f64,
+    /// 1 GB HugeTLB pages, as a share of memory.
+    pub hugetlb_1g_ratio: f64,
+    /// Share of the processes that have stopped by then: 1 when the workload restarts as a whole,
+    /// less when a deployment restarts one process after another.
+    pub stopped_ratio: f64,
+}
+
+impl Default for HugeDemand {
+    fn default() -> HugeDemand {
+        HugeDemand {
+            hugetlb_2m_ratio: 0.0,
+            hugetlb_1g_ratio: 0.0,
+            stopped_ratio: 1.0,
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn minute() -> f64 {
+    60.0
+}
+
+fn day() -> f64 {
+    86_400.0
+}
