@@ -38,6 +38,11 @@ reproduce: build ## every experiment at full size (hours), as JSON and report/re
 results:         ## make results/*.md and its figures from results/data
 	$(CARGO) run --locked -p ample-report --bin ample-results
 
+refresh: ample   ## run an experiment and put its rows into results/data (ID=walks)
+	$(AMPLE) sim $(ID) --json >target/$(ID).json
+	$(CARGO) run --locked --release -p ample-report --bin ample-results -- \
+		--refresh $(ID) target/$(ID).json $$(date -u +%F) $$(git rev-parse --short=12 HEAD)
+
 fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N)
 	scripts/fuzz.sh $(SECONDS)
 

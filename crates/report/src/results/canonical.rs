@@ -33,6 +33,9 @@ impl ResultRecord {
         if let Some(figure) = &self.figure {
             fields.push(field("figure", json(figure)));
         }
+        if let Some(list) = &self.list {
+            fields.push(field("list", json(list)));
+        }
         fields.push(field("columns", lines(self.columns.iter().map(json), 2)));
         let rows = self
             .rows

@@ -11,10 +11,12 @@ mod figure;
 mod markdown;
 mod pages;
 mod record;
+mod refresh;
 mod select;
 mod tree;
 
 pub use cell::{Cell, SpreadCell};
 pub use figure::{FigureKind, FigureSpec};
 pub use record::{BarRecord, Column, Layer, MachineRecord, ResultKind, ResultRecord, Scalar};
+pub use refresh::{CellSource, SpreadSource};
 pub use tree::{GeneratedFile, IndexLayer, Results, ResultsError};

@@ -3,6 +3,7 @@
 
 use super::cell::Cell;
 use super::figure::FigureSpec;
+use super::refresh::CellSource;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,6 +85,12 @@ pub struct Column {
     /// Decimals of every number; the shortest form if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digits: Option<u8>,
+    /// Factor from the experiment's unit to the column's, such as 100 for per cent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Where the experiment's result holds the cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<CellSource>,
 }
 
 /// A target that was set before the measurement, and whether it is met.
@@ -161,6 +168,9 @@ pub struct ResultRecord {
     /// A chart of the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
+    /// Dotted path of the list in the experiment's result that holds the rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
     /// Columns of the table.
     pub columns: Vec<Column>,
     /// Rows, each with one cell a column.

@@ -133,6 +133,38 @@ impl Results {
         self.records.iter().find(|record| record.id == id)
     }
 
+    /// Takes the rows of every record of an experiment from its result: the record with the
+    /// experiment's id, and those whose command runs it.
+    ///
+    /// # Errors
+    /// When no record says where its rows are in the result, or a field is missing.
+    pub fn refresh(
+        &mut self,
+        id: &str,
+        result: &serde_json::Value,
+        date: &str,
+        commit: &str,
+    ) -> Result<(), String> {
+        let command = format!("ample sim {id}");
+        let mut found = false;
+        for record in self
+            .records
+            .iter_mut()
+            .filter(|record| record.list.is_some())
+        {
+            if record.id == id || record.command == command {
+                *record = record.refreshed(result, date, commit)?;
+                found = true;
+            }
+        }
+        match found {
+            true => Ok(()),
+            false => Err(format!(
+                "no record of {id} says where its rows are in the result"
+            )),
+        }
+    }
+
     /// The machine with this id.
     pub fn machine(&self, id: &str) -> Option<&MachineRecord> {
         self.machines.iter().find(|machine| machine.id == id)
