@@ -118,7 +118,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     };
     // At exit as well the statistics go to stderr: the file is for a running program.
     let list = format!(
-        "stats=1,signal={STATS_SIGNAL},signal_to={}{options}",
+        "stats=1,background=1,signal={STATS_SIGNAL},signal_to={}{options}",
         stats_path("%p")
     );
     start(command, &list)

@@ -33,7 +33,10 @@ fn program(name: &str) -> PathBuf {
     }
     // The program's own mmap takes the place of the C library's only if it is exported.
     // No optimisation of malloc calls: the compiler knows what they do and removes them.
+    let shared = name == "plugin.cc";
     let flags = [
+        if shared { "-shared" } else { "-pie" },
+        "-fPIC",
         "-O1",
         "-fno-builtin",
         "-rdynamic",
@@ -110,7 +113,7 @@ fn own_entry_points_and_signals_do_what_the_header_says() {
     let file = format!("signalled.{}", std::process::id());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
     let shown = path.to_str().expect("a path of this project");
-    for options in ["", "rseq=0", "check=1", "background=0"] {
+    for options in ["", "rseq=0", "check=1", "background=1"] {
         expect_ok(&binary, &[], options);
         let _ = std::fs::remove_file(&path);
         let signal = format!("signal=10,signal_to={shown},{options}");
@@ -149,7 +152,7 @@ fn threads_signals_and_forks_damage_nothing() {
     let binary = program("threads.c");
     WAYS.iter()
         .for_each(|options| expect_ok(&binary, &["8"], options));
-    expect_ok(&binary, &["20"], "background=0");
+    expect_ok(&binary, &["20"], "background=1");
 }
 
 /// Other libraries' fork handlers ran inside the allocator's locks and hung.
@@ -161,17 +164,66 @@ fn fork_handlers_may_allocate_in_any_order() {
         .for_each(|options| expect_ok(&binary, &[], options));
 }
 
+/// The array, sized and nothrow forms did not call the program's own plain ones.
+#[test]
+fn operators_that_a_program_replaces_are_used_by_all_forms() {
+    let binary = program("replaced_operators.cc");
+    ["", "rseq=0"]
+        .iter()
+        .for_each(|options| expect_ok(&binary, &[], options));
+}
+
+/// A failing operator new aborted where only a plugin has a C++ library.
+#[test]
+fn operator_new_throws_in_a_plugin_of_a_c_program() {
+    let (host, plugin) = (program("plugin_host.c"), program("plugin.cc"));
+    let plugin = plugin.to_str().expect("a plain path");
+    expect_ok(&host, &[plugin], "");
+}
+
+/// Children of vfork corrupted the slabs of their parent.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn children_of_vfork_may_allocate() {
+    let binary = program("vfork.c");
+    ["", "rseq=0", "check=1"]
+        .iter()
+        .for_each(|options| expect_ok(&binary, &["40"], options));
+}
+
+/// `membarrier` killed programs that had confined themselves.
+#[test]
+fn a_program_that_confines_itself_goes_on() {
+    let binary = program("seccomp.c");
+    for threads in ["0", "1", "2"] {
+        expect_ok(&binary, &[threads], "");
+        expect_ok(&binary, &[threads], "rseq=0");
+    }
+}
+
+/// The background thread had too small a stack, the priority and the processors of its creator and
+/// no name, and was always there.
+#[test]
+fn a_background_thread_is_there_if_asked_for_only_and_is_as_any_other() {
+    let binary = program("background.c");
+    expect_ok(&binary, &["0"], "");
+    expect_ok(&binary, &["1"], "background=1");
+}
+
 /// The background thread once left heaps below 16 MiB alone.
 #[test]
 fn a_heap_that_was_never_large_gives_memory_back_too() {
-    expect_ok(&program("giveback.c"), &[], "");
+    expect_ok(&program("giveback.c"), &[], "background=1");
 }
 
 /// The background thread once kept a process alive whose first thread had ended by `pthread_exit`;
 /// CPython's test_threading found it.
 #[test]
 fn a_process_ends_with_the_last_of_its_own_threads() {
-    expect_ok(&program("last_thread.c"), &[], "");
+    let binary = program("last_thread.c");
+    ["", "background=1"]
+        .iter()
+        .for_each(|options| expect_ok(&binary, &[], options));
 }
 
 /// Each node has a heap of its own, from which its CPUs are served, and gets its objects back from
@@ -277,7 +329,7 @@ fn a_limit_on_what_may_be_committed_leaves_the_program_running() {
     let binary = program("threads.c");
     for limit_kib in [150_000, 600_000] {
         let script = format!("ulimit -d {limit_kib}; exec {} 2", binary.display());
-        for options in ["", "rseq=0", "background=0"] {
+        for options in ["", "rseq=0", "background=1"] {
             expect_ok(Path::new("/bin/sh"), &["-c", &script], options);
         }
     }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What concerns the slabs of all CPUs: sizes, draining, checks, fork.
 
-use super::{
-    ADMIN, CpuSlab, MEMBARRIER_FLAG_CPU, MEMBARRIER_RSEQ, SHARD, SLAB_LIST, SLABS, SlabSizes,
-    membarrier, uses_rseq,
-};
+use super::{ADMIN, CpuSlab, SHARD, SLAB_LIST, SLABS, SlabSizes, fence, uses_rseq, vfork};
 use crate::central;
 use crate::os::lock::{is_forking, model_step};
+use crate::os::threads::may_exist;
 use crate::size_class::{CLASSES, MAX_BATCH};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether other threads may be inside sequences while a fork is prepared.
+static UNFENCED: AtomicBool = AtomicBool::new(false);
 
 /// All slabs, by list and by shard.
 fn for_each_slab(mut visit: impl FnMut(&'static CpuSlab)) {
@@ -100,7 +101,7 @@ pub fn drain(all: bool) {
                 let entry = &SLABS[cpu as usize];
                 entry.store(core::ptr::null_mut(), Ordering::Release);
                 model_step();
-                if membarrier(MEMBARRIER_RSEQ, MEMBARRIER_FLAG_CPU, cpu) {
+                if !may_exist() || fence::fence_cpu(cpu) {
                     drain_owned(slab);
                 }
                 entry.store(slab.pointer(), Ordering::Release);
@@ -122,6 +123,7 @@ pub fn drain(all: bool) {
 /// address space page by page; a sequence whose slot was copied before and whose header after would
 /// leave a wrong object in the child.
 pub fn fork_prepare(threads: bool) {
+    vfork::fork_prepare();
     ADMIN.shut();
     for shard in &SHARD {
         shard.shut();
@@ -132,7 +134,16 @@ pub fn fork_prepare(threads: bool) {
             SLABS[cpu].store(core::ptr::null_mut(), Ordering::Release);
             model_step();
         });
-        membarrier(MEMBARRIER_RSEQ, 0, 0);
+        UNFENCED.store(!fence::fence_all(), Ordering::Relaxed);
+    }
+}
+
+/// In the child of a fork, before [`fork_done`]: gives up what lies in the slabs if another thread
+/// may have been inside a sequence when the memory was copied.
+pub fn fork_child() {
+    vfork::fork_child();
+    if UNFENCED.swap(false, Ordering::Relaxed) {
+        for_each_slab(CpuSlab::forget_all);
     }
 }
 
@@ -151,5 +162,6 @@ pub unsafe fn fork_done() {
             shard.open();
         }
         ADMIN.open();
+        vfork::fork_done();
     }
 }

@@ -27,7 +27,7 @@ struct Local {
 #[inline(always)]
 fn with_local<T>(work: impl FnOnce(Option<Local>) -> T) -> T {
     let offset = OFFSET.load(Ordering::Acquire);
-    if offset != 0 {
+    if offset != 0 && !super::vfork::is_child() {
         // SAFETY: the offset is that of the registered area.
         let cpu = unsafe { rseq::cpu(offset) };
         if cpu >= 0 {

@@ -4,17 +4,23 @@
 //! are spread over.
 
 mod all;
+mod fence;
 mod local;
 pub mod rseq;
+mod vfork;
 
-pub use all::{check, drain, for_each_sizes, fork_done, fork_prepare, objects_of};
+pub use all::{check, drain, for_each_sizes, fork_child, fork_done, fork_prepare, objects_of};
+pub use fence::{forbid as forbid_fences, register as register_fences};
 pub use local::{pop_slow, push_slow};
+pub use vfork::{begin as begin_vfork, end as end_vfork};
 
 use crate::os::lock::Lock;
 use crate::os::meta;
 use crate::os::numa::MAX_CPUS;
 use crate::size_class::{CLASSES, TABLE};
-use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{
+    AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use rseq::{Header, Push, Slabs};
 
 /// Slot words of all classes together.
@@ -68,7 +74,10 @@ struct CpuSlab {
 static SLABS: Slabs = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CPUS];
 /// Thread-pointer offset of the rseq area for the fast path; 0 turns the fast path off.
 static FAST_OFFSET: AtomicIsize = AtomicIsize::new(0);
-/// The same for the slow path; 0 if there are no restartable sequences.
+/// Whether the fast path is on while there is no child of `vfork`: sampled or checked calls take
+/// the slow path.
+static WANTS_FAST: AtomicBool = AtomicBool::new(false);
+/// The same as [`FAST_OFFSET`] for the slow path; 0 if there are no restartable sequences.
 static OFFSET: AtomicIsize = AtomicIsize::new(0);
 /// Guards the list of slabs, their creation and their parking.
 static ADMIN: Lock<()> = Lock::new(());
@@ -95,8 +104,7 @@ pub struct SlabSizes {
     pub overflows: u64,
 }
 
-/// Turns restartable sequences on if the C library registered them and the kernel can fence them.
-/// Called once.
+/// Turns restartable sequences on if the C library registered them. Called once.
 pub fn start(max_bytes: usize, allow_rseq: bool, fast: bool) {
     MAX_BYTES.store(max_bytes, Ordering::Relaxed);
     if !allow_rseq {
@@ -105,41 +113,24 @@ pub fn start(max_bytes: usize, allow_rseq: bool, fast: bool) {
     let Some(offset) = rseq::glibc_area() else {
         return;
     };
-    if membarrier(MEMBARRIER_REGISTER_RSEQ, 0, 0) {
-        OFFSET.store(offset, Ordering::Release);
-        set_fast(fast);
-    }
+    OFFSET.store(offset, Ordering::Release);
+    WANTS_FAST.store(fast, Ordering::Relaxed);
+    set_fast(fast);
 }
 
-/// Turns the fast path on or off: off sends every call through the slow path, where it is sampled
-/// or checked.
-pub fn set_fast(on: bool) {
-    FAST_OFFSET.store(
-        if on {
-            OFFSET.load(Ordering::Acquire)
-        } else {
-            0
-        },
-        Ordering::Release,
-    );
+/// Turns the fast path on or off: off sends every call through the slow path.
+fn set_fast(on: bool) {
+    let offset = if on {
+        OFFSET.load(Ordering::Acquire)
+    } else {
+        0
+    };
+    FAST_OFFSET.store(offset, Ordering::Release);
 }
 
 /// Whether per-CPU caches with restartable sequences are in use.
 pub fn uses_rseq() -> bool {
     OFFSET.load(Ordering::Relaxed) != 0
-}
-
-/// `membarrier` commands (Linux 5.10, `include/uapi/linux/membarrier.h`).
-const MEMBARRIER_RSEQ: i32 = 1 << 7;
-const MEMBARRIER_REGISTER_RSEQ: i32 = 1 << 8;
-const MEMBARRIER_FLAG_CPU: u32 = 1;
-
-fn membarrier(command: i32, flags: u32, cpu: u32) -> bool {
-    let saved = crate::os::sys::errno();
-    // SAFETY: the call has no effect on memory contents.
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu) };
-    crate::os::sys::set_errno(saved);
-    result == 0
 }
 
 /// Pops from the slab of this CPU if the fast path is on; 0 otherwise.
@@ -278,6 +269,18 @@ impl CpuSlab {
             }
         }
         out.len()
+    }
+
+    /// Gives up all objects in a slab that nobody else can reach.
+    fn forget_all(&self) {
+        for class in 1..CLASSES {
+            let header = self.header(class);
+            let empty = Header {
+                current: header.begin,
+                ..header
+            };
+            self.words[class].store(empty.pack(), Ordering::Release);
+        }
     }
 
     /// Pushes on a slab that nobody else can reach.

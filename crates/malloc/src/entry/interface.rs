@@ -7,7 +7,7 @@
 use crate::front;
 use crate::os::sys::set_errno;
 use crate::units::PAGE_BYTES;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
 const NATIVE_PAGE: usize = crate::units::NATIVE_BYTES;
@@ -54,34 +54,13 @@ pub unsafe extern "C" fn free(object: *mut c_void) {
     unsafe { front::free(object as usize) }
 }
 
-/// Old SunOS name of `free`.
-///
-/// # Safety
-/// As for [`free`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cfree(object: *mut c_void) {
-    // SAFETY: as the caller promises.
-    unsafe { front::free(object as usize) }
-}
-
-/// ISO C23 `free_sized`.
-///
-/// # Safety
-/// As for [`free`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_sized(object: *mut c_void, _bytes: usize) {
-    // SAFETY: as the caller promises.
-    unsafe { front::free(object as usize) }
-}
-
-/// ISO C23 `free_aligned_sized`.
-///
-/// # Safety
-/// As for [`free`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn free_aligned_sized(object: *mut c_void, _align: usize, _bytes: usize) {
-    // SAFETY: as the caller promises.
-    unsafe { front::free(object as usize) }
+super::forward! {
+    /// Old SunOS name of `free`.
+    cfree => "free";
+    /// ISO C23 `free_sized`.
+    free_sized => "free";
+    /// ISO C23 `free_aligned_sized`.
+    free_aligned_sized => "free";
 }
 
 /// ISO C `calloc`.
@@ -118,10 +97,18 @@ pub unsafe extern "C" fn reallocarray(
     count: usize,
     bytes: usize,
 ) -> *mut c_void {
-    match count.checked_mul(bytes) {
-        // SAFETY: as the caller promises.
-        Some(total) => unsafe { realloc(object, total) },
-        None => out_of_memory(),
+    let Some(total) = count.checked_mul(bytes) else {
+        return out_of_memory();
+    };
+    // A program that has a realloc of its own gets that, as in glibc.
+    let realloc = super::resolved!("realloc")();
+    // SAFETY: the symbol is a realloc; the rest is as the caller promises.
+    unsafe {
+        let realloc = core::mem::transmute::<
+            usize,
+            unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
+        >(realloc);
+        realloc(object, total)
     }
 }
 
@@ -211,212 +198,3 @@ pub extern "C" fn malloc_trim(keep: usize) -> c_int {
     crate::front::start::ensure();
     c_int::from(crate::watch::upkeep::trim(keep / PAGE_BYTES))
 }
-
-/// glibc's `struct mallinfo2` (`malloc.h`), sizes in bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mallinfo2 {
-    /// Memory of the heap but for large objects.
-    pub arena: usize,
-    /// Free chunks: not counted here.
-    pub ordblks: usize,
-    /// Not used.
-    pub smblks: usize,
-    /// Large objects' hugepages.
-    pub hblks: usize,
-    /// Memory of large objects.
-    pub hblkhd: usize,
-    /// Not used.
-    pub usmblks: usize,
-    /// Not used.
-    pub fsmblks: usize,
-    /// Memory in use.
-    pub uordblks: usize,
-    /// Free memory.
-    pub fordblks: usize,
-    /// Free memory that could be given back.
-    pub keepcost: usize,
-}
-
-/// glibc's `mallinfo2`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mallinfo2() -> Mallinfo2 {
-    crate::front::start::ensure();
-    let sizes = crate::heap::pageheap::sizes();
-    let in_use = crate::watch::stats::bytes_in_use();
-    let large = sizes.large_pages * PAGE_BYTES;
-    let backed = sizes.backed_pages() * PAGE_BYTES;
-    Mallinfo2 {
-        arena: backed.saturating_sub(large),
-        hblks: sizes.large_pages / crate::units::PAGES_PER_HUGE,
-        hblkhd: large,
-        uordblks: in_use,
-        fordblks: backed.saturating_sub(in_use),
-        keepcost: sizes.backed_pages().saturating_sub(sizes.used_pages) * PAGE_BYTES,
-        ..Mallinfo2::default()
-    }
-}
-
-/// glibc's `struct mallinfo`: the same in 32 bits, cut where a size does not fit.
-#[repr(C)]
-pub struct Mallinfo([c_int; 10]);
-
-/// glibc's `mallinfo`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mallinfo() -> Mallinfo {
-    let info = mallinfo2();
-    let cut = |bytes: usize| c_int::try_from(bytes).unwrap_or(c_int::MAX);
-    let Mallinfo2 {
-        arena,
-        hblks,
-        hblkhd,
-        uordblks,
-        fordblks,
-        keepcost,
-        ..
-    } = info;
-    Mallinfo(
-        [
-            arena, 0, 0, hblks, hblkhd, 0, 0, uordblks, fordblks, keepcost,
-        ]
-        .map(cut),
-    )
-}
-
-/// glibc's `mallopt`: `M_TRIM_THRESHOLD` sets what is kept of free memory; the parameters that have
-/// no meaning here are accepted; unknown ones give 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
-    const M_TRIM_THRESHOLD: c_int = -1;
-    match parameter {
-        M_TRIM_THRESHOLD if value >= 0 => {
-            crate::front::start::ensure();
-            crate::watch::upkeep::set_keep_pages(value as usize / PAGE_BYTES);
-            1
-        }
-        // M_ARENA_MAX (-8) to M_TRIM_THRESHOLD (-1), and M_MXFAST (1).
-        -8..=-1 | 1 => 1,
-        _ => 0,
-    }
-}
-
-/// glibc's `malloc_stats`: statistics on stderr.
-#[unsafe(no_mangle)]
-pub extern "C" fn malloc_stats() {
-    crate::front::start::ensure();
-    crate::watch::stats::write_text(2);
-}
-
-/// glibc's `malloc_info`: an XML document on a stream.
-///
-/// # Safety
-/// `stream` is an open stream.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) -> c_int {
-    if options != 0 {
-        set_errno(libc::EINVAL);
-        return -1;
-    }
-    let info = mallinfo2();
-    let mut line = crate::os::report::Line::new();
-    let _ = core::fmt::Write::write_fmt(
-        &mut line,
-        format_args!(
-            "<malloc version=\"1\">\n<total type=\"rest\" count=\"0\" size=\"{}\"/>\n\
-             <total type=\"mmap\" count=\"{}\" size=\"{}\"/>\n\
-             <system type=\"current\" size=\"{}\"/>\n</malloc>\n",
-            info.fordblks,
-            info.hblks,
-            info.hblkhd,
-            info.arena + info.hblkhd
-        ),
-    );
-    let bytes = line.as_bytes();
-    // SAFETY: as the caller promises.
-    let written = unsafe { libc::fwrite(bytes.as_ptr().cast(), 1, bytes.len(), stream) };
-    if written == bytes.len() { 0 } else { -1 }
-}
-
-/// Writes the statistics to a file descriptor, as text or as one JSON object.
-#[unsafe(no_mangle)]
-pub extern "C" fn ample_malloc_stats(fd: c_int, json: c_int) {
-    crate::front::start::ensure();
-    crate::watch::dump::write(fd, json != 0);
-}
-
-/// Writes the heap profile to a file descriptor, in the text format of pprof.
-#[unsafe(no_mangle)]
-pub extern "C" fn ample_malloc_profile(fd: c_int) {
-    crate::front::start::ensure();
-    crate::watch::observe::write_profile(fd);
-}
-
-/// Gives up to `bytes` of free memory back to the system, breaking hugepages if need be; the bytes
-/// given back.
-#[unsafe(no_mangle)]
-pub extern "C" fn ample_malloc_release(bytes: usize) -> usize {
-    crate::front::start::ensure();
-    crate::watch::upkeep::release(bytes / PAGE_BYTES) * PAGE_BYTES
-}
-
-/// Whether the address belongs to a live object of this allocator, as far as can be seen.
-#[unsafe(no_mangle)]
-pub extern "C" fn ample_malloc_owns(object: *const c_void) -> c_int {
-    c_int::from(front::owns(object as usize))
-}
-
-/// Starts the background thread beside the first thread of the program.
-///
-/// # Safety
-/// As POSIX says of `pthread_create`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_create(
-    thread: *mut libc::pthread_t,
-    attributes: *const libc::pthread_attr_t,
-    routine: extern "C" fn(*mut c_void) -> *mut c_void,
-    argument: *mut c_void,
-) -> c_int {
-    use core::sync::atomic::{AtomicPtr, Ordering};
-    static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-    let mut real = REAL.load(Ordering::Relaxed);
-    if real.is_null() {
-        let name: *const c_char = c"pthread_create".as_ptr();
-        // SAFETY: a lookup by name.
-        real = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
-        if real.is_null() {
-            return libc::EAGAIN;
-        }
-        REAL.store(real, Ordering::Relaxed);
-    }
-    // SAFETY: the C library's function of this name has this signature.
-    let create =
-        unsafe { core::mem::transmute::<*mut c_void, crate::watch::threads::Create>(real) };
-    crate::front::start::ensure();
-    crate::watch::threads::start_background(create);
-    // SAFETY: as the caller promises.
-    unsafe { create(thread, attributes, routine, argument) }
-}
-
-/// Runs when the library is loaded: what may not happen during the first allocation.
-extern "C" fn loaded() {
-    crate::front::start::ensure();
-    crate::watch::dump::loaded();
-    catch_own_panics();
-}
-
-/// A panic of the allocator itself (a broken invariant) may hold its locks, so that the usual
-/// message, which allocates, would hang: it is one line and the end. The hook holds nothing, not
-/// even the one before it, and so takes no memory: a program that allocates nothing has no heap.
-fn catch_own_panics() {
-    std::panic::set_hook(Box::new(|info| {
-        let own = |place: &std::panic::Location<'_>| place.file().contains("malloc/src/");
-        if info.location().is_some_and(own) {
-            crate::os::report::corrupt(format_args!("internal error, please report: {info}"));
-        }
-        crate::os::report::warn(format_args!("{info}"));
-    }));
-}
-
-#[used]
-#[unsafe(link_section = ".init_array")]
-static LOADED: extern "C" fn() = loaded;

@@ -2,8 +2,81 @@
 //! The highest layer: what programs call. The C and C++ entry points exist with the feature
 //! `preload` only, because they take the place of the C library's.
 
+/// A function that does what another does with its first arguments, the one that the dynamic linker
+/// found under that name: the program may have its own.
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
+macro_rules! forward {
+    ($($(#[$doc:meta])* $name:ident => $to:literal;)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// As the standard of its language says.
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            #[allow(non_snake_case, reason = "the names are the ABI's")]
+            pub unsafe extern "C-unwind" fn $name() {
+                #[cfg(target_arch = "x86_64")]
+                core::arch::naked_asm!(concat!("jmp qword ptr [rip + ", $to, "@GOTPCREL]"));
+                #[cfg(target_arch = "aarch64")]
+                core::arch::naked_asm!(
+                    concat!("adrp x16, :got:", $to),
+                    concat!("ldr x16, [x16, :got_lo12:", $to, "]"),
+                    "br x16"
+                );
+            }
+        )*
+    };
+}
+
+/// The address that the dynamic linker found for a symbol.
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
+macro_rules! resolved {
+    ($symbol:literal) => {
+        || {
+            let address: usize;
+            // SAFETY: loads an address from the global offset table.
+            #[cfg(target_arch = "x86_64")]
+            unsafe {
+                core::arch::asm!(
+                    concat!("mov {}, qword ptr [rip + ", $symbol, "@GOTPCREL]"),
+                    out(reg) address,
+                    options(nostack, pure, readonly, preserves_flags),
+                );
+            }
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            unsafe {
+                core::arch::asm!(
+                    concat!("adrp {0}, :got:", $symbol),
+                    concat!("ldr {0}, [{0}, :got_lo12:", $symbol, "]"),
+                    out(reg) address,
+                    options(nostack, pure, readonly, preserves_flags),
+                );
+            }
+            address
+        }
+    };
+}
+
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
+use {forward, resolved};
+
 #[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
 pub mod cxx;
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
+pub mod glibc;
 pub mod global;
 #[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
 pub mod interface;
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
+pub mod own;
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
+pub mod process;
+#[cfg(all(
+    feature = "preload",
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(any(test, miri, feature = "models"))
+))]
+pub mod vfork;

@@ -6,6 +6,7 @@
 //! because the thread that forks does.
 
 use crate::heap::{pageheap, span};
+use crate::os::threads::may_exist;
 use crate::os::{lock, meta};
 use crate::watch::{dump, guarded, observe, upkeep};
 use crate::{cache, central};
@@ -18,7 +19,7 @@ pub(crate) unsafe extern "C" fn prepare() {
     upkeep::fork_prepare();
     observe::fork_prepare();
     guarded::fork_prepare();
-    cache::fork_prepare(crate::watch::threads::may_exist());
+    cache::fork_prepare(may_exist());
     central::fork_prepare();
     pageheap::fork_prepare();
     span::fork_prepare();
@@ -47,6 +48,7 @@ pub(crate) unsafe extern "C" fn parent() {
 
 unsafe extern "C" fn child() {
     // The threads of the parent do not exist here.
+    cache::fork_child();
     upkeep::set_background(false);
     // SAFETY: `prepare` ran, in the parent; the locks were copied as shut.
     unsafe { parent() };

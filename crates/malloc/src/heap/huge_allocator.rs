@@ -41,7 +41,7 @@ impl HugeAllocator {
         self.free.count()
     }
 
-    /// Hugepages of address space forgotten because there was no memory for a node.
+    /// Hugepages forgotten because there was no memory for a node.
     pub const fn leaked_hugepages(&self) -> usize {
         self.leaked
     }
@@ -81,10 +81,15 @@ impl HugeAllocator {
         self.free.take_at(nodes, range.start, range.len)
     }
 
+    /// Forgets a range whose memory may neither be used nor counted as given back.
+    pub fn leak(&mut self, range: HugeRange) {
+        self.leaked += range.len;
+    }
+
     /// Gives an unbacked range back.
     pub fn free(&mut self, nodes: &mut Nodes, range: HugeRange) {
         if !self.free.insert(nodes, range.start, range.len) {
-            self.leaked += range.len;
+            self.leak(range);
         }
     }
 }

@@ -110,8 +110,8 @@ impl<V: Vm> PageHeap<V> {
             .insert(&mut self.nodes, range.start, range.len)
         {
             // Without memory to remember them the call cannot wait.
-            self.vm.unback(range.address(), range.bytes());
-            self.allocator.free(&mut self.nodes, range);
+            let succeeded = self.vm.unback(range.address(), range.bytes());
+            self.end_unback(range, succeeded);
         }
     }
 
@@ -207,12 +207,7 @@ impl<V: Vm> PageHeap<V> {
             self.released_bytes += release.bytes() as u64;
         }
         match release {
-            Release::Hugepages(range) => {
-                // Refused (locked memory, for one): they are still backed, so they are the cache's.
-                if succeeded || !self.cache.put_failed(&mut self.nodes, range) {
-                    self.allocator.free(&mut self.nodes, range);
-                }
-            }
+            Release::Hugepages(range) => self.end_unback(range, succeeded),
             Release::Region(id, range) => {
                 if succeeded {
                     self.region_backed -= range.len;
@@ -228,6 +223,16 @@ impl<V: Vm> PageHeap<V> {
                     self.retire(id);
                 }
             }
+        }
+    }
+
+    /// Hugepages that were given back are address space again. Refused (locked memory, for one) they
+    /// still hold what was written to them: they are the cache's, or lost if that has no room.
+    fn end_unback(&mut self, range: HugeRange, succeeded: bool) {
+        if succeeded {
+            self.allocator.free(&mut self.nodes, range);
+        } else if !self.cache.put_failed(&mut self.nodes, range) {
+            self.allocator.leak(range);
         }
     }
 

@@ -216,17 +216,22 @@ impl<T> Drop for Guard<'_, T> {
 }
 
 /// Lets other threads run for a moment: a sleep, because a thread of high real-time priority that
-/// only yields would keep the one it waits for from running. Keeps errno.
-#[cfg(not(feature = "models"))]
+/// only yields would keep the one it waits for from running. A futex that nobody wakes, because
+/// `nanosleep` is a cancellation point, and a call that a program may have forbidden itself. Keeps
+/// errno.
+#[cfg(not(any(miri, feature = "models")))]
 pub fn pause() {
-    let saved = crate::os::sys::errno();
     let moment = libc::timespec {
         tv_sec: 0,
         tv_nsec: 50_000,
     };
-    // SAFETY: sleeps.
-    unsafe { libc::nanosleep(&raw const moment, core::ptr::null_mut()) };
-    crate::os::sys::set_errno(saved);
+    futex_wait_for(&AtomicU32::new(FREE), FREE, &raw const moment);
+}
+
+/// See above.
+#[cfg(all(miri, not(feature = "models")))]
+pub fn pause() {
+    std::thread::yield_now();
 }
 
 /// A place where the model checker may let another thread run; nothing otherwise.
@@ -246,15 +251,20 @@ pub fn pause() {
 
 #[cfg(not(any(miri, feature = "models")))]
 fn futex_wait(word: &AtomicU32, expected: u32) {
+    futex_wait_for(word, expected, core::ptr::null());
+}
+
+#[cfg(not(any(miri, feature = "models")))]
+fn futex_wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) {
     let saved = crate::os::sys::errno();
-    // SAFETY: FUTEX_WAIT reads one aligned word that outlives the call.
+    // SAFETY: FUTEX_WAIT reads one aligned word that outlives the call, and a time or null.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
             expected,
-            core::ptr::null::<libc::timespec>(),
+            timeout,
         );
     }
     crate::os::sys::set_errno(saved);

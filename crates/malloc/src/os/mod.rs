@@ -7,4 +7,5 @@ pub mod meta;
 pub mod numa;
 pub mod report;
 pub mod sys;
+pub mod threads;
 pub mod vm;

@@ -45,8 +45,9 @@ pub fn write_all(fd: i32, mut bytes: &[u8]) -> bool {
     let saved = crate::os::sys::errno();
     let mut succeeded = true;
     while !bytes.is_empty() {
+        // Not by `write`, which is a cancellation point.
         // SAFETY: the buffer is valid for its length.
-        let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+        let written = unsafe { libc::syscall(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()) };
         if written > 0 {
             bytes = &bytes[written as usize..];
         } else if crate::os::sys::errno() != libc::EINTR {

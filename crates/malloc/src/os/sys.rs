@@ -14,8 +14,8 @@ pub fn set_errno(value: i32) {
 }
 
 /// Maps `bytes` of zeroed private memory at an address that is a multiple of `align` (a power of
-/// two, at least the native page size). Keeps errno. The mapping is not charged (`MAP_NORESERVE`)
-/// where the overcommit mode allows it.
+/// two, at least the native page size). Keeps errno. Up to 1 GiB the mapping is not charged
+/// (`MAP_NORESERVE`) where the overcommit mode allows it.
 pub fn map_aligned(hint: usize, bytes: usize, align: usize) -> Option<usize> {
     let saved = errno();
     let result = map_aligned_inner(hint, bytes, align);
@@ -23,14 +23,23 @@ pub fn map_aligned(hint: usize, bytes: usize, align: usize) -> Option<usize> {
     result
 }
 
+/// Larger mappings are not made ahead of need, and the system is to refuse them as it refuses them
+/// to glibc: without `MAP_NORESERVE` a mapping above all memory and swap fails.
+const UNCHARGED_BYTES: usize = crate::units::GIB;
+
 fn map_at(hint: usize, bytes: usize) -> Option<usize> {
+    let uncharged = if bytes <= UNCHARGED_BYTES + crate::units::HUGE_BYTES {
+        libc::MAP_NORESERVE
+    } else {
+        0
+    };
     // SAFETY: a fresh anonymous mapping without MAP_FIXED replaces nothing.
     let address = unsafe {
         libc::mmap(
             hint as *mut libc::c_void,
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | uncharged,
             -1,
             0,
         )

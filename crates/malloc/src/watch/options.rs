@@ -126,7 +126,7 @@ impl Options {
         release: ReleasePolicy::DEFAULT,
         release_rate_bytes: 0,
         collapse_hugepages: 8,
-        background: true,
+        background: false,
         rseq: true,
         cpu_cache_bytes: crate::cache::DEFAULT_BYTES,
         check: false,
@@ -242,7 +242,7 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
                        one, 0 breaks any [92]
   release_rate=SIZE    give back this much each second on top, whatever the peak [0]
   collapse=N           rebuild up to N broken, refilled hugepages a round; 0 is off [8]
-  background=1|0       in programs with threads, do this work on a thread of its own [1]
+  background=1|0       in programs with threads, do this work on a thread of its own [0]
   rseq=1|0             per-CPU caches with restartable sequences, if the C library has them [1]
   cpu_cache=SIZE       limit of each CPU's cache [1536k]
   regions=1|0          1 GiB regions against the slack of spans above 1 MiB [1]

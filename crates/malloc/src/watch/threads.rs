@@ -1,45 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether there may be other threads, and the background thread.
+//! The background thread.
 
+use crate::os::lock::Lock;
 use crate::watch::upkeep;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the process may have more than one thread: glibc's own note (2.32), else yes.
-pub fn may_exist() -> bool {
-    single_threaded_flag().is_none_or(|single| single == 0)
-}
-
-#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-fn single_threaded_flag() -> Option<u8> {
-    let flag: *const u8;
-    // SAFETY: loads an address from the global offset table; null if the C library has no flag.
-    unsafe {
-        core::arch::asm!(
-            ".weak __libc_single_threaded",
-            "mov {flag}, qword ptr [rip + __libc_single_threaded@GOTPCREL]",
-            flag = out(reg) flag,
-            options(nostack, pure, readonly, preserves_flags),
-        );
-    }
-    // SAFETY: a byte of the C library.
-    (!flag.is_null()).then(|| unsafe { flag.read_volatile() })
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
-fn single_threaded_flag() -> Option<u8> {
-    None
-}
-
-static ALLOWED: AtomicBool = AtomicBool::new(true);
+static ALLOWED: AtomicBool = AtomicBool::new(false);
 /// Pages that a background round may release: no caller waits for it.
 const BACKGROUND_PAGES: usize = (1 << 30) >> crate::units::PAGE_SHIFT;
-const STACK_BYTES: usize = 64 << 10;
+/// Stack beyond what the C library needs for itself and for static thread-local storage.
+const STACK_BYTES: usize = 128 << 10;
 /// Below this the heap is not worth many wake-ups.
 const SMALL_HEAP_PAGES: usize = (16 << 20) >> crate::units::PAGE_SHIFT;
+/// The processors that the process was started on, read before the program chooses others for its
+/// own threads: 1024 bits, of which the first so many words were read.
+static CPUS: Lock<([u64; 16], usize)> = Lock::new(([0; 16], 0));
 
 /// Allows or forbids the background thread.
 pub fn configure(allowed: bool) {
     ALLOWED.store(allowed, Ordering::Relaxed);
+    if !allowed {
+        return;
+    }
+    let mut cpus = CPUS.lock();
+    let (bytes, words) = (size_of_val(&cpus.0), cpus.0.as_mut_ptr());
+    // SAFETY: the kernel writes at most so many bytes, and returns how many.
+    let read = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, bytes, words) };
+    cpus.1 = usize::try_from(read).unwrap_or(0) / size_of::<u64>();
 }
 
 /// The signature of `pthread_create`.
@@ -53,6 +40,16 @@ pub type Create = unsafe extern "C" fn(
 /// Whether the process has no thread but this one and its first, which has ended: the first thread
 /// stays listed until the last one ends. False without `/proc`.
 fn is_last() -> bool {
+    // SAFETY: zero is valid for the structure, which the call fills.
+    let links = unsafe {
+        let mut folder: libc::stat = core::mem::zeroed();
+        let done = libc::stat(c"/proc/self/task".as_ptr(), &raw mut folder);
+        if done == 0 { folder.st_nlink } else { 0 }
+    };
+    // A link for each thread and two for the folder. What follows looks at every thread.
+    if links != 4 {
+        return false;
+    }
     let mut text = [0u8; 1024];
     // SAFETY: opens a file by a constant name and reads it into a buffer of the given length.
     let len = unsafe {
@@ -81,6 +78,16 @@ fn shows_last(stat: &[u8]) -> bool {
 }
 
 extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
+    let cpus = CPUS.lock();
+    // SAFETY: a constant name, and a mask of the given length.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"ample-malloc".as_ptr());
+        if cpus.1 > 0 {
+            let bytes = cpus.1 * size_of::<u64>();
+            libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, cpus.0.as_ptr());
+        }
+    }
+    drop(cpus);
     loop {
         let small = crate::heap::pageheap::sizes().backed_pages() < SMALL_HEAP_PAGES;
         // A small heap is looked at rarely.
@@ -100,8 +107,22 @@ extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
     }
 }
 
+/// The smallest stack of a thread, with what static thread-local storage takes of it.
+fn least_stack(attributes: &libc::pthread_attr_t) -> usize {
+    type LeastStack = extern "C" fn(*const libc::pthread_attr_t) -> usize;
+    let name = c"__pthread_get_minstack".as_ptr();
+    // SAFETY: a lookup by name; glibc's function of this name has this signature.
+    unsafe {
+        match libc::dlsym(libc::RTLD_DEFAULT, name) {
+            found if found.is_null() => 1 << 20,
+            found => core::mem::transmute::<*mut libc::c_void, LeastStack>(found)(attributes),
+        }
+    }
+}
+
 /// Starts the background thread unless it runs. Called when the program creates a thread, and so at
-/// a place where creating one is allowed.
+/// a place where creating one is allowed. The thread has the usual priority, whatever its creator
+/// has, and runs no signal handler of the program.
 pub fn start_background(create: Create) {
     if !ALLOWED.load(Ordering::Relaxed) || upkeep::has_background() {
         return;
@@ -112,20 +133,18 @@ pub fn start_background(create: Create) {
         let mut all: libc::sigset_t = core::mem::zeroed();
         let mut before: libc::sigset_t = core::mem::zeroed();
         libc::sigfillset(&raw mut all);
-        // No signal handler of the program runs on this thread.
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
         let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
         libc::pthread_attr_init(&raw mut attributes);
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
-        libc::pthread_attr_setstacksize(&raw mut attributes, STACK_BYTES);
+        let stack = least_stack(&attributes) + STACK_BYTES;
+        libc::pthread_attr_setstacksize(&raw mut attributes, stack.next_multiple_of(4096));
+        // The policy in new attributes is the usual one.
+        libc::pthread_attr_setinheritsched(&raw mut attributes, libc::PTHREAD_EXPLICIT_SCHED);
         let mut thread: libc::pthread_t = core::mem::zeroed();
-        let result = create(
-            &raw mut thread,
-            &raw const attributes,
-            run,
-            core::ptr::null_mut(),
-        );
-        libc::pthread_attr_destroy(&raw mut attributes);
+        let (attributes, name) = (&raw mut attributes, &raw mut thread);
+        let result = create(name, attributes, run, core::ptr::null_mut());
+        libc::pthread_attr_destroy(attributes);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
         result == 0
     };

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The entry points of `include/ample_malloc.h`.
+
+use crate::front;
+use crate::units::PAGE_BYTES;
+use core::ffi::{c_int, c_void};
+
+/// Writes the statistics to a file descriptor, as text or as one JSON object.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_stats(fd: c_int, json: c_int) {
+    crate::front::start::ensure();
+    crate::watch::dump::write(fd, json != 0);
+}
+
+/// Writes the heap profile to a file descriptor, in the text format of pprof.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_profile(fd: c_int) {
+    crate::front::start::ensure();
+    crate::watch::observe::write_profile(fd);
+}
+
+/// Gives up to `bytes` of free memory back to the system, breaking hugepages if need be; the bytes
+/// given back.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_release(bytes: usize) -> usize {
+    crate::front::start::ensure();
+    crate::watch::upkeep::release(bytes / PAGE_BYTES) * PAGE_BYTES
+}
+
+/// Whether the address belongs to a live object of this allocator, as far as can be seen.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_owns(object: *const c_void) -> c_int {
+    c_int::from(front::owns(object as usize))
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether there may be other threads.
+
+/// Whether the process may have more than one thread: glibc's own note (2.32), else yes.
+pub fn may_exist() -> bool {
+    single_threaded_flag().is_none_or(|single| single == 0)
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+fn single_threaded_flag() -> Option<u8> {
+    let flag: *const u8;
+    // SAFETY: loads an address from the global offset table; null if the C library has no flag.
+    unsafe {
+        core::arch::asm!(
+            ".weak __libc_single_threaded",
+            "mov {flag}, qword ptr [rip + __libc_single_threaded@GOTPCREL]",
+            flag = out(reg) flag,
+            options(nostack, pure, readonly, preserves_flags),
+        );
+    }
+    // SAFETY: a byte of the C library.
+    (!flag.is_null()).then(|| unsafe { flag.read_volatile() })
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
+fn single_threaded_flag() -> Option<u8> {
+    None
+}
