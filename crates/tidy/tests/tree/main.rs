@@ -7,6 +7,7 @@ mod dependencies;
 mod documents;
 mod figures;
 mod links;
+mod paths;
 mod sources;
 mod wheres;
 
