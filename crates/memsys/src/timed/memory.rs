@@ -7,56 +7,16 @@
 
 use super::cache::SetAssoc;
 use super::dram::Dram;
+use super::lines::{LineMap, MappedLines};
 use super::params::{BadParams, EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
-use super::private::PrivateCache;
+use super::private::{Arrays, Completed, PrivateCache, Seen};
 use super::shadow::Shadow;
 use crate::protocol::{
-    Command, Completion, Controller, Envelope, HomeLine, Kind, LineAddr, LineStore, Mapping,
-    Message, Node, Outbox, QueueFull, Request, Role, Rules, Slice, Taken,
+    Command, Completion, Controller, CoreSide, CoreStep, Envelope, Issued, Kind, LineAddr,
+    LineStore, Mapping, Message, Node, Outbox, QueueFull, Request, Role, Rules, Slice, Taken,
 };
 use std::cmp::Ordering;
-use std::collections::hash_map::HashMap;
 use std::collections::{BinaryHeap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
-
-/// A fast hash for line numbers; they come from the simulator, not from an adversary.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LineHasher(u64);
-
-impl Hasher for LineHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-    fn write_u64(&mut self, x: u64) {
-        let mixed = (self.0 ^ x).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 29);
-    }
-}
-
-/// A map keyed by lines.
-pub type LineMap<T> = HashMap<LineAddr, T, BuildHasherDefault<LineHasher>>;
-
-/// Lines of one slice, made when first touched.
-#[derive(Clone, Debug, Default)]
-pub struct MappedLines(LineMap<HomeLine<u64>>);
-
-impl MappedLines {
-    /// The line, if it was ever touched.
-    pub(super) fn peek(&self, at: LineAddr) -> Option<&HomeLine<u64>> {
-        self.0.get(&at)
-    }
-}
-
-impl LineStore<u64> for MappedLines {
-    fn line(&mut self, at: LineAddr) -> &mut HomeLine<u64> {
-        self.0.entry(at).or_insert_with(|| HomeLine::new(0))
-    }
-}
 
 /// What became of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,17 +27,6 @@ pub enum Access {
     Pending,
     /// No MSHR is free, or the line is being written back: try again after a completion.
     Full,
-}
-
-/// An access that ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completed {
-    /// Who asked.
-    pub agent: u8,
-    /// The number the asker gave it.
-    pub token: u64,
-    /// When.
-    pub at: u64,
 }
 
 /// Counters.
@@ -180,7 +129,7 @@ impl MemorySystem {
             slices: (0..params.slices).map(slice).collect(),
             controller: Controller::default(),
             cores: (0..params.cores)
-                .map(|id| PrivateCache::new(id, params))
+                .map(|_| PrivateCache::new(params))
                 .collect(),
             devices: LineMap::default(),
             dram: Dram::new(&params.dram, params.clock_ghz),
@@ -251,61 +200,75 @@ impl MemorySystem {
                 .entry(line)
                 .or_default()
                 .push_back((agent, token));
-            let kind = match write {
-                true => Kind::WriteOnce(self.shadow.next_value()),
-                false => Kind::ReadOnce,
+            let value = write.then(|| self.shadow.next_value());
+            let envelope = Envelope {
+                from: Node::Agent(agent),
+                to: Node::Slice(self.rules.home(line)),
+                message: Message::Request(Request::of_device(agent, line, value)),
             };
-            self.request(now, agent, line, kind);
+            self.post(now, envelope);
             return Access::Pending;
         }
         let core = &mut self.cores[usize::from(agent)];
         if let Some(latency) = core.hit(line, write, &mut self.shadow) {
             return Access::Done(now + latency);
         }
-        match core.miss(line, write, token) {
-            super::private::Miss::Refused => {
+        let capacity = self.params.mshrs as usize;
+        let issued = self.at_core(now, agent, |core, step| {
+            core.miss(step, line, (write, token), capacity)
+        });
+        match issued {
+            Issued::Refused => {
                 self.counters.accesses -= 1;
                 Access::Full
             }
-            super::private::Miss::Joined => Access::Pending,
-            super::private::Miss::Send(once) => {
+            Issued::Joined => Access::Pending,
+            Issued::Asked => {
                 self.counters.misses += 1;
-                self.ask(
-                    now + self.params.l2.latency_cycles,
-                    agent,
-                    line,
-                    write,
-                    once,
-                );
+                self.post_from_core(now + self.params.l2.latency_cycles);
                 Access::Pending
             }
         }
     }
 
-    fn ask(&mut self, at: u64, core: u8, line: LineAddr, write: bool, once: bool) {
-        let kind = match (once, write) {
-            (false, false) => Kind::GetShared,
-            (false, true) => Kind::GetModified,
-            (true, false) => Kind::ReadOnce,
-            (true, true) => Kind::WriteOnce(self.shadow.next_value()),
+    /// Lets a core take a step of the protocol; what it sends stays in the outbox.
+    fn at_core<R>(
+        &mut self,
+        now: u64,
+        id: u8,
+        act: impl FnOnce(&mut CoreSide<Arrays, u64>, &mut CoreStep<'_, u64, Seen<'_>>) -> R,
+    ) -> R {
+        let mut seen = Seen {
+            agent: id,
+            now,
+            shadow: &mut self.shadow,
+            completed: &mut self.completed,
         };
-        self.counters.uncached += u64::from(once);
-        self.request(at, core, line, kind);
+        let mut step = CoreStep {
+            rules: &self.rules,
+            core: id,
+            observer: &mut seen,
+            out: &mut self.out,
+        };
+        act(&mut self.cores[usize::from(id)].side, &mut step)
     }
 
-    fn request(&mut self, now: u64, agent: u8, line: LineAddr, kind: Kind<u64>) {
-        let request = Request {
-            agent,
-            line,
-            kind,
-            resolved: false,
-        };
-        let envelope = Envelope {
-            from: Node::Agent(agent),
-            to: Node::Slice(self.rules.home(line)),
-            message: Message::Request(request),
-        };
-        self.post(now, envelope);
+    /// Sends what a core has produced by cycle `now`.
+    fn post_from_core(&mut self, now: u64) {
+        let mut sent = std::mem::take(&mut self.out.sent);
+        for envelope in sent.drain(..) {
+            let lookup = match envelope.message {
+                Message::ProbeReply { .. } => self.params.l2.latency_cycles / 2,
+                Message::Request(request) => {
+                    let once = matches!(request.kind, Kind::ReadOnce | Kind::WriteOnce(_));
+                    self.counters.uncached += u64::from(once);
+                    0
+                }
+                _ => 0,
+            };
+            self.post(now + lookup, envelope);
+        }
+        self.out.sent = sent;
     }
 
     /// ENQCMD at cycle `now`.
@@ -385,7 +348,9 @@ impl MemorySystem {
                 self.flush(now, None, 0);
             }
             Node::Agent(a) if a < self.params.cores => {
-                self.deliver_to_core(now, a, envelope.message)
+                let message = envelope.message;
+                self.at_core(now, a, |core, step| core.receive(step, message));
+                self.post_from_core(now);
             }
             Node::Agent(_) => {
                 if let Message::Once { line, .. } = envelope.message
@@ -487,37 +452,6 @@ impl MemorySystem {
             self.post(ready, envelope);
         }
         self.out.sent = sent;
-    }
-
-    fn deliver_to_core(&mut self, now: u64, id: u8, message: Message<u64>) {
-        let core = &mut self.cores[usize::from(id)];
-        let reply = core.message(message, &mut self.shadow);
-        for &(token, extra) in &core.ended {
-            self.completed.push(Completed {
-                agent: id,
-                token,
-                at: now + extra,
-            });
-        }
-        core.ended.clear();
-        if let Some((home, message)) = reply.to_home {
-            let lookup = match message {
-                Message::ProbeReply { .. } => self.params.l2.latency_cycles / 2,
-                _ => 0,
-            };
-            let envelope = Envelope {
-                from: Node::Agent(id),
-                to: Node::Slice(home),
-                message,
-            };
-            self.post(now + lookup, envelope);
-        }
-        if let Some((line, data)) = reply.write_back {
-            self.request(now, id, line, Kind::WriteBack(data));
-        }
-        if let Some((line, write, once)) = reply.ask {
-            self.ask(now, id, line, write, once);
-        }
     }
 }
 

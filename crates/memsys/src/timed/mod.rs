@@ -7,6 +7,7 @@ mod core;
 mod dram;
 mod invalidation;
 mod iommu;
+mod lines;
 mod llc;
 mod machine;
 mod memory;
@@ -23,11 +24,12 @@ mod workload;
 pub use core::{Core, CoreParams, Op, Wait};
 pub use dram::Dram;
 pub use machine::{Machine, Placement, Program, Timeline};
-pub use memory::{Access, Completed, Counters, MemorySystem, PAGE_BYTES};
+pub use memory::{Access, Counters, MemorySystem, PAGE_BYTES};
 pub use os::{Mover, OsParams};
 pub use params::{
     BadParams, CacheParams, DramParams, EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES,
 };
+pub use private::Completed;
 pub use view::{LineView, PageView, Place};
 pub use way::Way;
 pub use workload::{BUFFER_PAGES, Requests, Server, Service};

@@ -278,6 +278,7 @@ impl MemoryParams {
             parallel_slices: self.engine.parallel_slices,
             copy_window: self.engine.copy_window_lines,
             announce: self.engine.announce,
+            page_lines: PAGE_LINES as u32,
             table_entries: self.engine.table_entries,
             queue_entries: self.engine.queue_entries,
             fault: None,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What memory should contain: every load is compared with the last store, whatever the mapping.
 
-use super::memory::LineMap;
+use super::lines::LineMap;
 use super::params::PAGE_LINES;
 use crate::protocol::{LineAddr, Mapping, Performed};
 

@@ -8,10 +8,8 @@ use crate::protocol::{Design, Fault, LineAddr, Mapping, Rules, SliceHash};
 pub struct Config {
     /// For tables of results.
     pub name: &'static str,
-    /// Design, cores, slices, table size, planted fault.
+    /// Design, cores, slices, lines of a page, table size, planted fault.
     pub rules: Rules,
-    /// Lines of a page.
-    pub lines: u32,
     /// Pages of data, each of which migrates once.
     pub pages: u8,
     /// Whether a NIC reads and writes.
@@ -45,8 +43,8 @@ impl Config {
                 table_entries: 2,
                 queue_entries: 2,
                 fault: None,
+                page_lines: 1,
             },
-            lines: 1,
             pages: 1,
             nic: false,
             evictions: true,
@@ -63,13 +61,18 @@ impl Config {
         self
     }
 
+    /// Lines of a page.
+    pub fn lines(&self) -> u32 {
+        self.rules.page_lines
+    }
+
     /// The migration of page `p`.
     pub fn mapping(&self, p: u8) -> Mapping {
-        let first = u64::from(p) * 2 * u64::from(self.lines);
+        let first = u64::from(p) * 2 * u64::from(self.lines());
         Mapping {
             src: LineAddr(first),
-            dst: LineAddr(first + u64::from(self.lines)),
-            lines: self.lines,
+            dst: LineAddr(first + u64::from(self.lines())),
+            lines: self.lines(),
         }
     }
 }

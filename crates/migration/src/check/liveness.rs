@@ -4,8 +4,9 @@
 //! A state that is not met on the way back is a deadlock or a loop without exit.
 
 use super::config::Config;
+use super::events::{Action, actions};
 use super::state::State;
-use super::step::{Action, actions, apply};
+use super::step::apply;
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::hash::{Hash, Hasher};

@@ -3,6 +3,7 @@
 //! order of events, small machines.
 
 mod config;
+mod events;
 mod liveness;
 mod properties;
 mod report;

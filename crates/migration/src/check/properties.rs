@@ -32,9 +32,9 @@ fn reads_are_fresh(config: &Config, state: &State) -> bool {
     let hits_are_fresh = state.cores.iter().all(|core| {
         state.os.iter().enumerate().all(|(page, os)| {
             let role = visible(core.tlb[page], os.pte);
-            (0..config.lines).all(|i| {
+            (0..config.lines()).all(|i| {
                 let line = os.map.line(role, i);
-                core.cache[line.0 as usize].readable() != Some(false)
+                core.cached(line).readable() != Some(false)
             })
         })
     });
@@ -48,7 +48,7 @@ fn some_copy_is_fresh(config: &Config, state: &State) -> bool {
     }
     let mut copy = state.clone();
     (0..usize::from(config.pages)).all(|page| {
-        (0..config.lines).all(|index| {
+        (0..config.lines()).all(|index| {
             let mut fresh = false;
             copy.each_copy(config, (page, index), |v| fresh |= *v);
             fresh
@@ -68,12 +68,15 @@ fn before_purge(os_phase: OsPhase, pte: Role) -> bool {
 fn one_mapping_cached(config: &Config, state: &State) -> bool {
     state.os.iter().all(|os| {
         let cached = |role, i| {
-            let line = os.map.line(role, i).0 as usize;
-            let readable = |c: &super::state::Core| c.cache[line].readable().is_some();
-            state.cores.iter().any(readable)
+            let line = os.map.line(role, i);
+            state
+                .cores
+                .iter()
+                .any(|c| c.cached(line).readable().is_some())
         };
         before_purge(os.phase, os.pte)
-            || (0..config.lines).all(|i| !(cached(Role::Source, i) && cached(Role::Destination, i)))
+            || (0..config.lines())
+                .all(|i| !(cached(Role::Source, i) && cached(Role::Destination, i)))
     })
 }
 
@@ -100,15 +103,15 @@ fn freed_page_unreferenced(config: &Config, state: &State) -> bool {
         let tlbs = state.cores.iter().map(|c| &c.tlb);
         let devices = [&state.nic.tlb, &state.nic.iotlb];
         let translated = tlbs.chain(devices).any(|tlb| tlb[page] == Some(freed));
-        let waiting = state.cores.iter().map(|c| &c.pending);
+        let waiting = state.cores.iter().flat_map(|c| c.side.misses());
         let pending = waiting
-            .chain([&state.nic.pending])
-            .flatten()
-            .any(|p| is_freed(p.line));
+            .map(|miss| miss.line)
+            .chain(state.nic.pending.map(|(line, _)| line));
+        let pending = pending.into_iter().any(is_freed);
         let cached = (0..).zip(&state.cores).any(|(core, c)| {
-            (0..config.lines).any(|i| {
+            (0..config.lines()).any(|i| {
                 let line = os.map.line(freed, i);
-                match c.cache[line.0 as usize] {
+                match c.cached(line) {
                     Cached::Invalid => false,
                     // Once its data are taken, a write-back is an empty shell that waits for an
                     // answer.

@@ -3,9 +3,10 @@
 //! property.
 
 use super::config::Config;
+use super::events::{Action, actions};
 use super::properties::CHECKS;
 use super::state::State;
-use super::step::{Action, actions, apply};
+use super::step::apply;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
 

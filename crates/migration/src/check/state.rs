@@ -7,8 +7,8 @@
 
 use super::config::Config;
 use crate::protocol::{
-    Busy, Cached, Controller, Directory, Envelope, HomeLine, Kind, LineAddr, LineStore, Message,
-    Node, OsMigration, Role, Slice, Todo,
+    Busy, Cached, Controller, CoreSide, Directory, Envelope, HomeLine, Kind, LineAddr, LineStore,
+    Message, Node, OsMigration, PrivateLines, Role, Slice, Todo,
 };
 
 /// Lines a slice is home of, in order.
@@ -22,46 +22,74 @@ impl LineStore<bool> for FewLines {
     }
 }
 
-/// An access waiting for its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Pending {
-    /// The line as the TLB named it.
-    pub line: LineAddr,
-    /// Load or store.
-    pub write: bool,
+/// The private cache of a core: a place for each line, so that only the checker evicts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EachLine(Vec<Cached<bool>>);
+
+impl PrivateLines<bool> for EachLine {
+    fn line(&mut self, line: LineAddr) -> Option<&mut Cached<bool>> {
+        Some(&mut self.0[line.0 as usize])
+    }
+
+    fn put(&mut self, line: LineAddr, cached: Cached<bool>) -> Option<(LineAddr, Cached<bool>)> {
+        self.0[line.0 as usize] = cached;
+        None
+    }
+
+    fn leave(&mut self, line: LineAddr, cached: Cached<bool>) {
+        self.0[line.0 as usize] = cached;
+    }
+
+    fn take(&mut self, line: LineAddr) -> Option<Cached<bool>> {
+        Some(std::mem::take(&mut self.0[line.0 as usize]))
+    }
 }
 
 /// A core with its TLB and private cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Core {
+pub struct ModelCore {
     /// For each page of data: the side its TLB entry names.
     pub tlb: Vec<Option<Role>>,
-    /// Private cache, by physical line.
-    pub cache: Vec<Cached<bool>>,
-    /// A bit for each page of data whose source must not be cached.
-    pub marked: u8,
-    /// At most one access at a time.
-    pub pending: Option<Pending>,
+    /// Private cache, marks, and at most one access that waits.
+    pub side: CoreSide<EachLine, ()>,
+}
+
+impl ModelCore {
+    /// The state of a line in the private cache.
+    pub fn cached(&self, line: LineAddr) -> Cached<bool> {
+        self.side.lines.0[line.0 as usize]
+    }
+
+    /// All lines of the private cache.
+    pub fn lines(&self) -> impl Iterator<Item = (LineAddr, Cached<bool>)> {
+        let lines = self.side.lines.0.iter().copied();
+        (0..).map(LineAddr).zip(lines)
+    }
+
+    /// Sets the state of a line.
+    pub fn set(&mut self, line: LineAddr, cached: Cached<bool>) {
+        self.side.lines.0[line.0 as usize] = cached;
+    }
 }
 
 /// The NIC: a TLB behind an IOTLB, no cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Nic {
+pub struct ModelNic {
     /// Device TLB.
     pub tlb: Vec<Option<Role>>,
     /// IOTLB.
     pub iotlb: Vec<Option<Role>>,
-    /// At most one DMA at a time.
-    pub pending: Option<Pending>,
+    /// The DMA that waits, at most one at a time: its line, and whether it writes.
+    pub pending: Option<(LineAddr, bool)>,
 }
 
 /// A state of the whole machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// Cores.
-    pub cores: Vec<Core>,
+    pub cores: Vec<ModelCore>,
     /// NIC.
-    pub nic: Nic,
+    pub nic: ModelNic,
     /// Slices of the last-level cache.
     pub slices: Vec<Slice<FewLines>>,
     /// Work queue and completion records.
@@ -78,7 +106,7 @@ impl State {
     /// Page `p` of data lies in lines `2pL..` (source) and moves to `2pL + L..`.
     pub fn initial(config: &Config) -> Self {
         let rules = &config.rules;
-        let lines = config.lines;
+        let lines = config.lines();
         let total = u64::from(config.pages) * 2 * u64::from(lines);
         let mut slices: Vec<_> = (0..rules.slices)
             .map(|id| Slice::new(id, FewLines(Vec::new())))
@@ -89,15 +117,13 @@ impl State {
             slices[home].lines.0.push((at, HomeLine::new(is_source)));
         }
         let pages = usize::from(config.pages);
-        let core = Core {
+        let core = ModelCore {
             tlb: vec![None; pages],
-            cache: vec![Cached::Invalid; total as usize],
-            marked: 0,
-            pending: None,
+            side: CoreSide::new(EachLine(vec![Cached::Invalid; total as usize])),
         };
         let mut state = Self {
             cores: vec![core; usize::from(rules.cores)],
-            nic: Nic {
+            nic: ModelNic {
                 tlb: vec![None; pages],
                 iotlb: vec![None; pages],
                 pending: None,
@@ -112,7 +138,7 @@ impl State {
         };
         if config.dead_line {
             let (tag, owner) = (config.mapping(0).dst, 0);
-            state.cores[0].cache[tag.0 as usize] = Cached::Modified(false);
+            state.cores[0].set(tag, Cached::Modified(false));
             state.home_line(config, tag).directory = Directory::Owned { tag, owner };
         }
         state
@@ -126,7 +152,7 @@ impl State {
 
     /// Page of data and index within it of a physical line.
     pub fn logical(config: &Config, line: LineAddr) -> (usize, u32) {
-        let lines = u64::from(config.lines);
+        let lines = u64::from(config.lines());
         ((line.0 / (2 * lines)) as usize, (line.0 % lines) as u32)
     }
 
@@ -140,7 +166,7 @@ impl State {
                 .for_each(|(_, line)| f(&mut line.data));
         }
         for core in &mut self.cores {
-            for (at, cached) in core.cache.iter_mut().enumerate() {
+            for (at, cached) in core.side.lines.0.iter_mut().enumerate() {
                 if same(LineAddr(at as u64)) {
                     match cached {
                         Cached::Invalid => {}
@@ -177,7 +203,7 @@ impl State {
         self.net.is_empty()
             && !self.controller.has_work()
             && self.nic.pending.is_none()
-            && self.cores.iter().all(|c| c.pending.is_none())
+            && self.cores.iter().all(|c| c.side.misses().is_empty())
             && self
                 .os
                 .iter()

@@ -22,7 +22,7 @@ pub fn quick() -> Vec<Config> {
     all.extend(both(["nc-nic", "c-nic"], nic));
     all.extend(both(["nc-2lines", "c-2lines"], |c| {
         c.rules.cores = 1;
-        c.lines = 2;
+        c.rules.page_lines = 2;
         c.dead_line = true;
     }));
     all.extend(both(["nc-2pages", "c-2pages"], |c| {
@@ -35,7 +35,7 @@ pub fn quick() -> Vec<Config> {
     }));
     all.extend(both(["nc-parallel", "c-parallel"], |c| {
         c.rules.cores = 1;
-        c.lines = 2;
+        c.rules.page_lines = 2;
         c.rules.parallel_slices = true;
     }));
     all.extend(both(["nc-late-answers", "c-late-answers"], |c| {
@@ -46,7 +46,7 @@ pub fn quick() -> Vec<Config> {
     // Two of a slice's three lines on their way at once, each to the other slice.
     all.extend(both(["nc-window", "c-window"], |c| {
         c.rules.cores = 1;
-        c.lines = 3;
+        c.rules.page_lines = 3;
         c.rules.copy_window = 2;
         c.evictions = false;
     }));
@@ -63,7 +63,7 @@ pub fn full() -> Vec<Config> {
     all.extend(both(["nc-2pages-evict", "c-2pages-evict"], two_pages));
     all.extend(both(["nc-nic-2lines", "c-nic-2lines"], |c| {
         nic(c);
-        c.lines = 2;
+        c.rules.page_lines = 2;
     }));
     all.extend(both(["nc-2cores-nic", "c-2cores-nic"], |c| {
         nic(c);
@@ -71,7 +71,7 @@ pub fn full() -> Vec<Config> {
         c.evictions = false;
     }));
     all.extend(both(["nc-2cores-2lines", "c-2cores-2lines"], |c| {
-        c.lines = 2;
+        c.rules.page_lines = 2;
         c.evictions = false;
     }));
     all.extend(both(["nc-3cores", "c-3cores"], |c| {
@@ -80,7 +80,7 @@ pub fn full() -> Vec<Config> {
     }));
     // In the cacheable design only: the other's graph is several times as large.
     let mut config = Config::new("c-2cores-nic-2lines", Cacheable);
-    (config.nic, config.lines, config.evictions) = (true, 2, false);
+    (config.nic, config.rules.page_lines, config.evictions) = (true, 2, false);
     all.push(config);
     all
 }

@@ -2,10 +2,11 @@
 //! The migration protocol as pure state machines: no time, no randomness, no capacity of caches.
 //!
 //! Parties take one [`Message`] at a time and send others. The timed memory system
-//! (`crate::timed`) delivers them after delays; the model checker delivers them in every
+//! delivers them after delays; the model checker delivers them in every
 //! possible order. Both run this code.
 
 mod controller;
+mod core;
 mod engine;
 mod home;
 mod os;
@@ -14,6 +15,7 @@ mod slice;
 mod table;
 mod types;
 
+pub use self::core::{CoreSide, CoreStep, Issued, Marks, Miss, Observer, PrivateLines};
 pub use controller::{Command, Completion, Controller, QueueFull, Status};
 pub use home::{Busy, Directory, HomeLine, Todo};
 pub use os::{OsMigration, OsPhase};

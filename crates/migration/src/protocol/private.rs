@@ -38,6 +38,11 @@ impl<V: Copy> Cached<V> {
         matches!(self, Self::Exclusive(_) | Self::Modified(_))
     }
 
+    /// The data that a load finds, or a store (`write`) replaces, without asking the home.
+    pub fn permits(&self, write: bool) -> Option<V> {
+        self.readable().filter(|_| !write || self.is_writable())
+    }
+
     /// Takes the line in, as granted.
     pub fn fill(&mut self, grant: Grant, data: V) {
         *self = match grant {

@@ -133,6 +133,8 @@ pub const FAULTS: [Fault; 17] = [
 pub struct Rules {
     /// Cacheable or not.
     pub design: Design,
+    /// Lines of a page, which is marked as a whole when one of its lines is refused.
+    pub page_lines: u32,
     /// Cores, at most 64. Agent numbers from here on are devices without a private cache.
     pub cores: u8,
     /// Slices of the last-level cache.
@@ -159,6 +161,11 @@ impl Rules {
     /// The home slice of a line.
     pub fn home(&self, line: LineAddr) -> u8 {
         self.hash.slice(line, self.slices)
+    }
+
+    /// The number of the page of a line.
+    pub fn page(&self, line: LineAddr) -> u64 {
+        line.0 / u64::from(self.page_lines)
     }
 
     pub(crate) fn has(&self, fault: Fault) -> bool {
@@ -252,6 +259,23 @@ pub struct Request<V> {
     pub kind: Kind<V>,
     /// A slice has already decided where the data is: do not redirect again.
     pub resolved: bool,
+}
+
+impl<V> Request<V> {
+    /// A request as an agent makes it.
+    pub fn new(agent: u8, line: LineAddr, kind: Kind<V>) -> Self {
+        Self {
+            agent,
+            line,
+            kind,
+            resolved: false,
+        }
+    }
+
+    /// A read of a device, or its write of a value.
+    pub fn of_device(agent: u8, line: LineAddr, value: Option<V>) -> Self {
+        Self::new(agent, line, value.map_or(Kind::ReadOnce, Kind::WriteOnce))
+    }
 }
 
 /// What a home asks of a private cache.

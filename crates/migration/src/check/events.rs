@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can happen in a state.
+
+use super::config::Config;
+use super::state::State;
+use crate::protocol::{Cached, Envelope, Fault, LineAddr, OsMigration};
+use std::fmt;
+
+/// An event.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Action {
+    /// A core walks the page table and fills its TLB.
+    Translate { core: u8, page: u8 },
+    /// A core loads or stores; hits end at once.
+    Access {
+        core: u8,
+        page: u8,
+        index: u32,
+        write: bool,
+    },
+    /// A private cache loses a line.
+    Evict { core: u8, line: LineAddr },
+    /// The NIC fills its TLB from the IOTLB, or that from the page table.
+    NicTranslate { page: u8 },
+    /// The NIC reads or writes.
+    NicAccess { page: u8, index: u32, write: bool },
+    /// A message arrives.
+    Deliver(Envelope<bool>),
+    /// The OS submits its next descriptor for a page.
+    Submit { page: u8 },
+    /// The controller takes a descriptor.
+    TakeCommand,
+    /// The OS gives a migration up.
+    Abort { page: u8 },
+    /// A core, in the kernel, invalidates its own TLB entry.
+    Invalidate { core: u8, page: u8 },
+    /// Some core invalidates the IOTLB.
+    InvalidateIotlb { page: u8 },
+    /// Some core invalidates the TLB of the NIC.
+    InvalidateNicTlb { page: u8 },
+}
+
+impl fmt::Debug for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = |write: bool| if write { "stores to" } else { "loads" };
+        match self {
+            Self::Translate { core, page } => {
+                write!(
+                    f,
+                    "core {core}: TLB miss on page {page}, walks the page table"
+                )
+            }
+            Self::Access {
+                core,
+                page,
+                index,
+                write,
+            } => write!(
+                f,
+                "core {core}: {} line {index} of page {page}",
+                verb(*write)
+            ),
+            Self::Evict { core, line } => write!(f, "core {core}: evicts {line:?}"),
+            Self::NicTranslate { page } => write!(f, "NIC: translates page {page}"),
+            Self::NicAccess { page, index, write } => {
+                write!(f, "NIC: {} line {index} of page {page}", verb(*write))
+            }
+            Self::Deliver(e) => write!(f, "{:?} -> {:?}: {:?}", e.from, e.to, e.message),
+            Self::Submit { page } => write!(f, "OS: submits a descriptor for page {page}"),
+            Self::TakeCommand => write!(f, "controller: takes a descriptor"),
+            Self::Abort { page } => write!(f, "OS: gives up the migration of page {page}"),
+            Self::Invalidate { core, page } => {
+                write!(f, "core {core}: kernel entry, INVLPG of page {page}")
+            }
+            Self::InvalidateIotlb { page } => write!(f, "OS: invalidates page {page} in the IOTLB"),
+            Self::InvalidateNicTlb { page } => {
+                write!(f, "OS: invalidates page {page} in the NIC's TLB")
+            }
+        }
+    }
+}
+
+/// Everything that can happen now.
+pub fn actions(config: &Config, state: &State, all: &mut Vec<Action>) {
+    if state.error.is_some() {
+        return;
+    }
+    for envelope in &state.net {
+        if all.last() != Some(&Action::Deliver(*envelope)) {
+            all.push(Action::Deliver(*envelope));
+        }
+    }
+    if state.controller.has_work() {
+        all.push(Action::TakeCommand);
+    }
+    for page in 0..config.pages {
+        os_actions(config, state, page, all);
+        for core in 0..config.rules.cores {
+            core_actions(config, state, core, page, all);
+        }
+        if config.nic {
+            nic_actions(config, state, page, all);
+        }
+    }
+    if config.evictions {
+        for (core, c) in state.cores.iter().enumerate() {
+            let core = core as u8;
+            let held = c.lines().filter(|(_, cached)| cached.readable().is_some());
+            all.extend(held.map(|(line, _)| Action::Evict { core, line }));
+        }
+    }
+}
+
+fn os_actions(config: &Config, state: &State, page: u8, all: &mut Vec<Action>) {
+    let os = &state.os[usize::from(page)];
+    if os.next_command(&config.rules).is_some() {
+        all.push(Action::Submit { page });
+    }
+    if config.aborts && os.can_abort() {
+        all.push(Action::Abort { page });
+    }
+    if os.may_invalidate(&config.rules, OsMigration::iotlb(&config.rules)) {
+        all.push(Action::InvalidateIotlb { page });
+    }
+    let drains = config.rules.fault != Some(Fault::NicDoesNotDrain);
+    let idle = state.nic.pending.is_none() || !drains;
+    if idle && os.may_invalidate(&config.rules, OsMigration::nic_tlb(&config.rules)) {
+        all.push(Action::InvalidateNicTlb { page });
+    }
+    for core in 0..config.rules.cores {
+        // INVLPG serialises: the core's own accesses are over.
+        let idle = state.cores[usize::from(core)].side.misses().is_empty();
+        if idle && os.may_invalidate(&config.rules, 1 << core) {
+            all.push(Action::Invalidate { core, page });
+        }
+    }
+}
+
+fn core_actions(config: &Config, state: &State, core: u8, page: u8, all: &mut Vec<Action>) {
+    let c = &state.cores[usize::from(core)];
+    let Some(role) = c.tlb[usize::from(page)] else {
+        all.push(Action::Translate { core, page });
+        return;
+    };
+    if !c.side.misses().is_empty() {
+        return;
+    }
+    for index in 0..config.lines() {
+        let line = config.mapping(page).line(role, index);
+        let cached = c.cached(line);
+        let access = |write| Action::Access {
+            core,
+            page,
+            index,
+            write,
+        };
+        match cached {
+            Cached::Evicting { .. } => {}
+            // A load that hits changes nothing; `properties` checks what it would return.
+            Cached::Invalid => all.extend([access(false), access(true)]),
+            Cached::Modified(true) => {}
+            _ => all.push(access(true)),
+        }
+    }
+}
+
+fn nic_actions(config: &Config, state: &State, page: u8, all: &mut Vec<Action>) {
+    let nic = &state.nic;
+    if nic.tlb[usize::from(page)].is_none() {
+        all.push(Action::NicTranslate { page });
+    } else if nic.pending.is_none() {
+        for index in 0..config.lines() {
+            for write in [false, true] {
+                all.push(Action::NicAccess { page, index, write });
+            }
+        }
+    }
+}
