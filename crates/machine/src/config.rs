@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whole machines: a core, its memory and its translation hardware, as presets.
 
-use crate::core::{CoreConfig, TimedCore};
-use crate::memory::{MemoryConfig, PrivateMemory};
+use crate::single::{CoreConfig, TimedCore};
+use ample_memory::{MemoryConfig, PrivateMemory};
 use ample_translate::{Engine, IdealFrames, MmuConfig, Scheme, presets};
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};

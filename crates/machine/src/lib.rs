@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated machine: programs run on a core with translation hardware, caches and DRAM.
+//! Simulated machines. [`single`]: one out-of-order core with all of its translation hardware, on
+//! which programs run. [`multi`]: a server of several cores with coherent caches, a NIC and the
+//! page migration hardware of Contiguitas.
 
-pub mod cache;
 pub mod config;
-pub mod core;
-pub mod dram;
-pub mod functional;
-pub mod memory;
+pub mod multi;
+pub mod single;
 
+pub use ample_memory::{MemoryConfig, MemorySystem, PrivateMemory};
 pub use config::MachineConfig;
-pub use core::{CoreConfig, TimedCore, TimedReport};
-pub use functional::{FunctionalRun, run_functional};
-pub use memory::{MemoryConfig, MemorySystem, PrivateMemory};
+pub use single::{CoreConfig, FunctionalRun, TimedCore, TimedReport, run_functional};

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory system of a multi-core server, with the page migration hardware of Contiguitas in
-//! its last-level cache.
+//! The multi-core machine and the migration protocol, for the experiments.
 
-pub mod timed;
-
+pub use ample_machine::multi as timed;
 pub use ample_migration::protocol;

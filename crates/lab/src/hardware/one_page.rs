@@ -109,15 +109,13 @@ type Change = (&'static str, fn(&mut MemoryParams));
 const COSTS: [Change; 5] = [
     ("table 1", |_| {}),
     ("memory without latency", |m| {
-        let burst = m.dram.burst_cycles;
-        m.dram.row_hit_cycles = burst;
-        m.dram.row_closed_cycles = burst;
-        m.dram.row_conflict_cycles = burst;
-        m.dram.overhead_cycles = 0;
+        let dram = &mut m.dram;
+        (dram.cl, dram.trcd, dram.trp, dram.tras) = (0, 0, 0, 0);
+        dram.controller_ns = 0.0;
     }),
     ("rows always open", |m| {
-        m.dram.row_closed_cycles = m.dram.row_hit_cycles;
-        m.dram.row_conflict_cycles = m.dram.row_hit_cycles;
+        let dram = &mut m.dram;
+        (dram.trcd, dram.trp, dram.tras) = (0, 0, 0);
     }),
     ("ring without latency", |m| m.hop_cycles = 0),
     ("last level and private caches without latency", |m| {

@@ -119,7 +119,7 @@ fn trials(params: &SweepParams) -> Vec<Trial> {
     for &n in &params.slices {
         all.push(with(format!("{n} slices"), &|t| {
             t.memory.slices = n;
-            t.memory.llc_slice.size_bytes = (16 << 20) / u32::from(n.max(1));
+            t.memory.llc_slice.bytes = (16 << 20) / u64::from(n.max(1));
         }));
     }
     for hash in [

@@ -5,7 +5,7 @@ use super::core::{Op, Wait};
 use super::invalidation::Then;
 use super::machine::{Event, Machine, Program, Timeline};
 use super::params::PAGE_LINES;
-use crate::protocol::{LineAddr, Mapping};
+use ample_migration::protocol::{LineAddr, Mapping};
 
 /// A migration in software.
 #[derive(Clone)]

@@ -2,9 +2,7 @@
 //! The memory system with time: caches, ring, DRAM, and the protocol's messages with delays;
 //! and a simple server on top of it.
 
-mod cache;
 mod core;
-mod dram;
 mod invalidation;
 mod iommu;
 mod lines;
@@ -21,14 +19,12 @@ mod walks;
 mod way;
 mod workload;
 
-pub use core::{Core, CoreParams, Op, Wait};
-pub use dram::Dram;
+pub use self::core::{Core, CoreParams, Op, Wait};
+pub use ample_memory::{BadParams, CacheConfig, Dram, DramConfig};
 pub use machine::{Machine, Placement, Program, Timeline};
 pub use memory::{Access, Counters, MemorySystem, PAGE_BYTES};
 pub use os::{Mover, OsParams};
-pub use params::{
-    BadParams, CacheParams, DramParams, EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES,
-};
+pub use params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
 pub use private::Completed;
 pub use view::{LineView, PageView, Place};
 pub use way::Way;

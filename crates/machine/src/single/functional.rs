@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functional runs: translation hardware without time. Every count is exact; nothing is timed.
 
+use ample_memory::READ_AHEAD;
 use ample_trace::{Access, Consumer, Kind, MapChange, Program, Recorder};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, Intent, NoMemory};
@@ -18,11 +19,11 @@ pub struct FunctionalRun<'a> {
     far: bool,
 }
 
-/// Accesses whose page-table entries are read at once.
-pub(crate) const AHEAD: usize = 32;
+/// Accesses whose page-table entries, and data, are read ahead at once.
+pub(super) const AHEAD: usize = READ_AHEAD / 2;
 
 /// Whether `walks` in a block of `accesses` are enough for reading ahead.
-pub(crate) fn walks_often(walks: u64, accesses: usize) -> bool {
+pub(super) fn walks_often(walks: u64, accesses: usize) -> bool {
     walks * 8 > accesses as u64
 }
 

@@ -5,7 +5,7 @@
 use super::core::Op;
 use super::machine::{Event, Machine, Program};
 use super::memory::Access;
-use crate::protocol::LineAddr;
+use ample_migration::protocol::LineAddr;
 
 /// Cycles until something that found no MSHR, or no page, tries again.
 const RETRY_CYCLES: u64 = 20;

@@ -2,7 +2,7 @@
 //! Synthetic servers: every core serves requests back to back, packets come and go through
 //! network buffers that a NIC reads and writes.
 
-use crate::timed::{
+use super::{
     BadParams, CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_LINES, Placement, Program,
 };
 use ample_kit::random::SplitMix64;

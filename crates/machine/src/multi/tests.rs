@@ -2,12 +2,12 @@
 //! Closed forms, the shadow memory under traffic with migrations, determinism, bad parameters.
 
 use super::{
-    Access, Core, CoreParams, Dram, Machine, MemoryParams, MemorySystem, Mover, Op, OsParams,
-    Placement, Program,
+    Access, Core, CoreParams, Machine, MemoryParams, MemorySystem, Mover, Op, OsParams, Placement,
+    Program,
 };
 use super::{Server, Service};
-use crate::protocol::{Command, Design, LineAddr, Mapping, Status};
 use ample_kit::random::SplitMix64;
+use ample_migration::protocol::{Command, Design, LineAddr, Mapping, Status};
 
 fn system() -> MemorySystem {
     MemorySystem::new(&MemoryParams::table1()).expect("table 1 is valid")
@@ -26,37 +26,6 @@ fn latency(memory: &mut MemorySystem, core: u8, line: u64, write: bool) -> u64 {
         }
         Access::Full => panic!("nothing is under way"),
     }
-}
-
-#[test]
-fn dram_latencies_are_the_closed_forms() {
-    let params = MemoryParams::table1();
-    let mut dram = Dram::new(&params.dram, params.clock_ghz);
-    // 26, 48 and 70 cycles of 0.625 ns at 2 GHz, and 40 cycles on the way.
-    assert_eq!(dram.access(0, LineAddr(0)), 60 + 40);
-    assert_eq!(dram.access(10_000, LineAddr(1)) - 10_000, 33 + 40);
-    let same_bank = (1u64..)
-        .find(|row| *row != 0 && (row ^ (row / 16)).is_multiple_of(16))
-        .expect("one");
-    let conflict = dram.access(20_000, LineAddr(same_bank * 128)) - 20_000;
-    assert_eq!(conflict, 88 + 40);
-}
-
-#[test]
-fn dram_does_not_exceed_its_peak_bandwidth() {
-    let params = MemoryParams::table1();
-    let mut dram = Dram::new(&params.dram, params.clock_ghz);
-    let lines = 10_000;
-    let end = (0..lines)
-        .map(|i| dram.access(0, LineAddr(i)))
-        .max()
-        .expect("some");
-    let bytes_per_ns = (lines * 64) as f64 / (end as f64 / params.clock_ghz);
-    assert!(bytes_per_ns <= 25.6, "{bytes_per_ns} GB/s");
-    assert!(
-        bytes_per_ns > 20.0,
-        "rows are open most of the time: {bytes_per_ns} GB/s"
-    );
 }
 
 #[test]
@@ -124,8 +93,7 @@ fn impossible_machines_are_refused_with_the_reason() {
         params.check().expect_err("must be refused").to_string()
     };
     assert!(message(|p| p.l1.ways = 0).contains("l1: 0 ways"));
-    assert!(message(|p| p.l2.line_bytes = 128).contains("l2: lines of 128 bytes"));
-    assert!(message(|p| p.llc_slice.size_bytes = 3 << 20).contains("power of two"));
+    assert!(message(|p| p.llc_slice.bytes = 1000).contains("llc_slice: 1000 bytes"));
     assert!(message(|p| p.cores = 65).contains("cores: 65"));
     assert!(message(|p| p.slices = 0).contains("slices: 0"));
     assert!(message(|p| p.mshrs = 0).contains("mshrs"));
@@ -256,8 +224,8 @@ fn hammered(
     let mut params = MemoryParams::table1();
     params.engine.design = design;
     // Small caches: evictions of lines under migration.
-    params.l1.size_bytes = 4096;
-    params.l2.size_bytes = 8192;
+    params.l1.bytes = 4096;
+    params.l2.bytes = 8192;
     change(&mut params);
     let program = Hammer::new(placement.pages);
     let core = CoreParams::table1();
@@ -364,7 +332,7 @@ fn variants_of_the_hardware_are_correct_too() {
         |p| p.engine.announce = false,
         |p| p.engine.table_entries = 1,
         |p| p.slices = 3,
-        |p| p.hash = crate::protocol::SliceHash::Page,
+        |p| p.hash = ample_migration::protocol::SliceHash::Page,
     ];
     for change in changes {
         for design in [Design::NonCacheable, Design::Cacheable] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Maps keyed by lines, and the lines of a slice.
 
-use crate::protocol::{HomeLine, LineAddr, LineStore};
+use ample_migration::protocol::{HomeLine, LineAddr, LineStore};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -1,49 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sizes and latencies of the memory system.
 
-use crate::protocol::{Design, Rules, SliceHash};
+pub use ample_memory::LINE_BYTES;
+use ample_memory::{BadParams, CacheConfig, DramConfig};
+use ample_migration::protocol::{Design, Rules, SliceHash};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a cache line.
-pub const LINE_BYTES: u32 = 64;
 /// Lines of a 4 KB page.
 pub const PAGE_LINES: u64 = 64;
-
-/// One level of cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheParams {
-    /// Capacity.
-    pub size_bytes: u32,
-    /// Ways of a set.
-    pub ways: u32,
-    /// Bytes of a line; all levels must agree.
-    pub line_bytes: u32,
-    /// Round trip from the core, without transport on the ring for the last level.
-    pub latency_cycles: u64,
-}
-
-/// Main memory: one channel with an open-row policy.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DramParams {
-    /// Banks.
-    pub banks: u32,
-    /// Bytes of a row.
-    pub row_bytes: u32,
-    /// Memory clock: half the transfer rate.
-    pub clock_mhz: f64,
-    /// Memory cycles from command to the end of the burst, by state of the row.
-    pub row_hit_cycles: u32,
-    /// The bank had no open row.
-    pub row_closed_cycles: u32,
-    /// Another row was open.
-    pub row_conflict_cycles: u32,
-    /// Memory cycles a burst occupies the data bus.
-    pub burst_cycles: u32,
-    /// Controller and on-chip transport, each access, in core cycles.
-    pub overhead_cycles: u64,
-}
 
 /// The page migration hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,11 +45,11 @@ pub struct MemoryParams {
     /// Core clock.
     pub clock_ghz: f64,
     /// Private first level.
-    pub l1: CacheParams,
+    pub l1: CacheConfig,
     /// Private second level; includes the first.
-    pub l2: CacheParams,
+    pub l2: CacheConfig,
     /// One slice of the last level.
-    pub llc_slice: CacheParams,
+    pub llc_slice: CacheConfig,
     /// Slices.
     pub slices: u8,
     /// Address → slice.
@@ -94,98 +58,37 @@ pub struct MemoryParams {
     pub mshrs: u32,
     /// Cycles for each stop on the ring.
     pub hop_cycles: u64,
-    /// Main memory.
-    pub dram: DramParams,
+    /// Memory.
+    pub dram: DramConfig,
     /// Physical memory in 4 KB frames.
     pub frames: u64,
     /// Migration hardware.
     pub engine: EngineParams,
 }
 
-/// Why a configuration cannot be built.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{field}: {reason}")]
-pub struct BadParams {
-    /// Name of the parameter.
-    pub field: &'static str,
-    /// What is wrong and what is accepted.
-    pub reason: String,
-}
-
 fn bad(field: &'static str, reason: impl Into<String>) -> BadParams {
-    BadParams {
-        field,
-        reason: reason.into(),
-    }
-}
-
-impl CacheParams {
-    fn new(size_bytes: u32, ways: u32, latency_cycles: u64) -> Self {
-        Self {
-            size_bytes,
-            ways,
-            line_bytes: LINE_BYTES,
-            latency_cycles,
-        }
-    }
-
-    /// Sets; a power of two once checked.
-    pub fn sets(&self) -> u32 {
-        self.size_bytes / (self.ways * self.line_bytes)
-    }
-
-    fn check(&self, field: &'static str) -> Result<(), BadParams> {
-        if self.line_bytes != LINE_BYTES {
-            let reason = format!(
-                "lines of {} bytes; every level must use {LINE_BYTES}",
-                self.line_bytes
-            );
-            return Err(bad(field, reason));
-        }
-        if self.ways == 0 {
-            return Err(bad(field, "0 ways; at least 1 is needed"));
-        }
-        let way_bytes = u64::from(self.ways) * u64::from(self.line_bytes);
-        let size = u64::from(self.size_bytes);
-        if size == 0 || !size.is_multiple_of(way_bytes) || !(size / way_bytes).is_power_of_two() {
-            let reason = format!(
-                "{size} bytes in {} ways do not give a power of two of sets",
-                self.ways
-            );
-            return Err(bad(field, reason));
-        }
-        Ok(())
-    }
+    BadParams::new(field, reason)
 }
 
 impl MemoryParams {
     /// Table 1 of Contiguitas: 8 cores at 2 GHz, 32 KB L1, 256 KB L2, 2 MB slices, DDR4-3200
     /// with 16 banks, 64 GB.
     ///
-    /// Not in the table: 16 MSHRs, ring stops of 2 cycles, and 40 cycles (20 ns) of controller
+    /// Not in the table: 16 MSHRs, ring stops of 2 cycles, and 20 ns (40 cycles) of controller
     /// and fabric for each access to memory. The last level's 40 cycles are split into 32 in the
     /// slice and 8 for an average trip of 2 stops each way on a ring of 8.
     pub fn table1() -> Self {
         Self {
             cores: 8,
             clock_ghz: 2.0,
-            l1: CacheParams::new(32 << 10, 8, 2),
-            l2: CacheParams::new(256 << 10, 8, 14),
-            llc_slice: CacheParams::new(2 << 20, 16, 32),
+            l1: CacheConfig::new(32, 8, 2),
+            l2: CacheConfig::new(256, 8, 14),
+            llc_slice: CacheConfig::new(2048, 16, 32),
             slices: 8,
             hash: SliceHash::XorFold,
             mshrs: 16,
             hop_cycles: 2,
-            dram: DramParams {
-                banks: 16,
-                row_bytes: 8192,
-                clock_mhz: 1600.0,
-                row_hit_cycles: 26,
-                row_closed_cycles: 48,
-                row_conflict_cycles: 70,
-                burst_cycles: 4,
-                overhead_cycles: 40,
-            },
+            dram: DramConfig::ddr4_3200(1, 16, 20.0),
             frames: (64 << 30) / 4096,
             engine: EngineParams {
                 design: Design::NonCacheable,
@@ -211,6 +114,16 @@ impl MemoryParams {
         }
     }
 
+    /// Cycles of a slice from a request to the data.
+    pub(super) fn slice_cycles(&self) -> u64 {
+        self.llc_slice.latency_cycles.into()
+    }
+
+    /// Cycles of the second level, from the core.
+    pub(super) fn l2_cycles(&self) -> u64 {
+        self.l2.latency_cycles.into()
+    }
+
     /// Checks everything that could not be built.
     ///
     /// # Errors
@@ -232,17 +145,13 @@ impl MemoryParams {
         self.l1.check("l1")?;
         self.l2.check("l2")?;
         self.llc_slice.check("llc_slice")?;
-        if self.l1.size_bytes > self.l2.size_bytes {
+        if self.l1.bytes > self.l2.bytes {
             return Err(bad("l1", "larger than l2, which must contain it"));
         }
         if self.mshrs == 0 {
             return Err(bad("mshrs", "0; a miss needs at least 1"));
         }
-        let d = &self.dram;
-        if d.banks == 0 || d.row_bytes < LINE_BYTES || d.clock_mhz.is_nan() || d.clock_mhz <= 0.0 {
-            let reason = "banks, row_bytes (64 or more) and clock_mhz must be positive";
-            return Err(bad("dram", reason));
-        }
+        self.dram.check()?;
         if self.frames < 2 {
             return Err(bad("frames", "a migration needs at least 2"));
         }

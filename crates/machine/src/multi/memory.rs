@@ -5,13 +5,12 @@
 //! The directory is exact and covers all memory (as a large snoop filter would); capacity of the
 //! last level decides latency only. Each slice takes one message every other cycle.
 
-use super::cache::SetAssoc;
-use super::dram::Dram;
 use super::lines::{LineMap, MappedLines};
-use super::params::{BadParams, EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
+use super::params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
 use super::private::{Arrays, Completed, PrivateCache, Seen};
 use super::shadow::Shadow;
-use crate::protocol::{
+use ample_memory::{BadParams, Dram, LastLevel};
+use ample_migration::protocol::{
     Command, Completion, Controller, CoreSide, CoreStep, Envelope, Issued, Kind, LineAddr,
     LineStore, Mapping, Message, Node, Outbox, QueueFull, Request, Role, Rules, Slice, Taken,
 };
@@ -80,8 +79,8 @@ impl Eq for Event {}
 #[derive(Clone)]
 pub(super) struct SliceState {
     pub(super) protocol: Slice<MappedLines>,
-    /// Tags for timing; the value says whether the line is newer than memory.
-    pub(super) tags: SetAssoc<bool>,
+    /// Tags for timing, and which lines are newer than memory.
+    pub(super) tags: LastLevel<()>,
     free_at: u64,
 }
 
@@ -118,21 +117,25 @@ impl MemorySystem {
     /// When the parameters cannot be built.
     pub fn new(params: &MemoryParams) -> Result<Self, BadParams> {
         params.check()?;
-        let slice = |id| SliceState {
-            protocol: Slice::new(id, MappedLines::default()),
-            tags: SetAssoc::new(&params.llc_slice),
-            free_at: 0,
+        let slice = |id| {
+            Ok(SliceState {
+                protocol: Slice::new(id, MappedLines::default()),
+                tags: LastLevel::new(&params.llc_slice, "llc_slice")?,
+                free_at: 0,
+            })
         };
         Ok(Self {
             params: *params,
             rules: params.rules(),
-            slices: (0..params.slices).map(slice).collect(),
+            slices: (0..params.slices)
+                .map(slice)
+                .collect::<Result<_, BadParams>>()?,
             controller: Controller::default(),
             cores: (0..params.cores)
                 .map(|_| PrivateCache::new(params))
-                .collect(),
+                .collect::<Result<_, _>>()?,
             devices: LineMap::default(),
-            dram: Dram::new(&params.dram, params.clock_ghz),
+            dram: Dram::new(&params.dram, 1.0 / params.clock_ghz)?,
             arriving: LineMap::default(),
             events: BinaryHeap::new(),
             sequence: 0,
@@ -225,7 +228,7 @@ impl MemorySystem {
             Issued::Joined => Access::Pending,
             Issued::Asked => {
                 self.counters.misses += 1;
-                self.post_from_core(now + self.params.l2.latency_cycles);
+                self.post_from_core(now + self.params.l2_cycles());
                 Access::Pending
             }
         }
@@ -258,7 +261,7 @@ impl MemorySystem {
         let mut sent = std::mem::take(&mut self.out.sent);
         for envelope in sent.drain(..) {
             let lookup = match envelope.message {
-                Message::ProbeReply { .. } => self.params.l2.latency_cycles / 2,
+                Message::ProbeReply { .. } => self.params.l2_cycles() / 2,
                 Message::Request(request) => {
                     let once = matches!(request.kind, Kind::ReadOnce | Kind::WriteOnce(_));
                     self.counters.uncached += u64::from(once);
@@ -423,7 +426,7 @@ impl MemorySystem {
             self.shadow.performed(&performed);
             performed.written.is_some()
         });
-        let tag_cycles = self.params.llc_slice.latency_cycles / 4;
+        let tag_cycles = self.params.slice_cycles() / 4;
         let mut sent = std::mem::take(&mut self.out.sent);
         for envelope in sent.drain(..) {
             let table = self.params.engine.table_cycles;
@@ -456,4 +459,4 @@ impl MemorySystem {
 }
 
 /// Bytes of a page, for callers that count them.
-pub const PAGE_BYTES: u64 = PAGE_LINES * LINE_BYTES as u64;
+pub const PAGE_BYTES: u64 = PAGE_LINES * LINE_BYTES;

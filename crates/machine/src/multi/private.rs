@@ -2,17 +2,17 @@
 //! The private caches of one core: an L1 of tags inside an L2 that holds the lines, and lines on
 //! their way out. What they decide is the protocol's ([`CoreSide`]).
 
-use super::cache::SetAssoc;
 use super::lines::LineMap;
 use super::params::MemoryParams;
 use super::shadow::Shadow;
-use crate::protocol::{Cached, CoreSide, LineAddr, Observer, PrivateLines};
+use ample_memory::{BadParams, Cache};
+use ample_migration::protocol::{Cached, CoreSide, LineAddr, Observer, PrivateLines};
 
 /// Where the lines lie.
 #[derive(Clone, Debug)]
 pub struct Arrays {
-    l1: SetAssoc<()>,
-    l2: SetAssoc<Cached<u64>>,
+    l1: Cache<()>,
+    l2: Cache<Cached<u64>>,
     /// Lines that are written back, until their home has answered.
     leaving: LineMap<Cached<u64>>,
 }
@@ -24,14 +24,14 @@ impl PrivateLines<u64> for Arrays {
         {
             return Some(cached);
         }
-        self.l2.peek(line)
+        self.l2.peek(line.0)
     }
 
     fn put(&mut self, line: LineAddr, cached: Cached<u64>) -> Option<(LineAddr, Cached<u64>)> {
-        self.l1.insert(line, ());
-        let (victim, old) = self.l2.insert(line, cached)?;
-        self.l1.remove(victim);
-        Some((victim, old))
+        self.l1.put(line.0, ());
+        let victim = self.l2.put(line.0, cached)?;
+        self.l1.remove(victim.line);
+        Some((LineAddr(victim.line), victim.value))
     }
 
     fn leave(&mut self, line: LineAddr, cached: Cached<u64>) {
@@ -45,8 +45,8 @@ impl PrivateLines<u64> for Arrays {
         {
             return Some(cached);
         }
-        self.l1.remove(line);
-        self.l2.remove(line)
+        self.l1.remove(line.0);
+        self.l2.remove(line.0)
     }
 }
 
@@ -60,24 +60,24 @@ pub struct PrivateCache {
 }
 
 impl PrivateCache {
-    pub(super) fn new(params: &MemoryParams) -> Self {
+    pub(super) fn new(params: &MemoryParams) -> Result<Self, BadParams> {
         let arrays = Arrays {
-            l1: SetAssoc::new(&params.l1),
-            l2: SetAssoc::new(&params.l2),
+            l1: Cache::new(&params.l1, "l1")?,
+            l2: Cache::new(&params.l2, "l2")?,
             leaving: LineMap::default(),
         };
-        Self {
+        Ok(Self {
             side: CoreSide::new(arrays),
-            l1_cycles: params.l1.latency_cycles,
-            l2_cycles: params.l2.latency_cycles,
-        }
+            l1_cycles: params.l1.latency_cycles.into(),
+            l2_cycles: params.l2.latency_cycles.into(),
+        })
     }
 
     /// Performs the access when the caches allow it; returns its latency.
     pub(super) fn hit(&mut self, line: LineAddr, write: bool, shadow: &mut Shadow) -> Option<u64> {
         let Arrays { l1, l2, .. } = &mut self.side.lines;
-        let in_l1 = l1.touch(line).is_some();
-        let cached = l2.touch(line)?;
+        let in_l1 = l1.lookup(line.0, false).is_some();
+        let cached = l2.lookup(line.0, false)?;
         shadow.check(line, cached.permits(write)?);
         if write {
             *cached = Cached::Modified(shadow.store(line));
@@ -85,7 +85,7 @@ impl PrivateCache {
         if in_l1 {
             return Some(self.l1_cycles);
         }
-        l1.insert(line, ());
+        l1.install(line.0, (), false);
         Some(self.l2_cycles)
     }
 }

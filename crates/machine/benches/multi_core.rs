@@ -2,10 +2,10 @@
 //! Speed of the timed memory system on one thread: instructions of eight loaded cores a second,
 //! by wall time and by processor time (which other work on the machine does not change).
 //!
-//! `cargo bench -p ample-memsys`
+//! `cargo bench -p ample-machine`
 
-use ample_memsys::timed::{MemoryParams, OsParams};
-use ample_memsys::timed::{Server, Service, Way};
+use ample_machine::multi::{MemoryParams, OsParams};
+use ample_machine::multi::{Server, Service, Way};
 use std::time::Instant;
 
 const ROUNDS: u64 = 5;

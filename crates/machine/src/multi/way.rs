@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who moves pages in an experiment.
 
-use crate::timed::{EngineParams, Mover};
+use super::{EngineParams, Mover};
 use ample_migration::protocol::Design;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,9 @@
 //! copy engine fetches before it needs it.
 
 use super::memory::MemorySystem;
-use crate::protocol::{Directory, Kind, LineAddr, Mapping, Message, Phase, Request, Role};
+use ample_migration::protocol::{
+    Directory, Kind, LineAddr, Mapping, Message, Phase, Request, Role,
+};
 
 impl MemorySystem {
     /// Data that come into a slice fill its array.
@@ -23,30 +25,27 @@ impl MemorySystem {
         self.fill_llc(now, s, line, true);
     }
 
+    /// Puts a line into a slice, or marks it dirty there. What leaves for it goes to memory.
     fn fill_llc(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) {
         let tags = &mut self.slices[usize::from(s)].tags;
-        if let Some(was) = tags.touch(line) {
-            *was |= dirty;
-        } else if let Some((victim, true)) = tags.insert(line, dirty) {
-            self.dram.access(now, victim);
+        match dirty {
+            true => tags.write_back(&mut self.dram, line.0, now),
+            false if tags.cache.holds(line.0) => {}
+            false => tags.install(&mut self.dram, line.0, ((), false), now),
         }
     }
 
-    /// Puts a clean line into the last level without time, as a long run before would have.
+    /// Puts a clean line into the last level, as a long run before would have.
     pub fn warm(&mut self, line: LineAddr) {
         let home = self.rules.home(line);
-        let tags = &mut self.slices[usize::from(home)].tags;
-        if tags.touch(line).is_none() {
-            tags.insert(line, false);
-        }
+        self.fill_llc(0, home, line, false);
     }
 
-    /// When a slice has the data of `line` in hand.
+    /// When a slice has the data of `line` in hand, which it changes if `dirty`.
     pub(super) fn data_ready(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) -> u64 {
-        let latency = self.params.llc_slice.latency_cycles;
+        let latency = self.params.slice_cycles();
         let tags = &mut self.slices[usize::from(s)].tags;
-        if let Some(was) = tags.touch(line) {
-            *was |= dirty;
+        if tags.cache.lookup(line.0, dirty).is_some() {
             let arrives = match self.arriving.is_empty() {
                 true => None,
                 false => self.arriving.remove(&line),
@@ -54,8 +53,8 @@ impl MemorySystem {
             return arrives.map_or(now + latency, |at| at.max(now + latency));
         }
         self.counters.llc_misses += 1;
-        let ready = self.dram.access(now + latency / 2, line);
-        self.fill_llc(now, s, line, dirty);
+        let ready = self.dram.read(line.0, now + latency / 2);
+        tags.install(&mut self.dram, line.0, ((), dirty), now);
         ready
     }
 
@@ -66,7 +65,7 @@ impl MemorySystem {
         };
         let ready = self.data_ready(now, s, map.line(Role::Source, index), false);
         self.fill_llc(ready, s, map.line(Role::Destination, index), true);
-        ready - now + self.params.llc_slice.latency_cycles / 4
+        ready - now + self.params.slice_cycles() / 4
     }
 
     /// What the engine of a slice reads from memory before it copies: the whole page when an
@@ -99,12 +98,12 @@ impl MemorySystem {
                 slice.protocol.lines.peek(line).map(|home| home.directory),
                 Some(Directory::Owned { .. })
             );
-            if owned || slice.tags.peek(line).is_some() {
+            if owned || slice.tags.cache.holds(line.0) {
                 continue;
             }
             self.counters.llc_misses += 1;
-            let at = now + self.params.llc_slice.latency_cycles / 2;
-            let arrives = self.dram.access(at, line);
+            let at = now + self.params.slice_cycles() / 2;
+            let arrives = self.dram.read(line.0, at);
             self.fill_llc(now, s, line, false);
             self.arriving.insert(line, arrives);
         }

@@ -9,7 +9,7 @@ use super::machine::{Event, Machine, Program};
 use super::memory::Access;
 use super::os::Hardware;
 use super::params::PAGE_LINES;
-use crate::protocol::{LineAddr, OsMigration};
+use ample_migration::protocol::{LineAddr, OsMigration};
 
 /// Frames behind all data: the ring; then the status words, and the lock with the driver's own
 /// head and tail in the last line.
@@ -226,7 +226,7 @@ mod tests {
     use super::super::tests::{Hammer, hammer_with};
     use super::super::{CoreParams, MemoryParams, Mover, OsParams, Placement};
     use super::*;
-    use crate::protocol::{Design, Rules};
+    use ample_migration::protocol::{Design, Rules};
 
     /// One core that hardly does anything, and no NIC traffic.
     struct Quiet;
@@ -253,9 +253,9 @@ mod tests {
         let home = rules.home(LineAddr(u64::from(frame) * PAGE_LINES + u64::from(line)));
         let stops = u64::from(params.slices);
         let apart = u64::from(home).min(stops - u64::from(home));
-        let tags = params.llc_slice.latency_cycles / 4;
-        let probe = params.l2.latency_cycles / 2;
-        4 * apart * params.hop_cycles + tags + probe + params.llc_slice.latency_cycles
+        let tags = params.slice_cycles() / 4;
+        let probe = params.l2_cycles() / 2;
+        4 * apart * params.hop_cycles + tags + probe + params.slice_cycles()
     }
 
     #[test]

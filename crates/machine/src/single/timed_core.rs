@@ -8,8 +8,8 @@
 //!
 //! Time unit: a `width`-th of a cycle, so that an instruction takes one unit of dispatch.
 
-use crate::functional::{AHEAD, intent_of, walks_often};
-use crate::memory::{MemorySystem, READ_AHEAD};
+use super::functional::{AHEAD, intent_of, walks_often};
+use ample_memory::{Level, MemorySystem, READ_AHEAD};
 use ample_trace::{Access, Consumer, Kind};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, HitLevel, Port};
@@ -59,7 +59,15 @@ impl<M: MemorySystem> Port for CorePort<'_, M> {
 
     #[inline]
     fn read(&mut self, pa: u64, now: u64) -> (u64, HitLevel) {
-        self.memory.walk(pa, now)
+        let (done, level) = self.memory.walk(pa, now);
+        let hit = match level {
+            Level::L1 => HitLevel::L1,
+            Level::L2 => HitLevel::L2,
+            Level::Llc => HitLevel::Llc,
+            Level::Dram => HitLevel::Dram,
+        };
+        debug_assert!(done >= now, "an answer before the request");
+        (done, hit)
     }
 
     #[inline]

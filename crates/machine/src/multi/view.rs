@@ -3,7 +3,7 @@
 
 use super::machine::{Machine, Program};
 use super::memory::MemorySystem;
-use crate::protocol::{Directory, LineAddr, LineStore, Mapping, OsPhase, Role};
+use ample_migration::protocol::{Directory, LineAddr, LineStore, Mapping, OsPhase, Role};
 use serde::{Deserialize, Serialize};
 
 /// Where the newest data of a line lies, private caches apart.
@@ -52,7 +52,8 @@ impl MemorySystem {
         let entry = home.table.get(map);
         let copied = entry.map_or(cleared, |e| e.is_copied(index));
         let in_hand = entry.is_some_and(|e| {
-            (e.pointer..e.next).contains(&index) && e.phase == crate::protocol::Phase::Copying
+            (e.pointer..e.next).contains(&index)
+                && e.phase == ample_migration::protocol::Phase::Copying
         });
         let (place, at) = match (copied, in_hand) {
             (true, _) => (Place::Destination, map.line(Role::Destination, index)),

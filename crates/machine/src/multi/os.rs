@@ -6,8 +6,11 @@ use super::core::Wait;
 use super::invalidation::Then;
 use super::iommu::MAX_ENTRIES;
 use super::machine::{Machine, Program, Timeline};
-use super::params::{BadParams, PAGE_LINES};
-use crate::protocol::{Completion, LineAddr, Mapping, OsMigration, OsPhase, Role, Status};
+use super::params::PAGE_LINES;
+use ample_memory::BadParams;
+use ample_migration::protocol::{
+    Completion, LineAddr, Mapping, OsMigration, OsPhase, Role, Status,
+};
 use serde::{Deserialize, Serialize};
 
 /// Costs of the operating system's work, in core cycles.

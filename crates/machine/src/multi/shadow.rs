@@ -3,7 +3,7 @@
 
 use super::lines::LineMap;
 use super::params::PAGE_LINES;
-use crate::protocol::{LineAddr, Mapping, Performed};
+use ample_migration::protocol::{LineAddr, Mapping, Performed};
 
 /// The reference.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One core: its translation hardware alone ([`functional`]), or with time ([`TimedCore`]).
+
+pub mod functional;
+mod timed_core;
+
+pub use functional::{FunctionalRun, run_functional};
+pub use timed_core::{CoreConfig, TimedCore, TimedReport};

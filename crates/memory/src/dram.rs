@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! DRAM with open rows: bank state decides the latency, the data bus the bandwidth.
+//!
+//! Unloaded read latencies follow the timing parameters: a row hit CL + BL/2, a closed bank tRCD
+//! more, a conflict tRP more again: 26, 48 and 70 cycles for DDR4-3200 22-22-22.
+
+use crate::BadParams;
+use ample_kit::divisor::Divisor;
+use serde::{Deserialize, Serialize};
+
+/// Timing and shape. Times are in memory clock cycles unless named otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DramConfig {
+    /// Clock period, ns (0.625 for DDR4-3200).
+    pub tck_ns: f64,
+    /// Read latency.
+    pub cl: u32,
+    /// Activate to read.
+    pub trcd: u32,
+    /// Precharge to activate.
+    pub trp: u32,
+    /// Activate to precharge at least.
+    pub tras: u32,
+    /// Bursts of this many transfers, two a cycle.
+    pub burst: u32,
+    /// Channels.
+    pub channels: u32,
+    /// Banks of one channel (all ranks).
+    pub banks: u32,
+    /// Bytes of one row.
+    pub row_bytes: u32,
+    /// Controller and fabric, both ways, ns.
+    pub controller_ns: f64,
+}
+
+impl DramConfig {
+    /// DDR4-3200 22-22-22.
+    pub const fn ddr4_3200(channels: u32, banks: u32, controller_ns: f64) -> Self {
+        DramConfig {
+            tck_ns: 0.625,
+            cl: 22,
+            trcd: 22,
+            trp: 22,
+            tras: 52,
+            burst: 8,
+            channels,
+            banks,
+            row_bytes: 8192,
+            controller_ns,
+        }
+    }
+
+    /// DDR3-1066 7-7-7.
+    pub const fn ddr3_1066(channels: u32, banks: u32, controller_ns: f64) -> Self {
+        DramConfig {
+            tck_ns: 1.875,
+            cl: 7,
+            trcd: 7,
+            trp: 7,
+            tras: 20,
+            burst: 8,
+            channels,
+            banks,
+            row_bytes: 8192,
+            controller_ns,
+        }
+    }
+
+    /// Checks what could not be built.
+    ///
+    /// # Errors
+    /// If there is no channel, bank or time, or a row is shorter than a line.
+    pub fn check(&self) -> Result<(), BadParams> {
+        let timed = self.tck_ns > 0.0 && self.tck_ns.is_finite() && self.controller_ns >= 0.0;
+        if self.channels == 0 || self.banks == 0 || self.row_bytes < 64 || !timed {
+            let reason = "channels, banks, row_bytes (64 or more) and tck_ns must be positive";
+            return Err(BadParams::new("dram", reason));
+        }
+        Ok(())
+    }
+
+    /// Peak bandwidth of all channels, bytes a second.
+    pub fn peak_bytes_per_s(&self) -> f64 {
+        64.0 * f64::from(self.channels) / (f64::from(self.burst) / 2.0 * self.tck_ns * 1e-9)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bank {
+    /// Open row + 1; 0: closed.
+    row: u64,
+    activated: u64,
+    /// Arrival of the last access, and when the bank could take the next.
+    last: u64,
+    free: u64,
+}
+
+/// Slots of the bus calendar: enough for the reordering of one core's window.
+const CALENDAR: u64 = 4096;
+
+/// The banks and buses at work. Times are in the caller's units.
+#[derive(Clone, Debug)]
+pub struct Dram {
+    banks: Vec<Bank>,
+    calendar: Vec<u64>,
+    channels: Divisor,
+    banks_per_channel: Divisor,
+    channel_banks: u64,
+    lines_per_row: Divisor,
+    /// From the first command to the data, by state of the row: open, closed, another open.
+    to_data: [u64; 3],
+    tras: u64,
+    transfer: u64,
+    controller: u64,
+    /// Accesses by state of the row: hit, closed, conflict.
+    pub row_state: [u64; 3],
+    /// Lines read.
+    pub reads: u64,
+    /// Lines written back.
+    pub writes: u64,
+    #[cfg(test)]
+    pub(crate) written: Vec<u64>,
+}
+
+impl Dram {
+    /// DRAM whose times are given in units of `unit_ns` nanoseconds. Each latency is turned into
+    /// units once, rounded.
+    ///
+    /// # Errors
+    /// As [`DramConfig::check`].
+    pub fn new(config: &DramConfig, unit_ns: f64) -> Result<Self, BadParams> {
+        config.check()?;
+        let units = |cycles: u32| (f64::from(cycles) * config.tck_ns / unit_ns).round() as u64;
+        let banks = (config.channels * config.banks) as usize;
+        Ok(Dram {
+            banks: vec![Bank::default(); banks],
+            calendar: vec![0; (CALENDAR * u64::from(config.channels)) as usize],
+            channels: Divisor::new(u64::from(config.channels)),
+            banks_per_channel: Divisor::new(u64::from(config.banks)),
+            channel_banks: u64::from(config.banks),
+            lines_per_row: Divisor::new(u64::from(config.row_bytes / 64)),
+            to_data: [
+                units(config.cl),
+                units(config.trcd + config.cl),
+                units(config.trp + config.trcd + config.cl),
+            ],
+            tras: units(config.tras),
+            transfer: units(config.burst / 2).max(1),
+            controller: (config.controller_ns / unit_ns).round() as u64,
+            row_state: [0; 3],
+            reads: 0,
+            writes: 0,
+            #[cfg(test)]
+            written: Vec::new(),
+        })
+    }
+
+    /// Books the first free bus slot of a channel that starts at `at` or later; returns its end.
+    #[inline]
+    fn transfer_end(&mut self, channel: u64, at: u64) -> u64 {
+        let mut slot = at / self.transfer;
+        let first = (channel * CALENDAR) as usize;
+        loop {
+            let cell = &mut self.calendar[first + (slot % CALENDAR) as usize];
+            if *cell != slot + 1 {
+                *cell = slot + 1;
+                // In a slot of its own a transfer starts when it is asked for.
+                return at.max(slot * self.transfer) + self.transfer;
+            }
+            slot += 1;
+        }
+    }
+
+    /// Reads a line, asked for at `now`; returns when the data are at the caller.
+    #[inline]
+    pub fn read(&mut self, line: u64, now: u64) -> u64 {
+        self.reads += 1;
+        self.access(line, now)
+    }
+
+    /// Writes a line back; nobody waits for it, but it occupies its bank and the bus.
+    #[inline]
+    pub fn write(&mut self, line: u64, now: u64) {
+        self.writes += 1;
+        #[cfg(test)]
+        self.written.push(line);
+        self.access(line, now);
+    }
+
+    #[inline]
+    fn access(&mut self, line: u64, now: u64) -> u64 {
+        let (row_line, _) = self.channels.split(line);
+        let (row_number, _) = self.lines_per_row.split(row_line);
+        let (_, channel) = self.channels.split(line ^ row_number);
+        let (row, _) = self.banks_per_channel.split(row_number);
+        // Rows that differ only above the bank bits are spread over banks (permutation).
+        let (_, bank) = self.banks_per_channel.split(row_number ^ row);
+        let [hit, closed, conflict] = self.to_data;
+        let half = self.controller / 2;
+        let arrive = now + half;
+        let bank = &mut self.banks[(channel * self.channel_banks + bank) as usize];
+        // A request earlier than the last one served comes from further back in the core's
+        // window; it does not wait for what in truth came after it.
+        let is_early = arrive < bank.last;
+        let start = match is_early {
+            true => arrive,
+            false => arrive.max(bank.free),
+        };
+        let data = if bank.row == row + 1 {
+            self.row_state[0] += 1;
+            start + hit
+        } else if bank.row == 0 {
+            self.row_state[1] += 1;
+            bank.activated = start;
+            start + closed
+        } else {
+            self.row_state[2] += 1;
+            let precharge = match is_early {
+                true => start,
+                false => start.max(bank.activated + self.tras),
+            };
+            bank.activated = precharge + (conflict - closed);
+            precharge + conflict
+        };
+        bank.row = row + 1;
+        bank.last = arrive.max(bank.last);
+        // Bursts to an open row follow one another; only opening a row keeps the bank.
+        bank.free = bank.free.max(data - hit + self.transfer);
+        let end = self.transfer_end(channel, data);
+        debug_assert!(
+            end >= data + self.transfer,
+            "a burst takes its time on the bus"
+        );
+        end + (self.controller - half)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times in memory clock cycles, no controller.
+    fn plain(channels: u32) -> Dram {
+        Dram::new(&DramConfig::ddr4_3200(channels, 16, 0.0), 0.625).unwrap()
+    }
+
+    /// Lines of a row.
+    const ROW: u64 = 128;
+    /// Line 0 of the next row of bank 0: rows 16 to 31 lie in the banks in another order.
+    const SAME_BANK: u64 = 17 * ROW;
+
+    #[test]
+    fn unloaded_latencies_follow_the_timing_parameters() {
+        let mut dram = plain(1);
+        assert_eq!(dram.read(0, 1000), 1048, "closed: tRCD + CL + BL/2");
+        assert_eq!(dram.read(1, 2000), 2026, "row hit: CL + BL/2");
+        let conflict = dram.read(SAME_BANK, 3000);
+        assert_eq!(conflict, 3070, "conflict: tRP + tRCD + CL + BL/2");
+        assert_eq!(dram.row_state, [1, 1, 1]);
+    }
+
+    #[test]
+    fn latencies_are_rounded_once_and_carry_the_controller() {
+        // 26, 48 and 70 cycles of 0.625 ns at 2 GHz, and 20 ns on the way.
+        let mut dram = Dram::new(&DramConfig::ddr4_3200(1, 16, 20.0), 0.5).unwrap();
+        assert_eq!(dram.read(0, 0), 60 + 40);
+        assert_eq!(dram.read(1, 10_000) - 10_000, 33 + 40);
+        assert_eq!(dram.read(SAME_BANK, 20_000) - 20_000, 88 + 40);
+    }
+
+    #[test]
+    fn hits_to_one_row_follow_each_other_by_a_burst() {
+        let mut dram = plain(1);
+        let ends: Vec<u64> = (0..4).map(|line| dram.read(line, 1000)).collect();
+        assert_eq!(ends, [1048, 1052, 1056, 1060]);
+    }
+
+    #[test]
+    fn banks_open_rows_at_once_and_share_the_bus() {
+        let mut dram = plain(1);
+        let ends: Vec<u64> = (0..4).map(|row| dram.read(row * ROW, 1000)).collect();
+        assert_eq!(ends, [1048, 1052, 1056, 1060], "one burst of the bus apart");
+        let mut dram = plain(2);
+        // A line and its neighbour lie in two channels: no bus is shared.
+        assert_eq!([dram.read(0, 1000), dram.read(1, 1000)], [1048, 1048]);
+    }
+
+    #[test]
+    fn conflicts_in_a_bank_wait_for_its_row_to_have_been_open() {
+        let mut dram = plain(1);
+        assert_eq!(dram.read(0, 1000), 1048);
+        // Precharge no earlier than tRAS (52) behind the activation at 1000.
+        assert_eq!(dram.read(SAME_BANK, 1000), 1052 + 70);
+        let mut dram = plain(1);
+        dram.read(0, 1000);
+        dram.write(SAME_BANK, 2000);
+        assert_eq!(
+            dram.read(0, 2000),
+            2022 + 52 + 70,
+            "a write opens its row too"
+        );
+        assert_eq!((dram.reads, dram.writes), (2, 1));
+    }
+
+    #[test]
+    fn streams_reach_peak_bandwidth_and_no_more() {
+        let config = DramConfig::ddr4_3200(1, 16, 0.0);
+        let mut dram = plain(1);
+        let lines = 100_000;
+        // All asked for as early as 64 outstanding reads allow.
+        let mut done = vec![0u64; 64];
+        let mut end = 0;
+        for line in 0..lines {
+            let at = line as usize % 64;
+            done[at] = dram.read(line, done[at]);
+            end = end.max(done[at]);
+        }
+        let bytes_per_s = 64.0 * lines as f64 / (end as f64 * 0.625e-9);
+        let share = bytes_per_s / config.peak_bytes_per_s();
+        assert!((0.97..=1.0001).contains(&share), "{share} of peak");
+    }
+
+    #[test]
+    fn memory_that_cannot_be_built_is_refused() {
+        for change in [
+            (|c| c.channels = 0) as fn(&mut DramConfig),
+            |c| c.banks = 0,
+            |c| c.row_bytes = 32,
+            |c| c.tck_ns = f64::NAN,
+        ] {
+            let mut config = DramConfig::ddr4_3200(1, 16, 0.0);
+            change(&mut config);
+            assert_eq!(Dram::new(&config, 0.5).unwrap_err().field, "dram");
+        }
+    }
+}

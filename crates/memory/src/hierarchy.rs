@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory side of one core: private caches, a last-level cache and DRAM. No level includes
+//! another; a dirty victim moves to the level below, and from the last one to memory.
+
+use crate::{
+    BadParams, Cache, CacheConfig, Dram, DramConfig, LastLevel, Level, MemorySystem, READ_AHEAD,
+};
+use serde::{Deserialize, Serialize};
+
+/// Caches and memory of a core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryConfig {
+    /// First-level data cache.
+    pub l1d: CacheConfig,
+    /// First-level instruction cache.
+    pub l1i: CacheConfig,
+    /// Private second level.
+    pub l2: CacheConfig,
+    /// Last level (this core's share of it, or all).
+    pub llc: CacheConfig,
+    /// Outstanding misses of the first-level data cache.
+    pub mshrs: u32,
+    /// Lines the second level's stream prefetcher runs ahead; 0: off.
+    pub prefetch_lines: u32,
+    /// Whether walks start at the first-level data cache (else at the second level).
+    pub walks_use_l1: bool,
+    /// Memory.
+    pub dram: DramConfig,
+}
+
+/// Requests by where they hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HitCounts {
+    /// First level.
+    pub l1: u64,
+    /// Second level.
+    pub l2: u64,
+    /// Last level.
+    pub llc: u64,
+    /// Memory.
+    pub dram: u64,
+}
+
+impl HitCounts {
+    fn count(&mut self, hit: Level) {
+        match hit {
+            Level::L1 => self.l1 += 1,
+            Level::L2 => self.l2 += 1,
+            Level::Llc => self.llc += 1,
+            Level::Dram => self.dram += 1,
+        }
+    }
+}
+
+/// The private hierarchy.
+#[derive(Clone, Debug)]
+pub struct PrivateMemory {
+    /// Values of lines: when their data arrive.
+    l1d: Cache<u64>,
+    l1i: Cache<u64>,
+    l2: Cache<u64>,
+    llc: LastLevel<u64>,
+    /// DRAM and its counters.
+    pub dram: Dram,
+    l1d_time: u64,
+    l1i_time: u64,
+    l2_time: u64,
+    llc_time: u64,
+    mshrs: Vec<u64>,
+    streams: Vec<u64>,
+    prefetch_lines: u64,
+    walks_use_l1: bool,
+    /// Data requests.
+    pub data_hits: HitCounts,
+    /// Walker references.
+    pub walk_hits: HitCounts,
+}
+
+impl PrivateMemory {
+    /// An empty hierarchy for a core of `units_per_cycle` and `cycle_ns`.
+    ///
+    /// # Errors
+    /// If a cache or the memory cannot be built; the error names it.
+    pub fn new(
+        config: &MemoryConfig,
+        units_per_cycle: u64,
+        cycle_ns: f64,
+    ) -> Result<Self, BadParams> {
+        let time = |c: &CacheConfig| u64::from(c.latency_cycles) * units_per_cycle;
+        if config.mshrs == 0 {
+            return Err(BadParams::new("mshrs", "0; a miss needs at least 1"));
+        }
+        Ok(PrivateMemory {
+            l1d: Cache::new(&config.l1d, "l1d")?,
+            l1i: Cache::new(&config.l1i, "l1i")?,
+            l2: Cache::new(&config.l2, "l2")?,
+            llc: LastLevel::new(&config.llc, "llc")?,
+            dram: Dram::new(&config.dram, cycle_ns / units_per_cycle as f64)?,
+            l1d_time: time(&config.l1d),
+            l1i_time: time(&config.l1i),
+            l2_time: time(&config.l2),
+            llc_time: time(&config.llc),
+            mshrs: vec![0; config.mshrs as usize],
+            streams: vec![0; 64],
+            prefetch_lines: u64::from(config.prefetch_lines),
+            walks_use_l1: config.walks_use_l1,
+            data_hits: HitCounts::default(),
+            walk_hits: HitCounts::default(),
+        })
+    }
+
+    /// Hits and misses of the last-level cache.
+    pub fn llc_counts(&self) -> (u64, u64) {
+        (self.llc.cache.hits, self.llc.cache.misses)
+    }
+
+    /// From the second level on; latencies are from the core, so each level adds its difference.
+    #[inline]
+    fn beyond_l1(&mut self, line: u64, now: u64) -> (u64, Level) {
+        if let Some(&mut ready) = self.l2.lookup(line, false) {
+            return (ready.max(now + self.l2_time), Level::L2);
+        }
+        let (done, hit) = self.beyond_l2(line, now);
+        self.fill_l2(line, done);
+        (done, hit)
+    }
+
+    #[inline]
+    fn beyond_l2(&mut self, line: u64, now: u64) -> (u64, Level) {
+        if let Some(&mut ready) = self.llc.cache.lookup(line, false) {
+            return (ready.max(now + self.llc_time), Level::Llc);
+        }
+        let asked = now + self.llc_time;
+        let done = self.dram.read(line, asked);
+        self.llc.install(&mut self.dram, line, (done, false), asked);
+        (done, Level::Dram)
+    }
+
+    /// Puts a line that arrives at `done` into the first level.
+    #[inline]
+    fn fill_l1d(&mut self, line: u64, done: u64, write: bool) {
+        if let Some(victim) = self.l1d.install(line, done, write)
+            && victim.dirty
+        {
+            self.write_back_l2(victim.line, done);
+        }
+    }
+
+    #[inline]
+    fn fill_l2(&mut self, line: u64, done: u64) {
+        if let Some(victim) = self.l2.install(line, done, false)
+            && victim.dirty
+        {
+            self.llc.write_back(&mut self.dram, victim.line, done);
+        }
+    }
+
+    /// Takes a dirty line from the first level in, at `now`.
+    #[inline]
+    fn write_back_l2(&mut self, line: u64, now: u64) {
+        if let Some(victim) = self.l2.write_back(line)
+            && victim.dirty
+        {
+            self.llc.write_back(&mut self.dram, victim.line, now);
+        }
+    }
+
+    /// Runs ahead of a stream that has moved on to the next line of its 4 KB page.
+    #[inline]
+    fn train(&mut self, line: u64, now: u64) {
+        if self.prefetch_lines == 0 {
+            return;
+        }
+        let page = line >> 6;
+        let slot = &mut self.streams[(page ^ page >> 6) as usize & 63];
+        let sequential = *slot + 1 == line;
+        *slot = line;
+        if !sequential {
+            return;
+        }
+        for ahead in line + 1..=line + self.prefetch_lines {
+            if ahead >> 6 != page || self.l2.holds(ahead) {
+                continue;
+            }
+            let (done, _) = self.beyond_l2(ahead, now);
+            self.fill_l2(ahead, done);
+        }
+    }
+}
+
+impl MemorySystem for PrivateMemory {
+    #[inline(always)]
+    fn data(&mut self, pa: u64, write: bool, now: u64) -> (u64, Level) {
+        let line = pa >> 6;
+        if let Some(&mut ready) = self.l1d.lookup(line, write) {
+            self.data_hits.l1 += 1;
+            return (ready.max(now + self.l1d_time), Level::L1);
+        }
+        // The miss waits for the register that frees first.
+        let mut slot = 0;
+        for at in 1..self.mshrs.len() {
+            if self.mshrs[at] < self.mshrs[slot] {
+                slot = at;
+            }
+        }
+        let start = now.max(self.mshrs[slot]);
+        let (done, hit) = self.beyond_l1(line, start);
+        self.mshrs[slot] = done;
+        self.train(line, start);
+        self.data_hits.count(hit);
+        self.fill_l1d(line, done, write);
+        (done, hit)
+    }
+
+    fn fetch(&mut self, pa: u64, now: u64) -> (u64, Level) {
+        let line = pa >> 6;
+        if let Some(&mut ready) = self.l1i.lookup(line, false) {
+            // The pipeline hides a hit.
+            return (ready.max(now), Level::L1);
+        }
+        let (done, hit) = self.beyond_l1(line, now);
+        self.l1i.install(line, done, false);
+        (done.max(now + self.l1i_time), hit)
+    }
+
+    #[inline]
+    fn walk(&mut self, pa: u64, now: u64) -> (u64, Level) {
+        let line = pa >> 6;
+        let (done, hit) = if self.walks_use_l1 {
+            match self.l1d.lookup(line, false) {
+                Some(&mut ready) => (ready.max(now + self.l1d_time), Level::L1),
+                None => {
+                    let (done, hit) = self.beyond_l1(line, now);
+                    self.fill_l1d(line, done, false);
+                    (done, hit)
+                }
+            }
+        } else {
+            self.beyond_l1(line, now)
+        };
+        self.walk_hits.count(hit);
+        (done, hit)
+    }
+
+    /// One kind of read after the other: reads that do not wait for each other overlap, as many as
+    /// the host has room for.
+    #[inline(always)]
+    fn read_ahead(&self, addresses: &[u64]) -> u64 {
+        let mut digest = 0;
+        for pa in addresses {
+            digest ^= self.l2.read_head(pa >> 6) ^ self.llc.cache.read_head(pa >> 6);
+        }
+        // What leaves the second level to make room is looked up in the last one.
+        let mut leaving = [0; READ_AHEAD];
+        for (pa, leaving) in addresses.iter().zip(&mut leaving) {
+            let (near, leaves) = self.l2.read_way(pa >> 6);
+            let (far, _) = self.llc.cache.read_way(pa >> 6);
+            *leaving = leaves.unwrap_or(pa >> 6);
+            digest ^= near ^ far;
+        }
+        let leaving = &leaving[..addresses.len().min(READ_AHEAD)];
+        for &line in leaving {
+            digest ^= self.llc.cache.read_head(line);
+        }
+        for &line in leaving {
+            digest ^= self.llc.cache.read_way(line).0;
+        }
+        digest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// A hierarchy that a few dozen lines overflow at every level.
+    fn tiny(walks_use_l1: bool, prefetch_lines: u32) -> PrivateMemory {
+        let cache = |lines: u64, ways| CacheConfig {
+            bytes: 64 * lines,
+            ways,
+            latency_cycles: 2,
+        };
+        let config = MemoryConfig {
+            l1d: cache(4, 2),
+            l1i: cache(2, 1),
+            l2: cache(6, 2),
+            llc: cache(8, 2),
+            mshrs: 2,
+            prefetch_lines,
+            walks_use_l1,
+            dram: DramConfig::ddr4_3200(1, 4, 10.0),
+        };
+        PrivateMemory::new(&config, 4, 0.5).unwrap()
+    }
+
+    fn dirty_lines(memory: &PrivateMemory) -> BTreeSet<u64> {
+        let upper = memory.l1d.dirty_lines().chain(memory.l2.dirty_lines());
+        upper.chain(memory.llc.cache.dirty_lines()).collect()
+    }
+
+    proptest! {
+        /// A line that is newer than memory is dirty in some cache until it is written to memory,
+        /// and no other line is written.
+        #[test]
+        fn every_dirty_line_reaches_memory_once(
+            ops in prop::collection::vec((0..4, 0..64u64), 1..600),
+            walks_use_l1: bool,
+            prefetch_lines in 0..3u32,
+        ) {
+            let mut memory = tiny(walks_use_l1, prefetch_lines);
+            let mut newer = BTreeSet::new();
+            for (now, (op, line)) in (0..).step_by(50).zip(ops) {
+                match op {
+                    0 => memory.data(line << 6, false, now),
+                    1 => memory.data(line << 6, true, now),
+                    2 => memory.fetch(line << 6, now),
+                    _ => memory.walk(line << 6, now),
+                };
+                if op == 1 {
+                    newer.insert(line);
+                }
+                let dirty = dirty_lines(&memory);
+                let mut written = std::mem::take(&mut memory.dram.written);
+                for line in &written {
+                    prop_assert!(newer.contains(line), "line {line} was written for nothing");
+                }
+                written.sort_unstable();
+                prop_assert!(written.is_sorted_by(|a, b| a < b), "written twice: {written:?}");
+                newer.retain(|line| dirty.contains(line) || !written.contains(line));
+                prop_assert_eq!(&newer, &dirty, "a dirty line was lost");
+            }
+        }
+    }
+}
