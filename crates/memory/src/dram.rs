@@ -50,22 +50,6 @@ impl DramConfig {
         }
     }
 
-    /// DDR3-1066 7-7-7.
-    pub const fn ddr3_1066(channels: u32, banks: u32, controller_ns: f64) -> Self {
-        DramConfig {
-            tck_ns: 1.875,
-            cl: 7,
-            trcd: 7,
-            trp: 7,
-            tras: 20,
-            burst: 8,
-            channels,
-            banks,
-            row_bytes: 8192,
-            controller_ns,
-        }
-    }
-
     /// Checks what could not be built.
     ///
     /// # Errors
