@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Division by a number that is known beforehand: mostly a power of two, and then a shift.
 
-/// A divisor.
+/// A number to divide by, with what makes it quick.
 #[derive(Clone, Copy, Debug)]
 pub struct Divisor {
     by: u64,

@@ -22,11 +22,11 @@ fn squares(values: &[f64], mean: f64) -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// Mean.
+    /// Arithmetic mean of the runs.
     pub mean: f64,
-    /// Smallest.
+    /// Smallest value.
     pub min: f64,
-    /// Largest.
+    /// Largest value.
     pub max: f64,
     /// Sample standard deviation (divided by n − 1); 0 for a single value.
     pub sd: f64,
@@ -116,11 +116,11 @@ pub fn pearson(pairs: &[(f64, f64)]) -> Option<f64> {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MedianRange {
-    /// Smallest.
+    /// Smallest value.
     pub min: f64,
     /// Median; of an even number of values the mean of the middle two.
     pub median: f64,
-    /// Largest.
+    /// Largest value.
     pub max: f64,
 }
 
@@ -156,13 +156,13 @@ pub struct Summary {
     pub min: f64,
     /// A tenth of the members have at most this.
     pub p10: f64,
-    /// A quarter.
+    /// A quarter of the members have at most this.
     pub p25: f64,
-    /// Half.
+    /// Half of the members have at most this.
     pub median: f64,
-    /// Three quarters.
+    /// Three quarters of the members have at most this.
     pub p75: f64,
-    /// Nine tenths.
+    /// Nine tenths of the members have at most this.
     pub p90: f64,
     /// Largest value.
     pub max: f64,

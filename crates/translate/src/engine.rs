@@ -39,7 +39,7 @@ pub struct Translated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("access {intent:?} to {va:#x} faults: {fault:?}")]
 pub struct BadAccess {
-    /// Address.
+    /// Virtual address of the access.
     pub va: u64,
     /// What was tried.
     pub intent: Intent,
@@ -47,9 +47,9 @@ pub struct BadAccess {
     pub fault: Fault,
 }
 
-/// The engine.
+/// One core that translates: hardware, scheme, address spaces and the operating system's part.
 pub struct Engine {
-    /// The hardware.
+    /// TLBs, page-walk caches and counters.
     pub mmu: Mmu,
     pub(crate) scheme: Box<dyn Scheme>,
     has_bypass: bool,

@@ -48,7 +48,7 @@ pub enum MapError {
     /// Not aligned to its page size.
     #[error("address {va:#x} is not aligned to its page of {page_bytes} bytes")]
     Unaligned {
-        /// Address.
+        /// Virtual address of the request.
         va: u64,
         /// Page size, bytes.
         page_bytes: u64,
@@ -56,27 +56,27 @@ pub enum MapError {
     /// Not an address the page table can hold.
     #[error("address {va:#x} is not canonical with {levels} page-table levels")]
     NotCanonical {
-        /// Address.
+        /// Virtual address of the request.
         va: u64,
-        /// Levels.
+        /// Levels of the page table.
         levels: u8,
     },
     /// Something is mapped there already.
     #[error("address {va:#x} is already mapped; unmap it first")]
     Occupied {
-        /// Address.
+        /// Virtual address of the request.
         va: u64,
     },
     /// Nothing is mapped there.
     #[error("address {va:#x} is not mapped")]
     Unmapped {
-        /// Address.
+        /// Virtual address of the request.
         va: u64,
     },
     /// A hole or patch outside a perforated page.
     #[error("address {va:#x} does not lie in a perforated page; make one before punching holes")]
     NotPerforated {
-        /// Address.
+        /// Virtual address of the request.
         va: u64,
     },
     /// No frame of that size is left.
@@ -95,9 +95,9 @@ pub enum MapError {
     Segment {
         /// Base address.
         base: u64,
-        /// Length.
+        /// Length of the segment.
         bytes: u64,
-        /// Reason.
+        /// What is in the way.
         why: String,
     },
 }

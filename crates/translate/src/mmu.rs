@@ -39,7 +39,7 @@ const NO_LAST: Last = Last {
     entry: 0,
 };
 
-/// The hardware.
+/// The translation hardware of one core at work.
 #[derive(Clone, Debug)]
 pub struct Mmu {
     l1d: Vec<Tlb>,
@@ -51,7 +51,7 @@ pub struct Mmu {
     pub l2_time: u64,
     /// Time units of a page-walk-cache look-up.
     pub pwc_time: u64,
-    /// Counters.
+    /// What has happened so far.
     pub stats: Stats,
     /// Walks to data addresses in this range are counted apart.
     pub watched: std::ops::Range<u64>,

@@ -17,7 +17,7 @@ pub enum HitLevel {
     L2 = 3,
     /// Last-level cache.
     Llc = 4,
-    /// Memory.
+    /// No cache: the reference went to memory.
     Dram = 5,
 }
 

@@ -27,7 +27,7 @@ pub enum CaptureError {
     Tool {
         /// What was tried.
         what: String,
-        /// Cause.
+        /// What the system answered.
         source: io::Error,
         /// What to do.
         hint: &'static str,

@@ -11,7 +11,7 @@ pub enum TraceError {
     Io {
         /// Position in the file.
         at: u64,
-        /// Cause.
+        /// What the system answered.
         source: std::io::Error,
     },
     /// Not such a file.

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// The formats.
+/// How a trace file holds its accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The project's own.
@@ -35,7 +35,7 @@ impl Format {
         found.map(|&(_, format)| format)
     }
 
-    /// Its name.
+    /// The name that [`named`](Self::named) takes.
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|&&(_, format)| format == self);
         found.map_or("", |(name, _)| name)

@@ -41,7 +41,8 @@ impl Engine {
         {
             // A lazily allocated hole (Perforated Pages, section VI).
             let frame = frames.alloc(0)?;
-            space.punch(va & !0xfff, Some((frame, vma.flags))).ok()?;
+            let punched = space.punch(va & !0xfff, Some((frame, vma.flags)));
+            debug_assert!(punched.is_ok(), "the page at {va:#x} is perforated");
             return Some(self.costs.fault_4k_cycles);
         }
         if vma.largest >= PageSize::M2 {
@@ -60,9 +61,11 @@ impl Engine {
             }
         }
         let pfn = frames.alloc(0)?;
-        space
-            .map(va & !0xfff, PageSize::K4, pfn, vma.flags, frames)
-            .ok()?;
+        let mapped = space.map(va & !0xfff, PageSize::K4, pfn, vma.flags, frames);
+        if mapped.is_err() {
+            frames.free(pfn, 0);
+            return None;
+        }
         Some(self.costs.fault_4k_cycles)
     }
 
@@ -99,7 +102,10 @@ impl Engine {
             let pfn = frames
                 .alloc(step.order())
                 .ok_or_else(|| frames.exhausted(step.order()))?;
-            space.map(va, step, pfn, flags, frames)?;
+            if let Err(error) = space.map(va, step, pfn, flags, frames) {
+                frames.free(pfn, step.order());
+                return Err(error);
+            }
             va += step.bytes();
         }
         Ok(())
@@ -111,23 +117,25 @@ impl Engine {
         let (cow, split) = (self.costs.cow_cycles, self.costs.split_cycles);
         let (space, frames) = self.space_and_frames();
         let mapping = space.lookup(va)?;
-        if mapping.flags & bits::COW == 0 {
+        let leaf = space.table.find(va)?;
+        if mapping.flags & bits::COW == 0 || leaf.size == PageSize::G1 {
             return None;
         }
         let page = va & !0xfff;
-        let leaf = space.table.find(va)?;
         let flags = mapping.flags & (bits::RIGHTS | bits::ACCESSED) & !bits::COW | bits::WRITE;
         let frame = frames.alloc(0)?;
         if leaf.entry & bits::PERFORATED != 0 {
-            space.punch(page, Some((frame, flags))).ok()?;
+            let punched = space.punch(page, Some((frame, flags)));
+            debug_assert!(punched.is_ok(), "the page at {va:#x} is perforated");
             return Some(cow);
         }
         let mut cycles = cow;
         if leaf.size == PageSize::M2 {
-            space.split(va, frames).ok()?;
+            if space.split(va, frames).is_err() {
+                frames.free(frame, 0);
+                return None;
+            }
             cycles += split;
-        } else if leaf.size == PageSize::G1 {
-            return None;
         }
         space.unmap(page, false, frames).ok()?;
         space.map(page, PageSize::K4, frame, flags, frames).ok()?;

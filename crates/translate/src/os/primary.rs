@@ -20,7 +20,7 @@ pub enum Admission {
 /// A request for memory as the system's allocator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Length.
+    /// Length asked for.
     pub bytes: u64,
     /// Backed by no file.
     pub anonymous: bool,

@@ -3,15 +3,15 @@
 
 /// Bits of a page-table entry (x86-64; bits 9 and 10 are free for software, 52 to 59 unused).
 pub mod bits {
-    /// Present.
+    /// The entry maps something (P).
     pub const PRESENT: u64 = 1;
-    /// Writable.
+    /// Writes are allowed (R/W).
     pub const WRITE: u64 = 1 << 1;
     /// Reachable from user mode.
     pub const USER: u64 = 1 << 2;
-    /// Accessed.
+    /// Set by the walker at the first use (A).
     pub const ACCESSED: u64 = 1 << 5;
-    /// Dirty.
+    /// Set at the first write (D).
     pub const DIRTY: u64 = 1 << 6;
     /// A leaf above level 1.
     pub const LARGE: u64 = 1 << 7;
@@ -57,7 +57,7 @@ impl PageSize {
         12 + 9 * self as u32
     }
 
-    /// Bytes.
+    /// Bytes of one page.
     #[inline]
     pub const fn bytes(self) -> u64 {
         1 << self.shift()

@@ -21,7 +21,7 @@ pub struct Leaf {
 /// A place in the table: node number × 512 + slot.
 pub type EntryId = u64;
 
-/// A page table.
+/// A radix page table of 4 or 5 levels, its nodes in physical frames.
 #[derive(Clone, Debug)]
 pub struct PageTable {
     levels: u8,
@@ -95,6 +95,7 @@ impl PageTable {
     }
 
     fn free_node(&mut self, node: u32, frames: &mut dyn FrameSource) {
+        debug_assert!(node != ROOT, "the root stays");
         frames.free(self.frames[node as usize], 0);
         let first = (node as usize) << 9;
         self.entries[first..first + 512].fill(0);
@@ -218,7 +219,8 @@ impl PageTable {
         Ok(())
     }
 
-    /// Walks to the node of `level` that covers `va`, making nodes on the way.
+    /// Walks to the node of level `target` that covers `va`, making nodes on the way; if that
+    /// fails, none of them stays.
     fn node_for(
         &mut self,
         va: u64,
@@ -227,11 +229,20 @@ impl PageTable {
     ) -> Result<u32, MapError> {
         let mut node = ROOT;
         let mut level = self.levels;
+        // The highest entry that was made here.
+        let mut made = None;
         while level > target {
             let at = (node as usize) << 9 | Self::slot(va, level) as usize;
             let entry = self.entries[at];
             if entry & bits::PRESENT == 0 {
-                let child = self.new_node(frames)?;
+                let child = match self.new_node(frames) {
+                    Ok(child) => child,
+                    Err(error) => {
+                        self.take_back(made, va, frames);
+                        return Err(error);
+                    }
+                };
+                made = made.or(Some((at, level)));
                 let rights = bits::PRESENT | bits::WRITE | bits::USER;
                 self.entries[at] = u64::from(child) << 12 | rights;
                 self.live[node as usize] += 1;
@@ -244,6 +255,22 @@ impl PageTable {
             level -= 1;
         }
         Ok(node)
+    }
+
+    /// Frees the empty nodes below an entry of a level, one under the other, and the entry.
+    fn take_back(&mut self, made: Option<(usize, u8)>, va: u64, frames: &mut dyn FrameSource) {
+        let Some((at, mut level)) = made else {
+            return;
+        };
+        let mut entry = std::mem::take(&mut self.entries[at]);
+        self.live[at >> 9] -= 1;
+        while entry & bits::PRESENT != 0 {
+            let node = Self::child(entry);
+            level -= 1;
+            entry = self.entry(node, va, level);
+            debug_assert!(self.live[node as usize] <= 1);
+            self.free_node(node, frames);
+        }
     }
 
     /// Maps one page of `size` at `va` to the block at frame number `pfn`.
@@ -265,8 +292,12 @@ impl PageTable {
             return Err(MapError::Occupied { va });
         }
         let large = if size == PageSize::K4 { 0 } else { bits::LARGE };
+        debug_assert!(pfn & ((1 << size.order()) - 1) == 0, "block {pfn:#x}");
+        debug_assert!(flags & bits::FRAME == 0, "flags {flags:#x}");
         self.entries[at] = pfn << 12 | flags | bits::PRESENT | large;
         self.live[node as usize] += 1;
+        debug_assert!(self.live[node as usize] <= 512);
+        debug_assert_eq!(self.find(va).map(|leaf| leaf.place), Some(at as EntryId));
         Ok(())
     }
 
@@ -320,12 +351,14 @@ impl PageTable {
         while let Some(place) = path.pop() {
             self.entries[place as usize] = 0;
             let node = (place >> 9) as usize;
+            debug_assert!(self.live[node] > 0, "node {node} is empty");
             self.live[node] -= 1;
             if self.live[node] > 0 || node == ROOT as usize {
                 break;
             }
             self.free_node(node as u32, frames);
         }
+        debug_assert!(self.find(va).is_none(), "{va:#x} is still mapped");
         Ok((leaf, holes))
     }
 
@@ -335,6 +368,7 @@ impl PageTable {
         leaf: Leaf,
         frames: &mut dyn FrameSource,
     ) -> Result<(), MapError> {
+        debug_assert_eq!(leaf.size, PageSize::M2);
         if leaf.entry & bits::PERFORATED == 0 {
             let shadow = self.new_node(frames)?;
             self.shadows.insert(leaf.place, shadow);
@@ -362,7 +396,44 @@ impl PageTable {
     /// Sets the hole filter of a perforated entry.
     pub(crate) fn set_filter(&mut self, place: EntryId, filter: u8) {
         let entry = &mut self.entries[place as usize];
+        debug_assert!(*entry & bits::PERFORATED != 0);
         *entry = *entry & !(0xff << bits::FILTER_SHIFT) | u64::from(filter) << bits::FILTER_SHIFT;
+    }
+
+    /// Checks what holds between any two changes: each node has as many entries as it counts, no
+    /// node but the root is empty, nodes in use and free ones are all there are, and shadow nodes
+    /// belong to perforated entries.
+    ///
+    /// # Panics
+    /// If something of it does not hold.
+    pub fn assert_sound(&self) {
+        let mut used = self.assert_node_sound(ROOT, self.levels);
+        let mut perforated = 0;
+        self.for_each_leaf(|va, leaf| {
+            let is = leaf.entry & bits::PERFORATED != 0;
+            assert_eq!(is, self.shadows.contains_key(&leaf.place), "{va:#x}");
+            perforated += usize::from(is);
+        });
+        assert_eq!(
+            perforated,
+            self.shadows.len(),
+            "shadow nodes without a page"
+        );
+        used += perforated;
+        assert_eq!(used, self.node_count(), "nodes in use");
+    }
+
+    /// Checks a node and those below it; returns how many they are.
+    fn assert_node_sound(&self, node: u32, level: u8) -> usize {
+        let first = (node as usize) << 9;
+        let entries = &self.entries[first..first + 512];
+        let present = entries.iter().filter(|&&e| e & bits::PRESENT != 0);
+        assert_eq!(present.clone().count(), self.live[node as usize] as usize);
+        assert!(node == ROOT || self.live[node as usize] > 0, "node {node}");
+        let below = present.filter(|&&e| level > 1 && e & bits::LARGE == 0);
+        1 + below
+            .map(|&entry| self.assert_node_sound(Self::child(entry), level - 1))
+            .sum::<usize>()
     }
 
     /// Calls `visit(va, leaf)` for every leaf in address order.

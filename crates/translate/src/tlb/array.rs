@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct TlbArray {
     /// Page sizes that share the array, each indexed by its own page number.
     pub sizes: Vec<PageSize>,
-    /// Shape.
+    /// Entries, ways and replacement.
     pub geometry: Geometry,
 }
 

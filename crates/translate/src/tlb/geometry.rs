@@ -23,7 +23,7 @@ pub struct Geometry {
     pub entries: u32,
     /// Entries in one set; equal to `entries`: fully associative.
     pub ways: u32,
-    /// Replacement.
+    /// Which entry of a full set leaves; LRU where nothing is said.
     #[serde(default)]
     pub replacement: Replacement,
 }

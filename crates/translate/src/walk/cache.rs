@@ -18,7 +18,7 @@ pub enum PwcKind {
     PerLevel(Vec<Geometry>),
     /// One array for all levels (AMD's organisation, with virtual tags).
     Unified(Geometry),
-    /// None.
+    /// No page-walk cache: every walk starts at the root.
     Absent,
 }
 

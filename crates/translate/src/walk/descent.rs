@@ -19,7 +19,7 @@ pub enum Fault {
 pub(crate) struct Reached {
     /// The entry; 0 if the descent stopped above a node.
     pub(crate) entry: u64,
-    /// Its level.
+    /// Level of the entry, or of the node above which the descent stopped.
     pub(crate) level: u8,
     /// The node it stands in.
     pub(crate) node: u32,

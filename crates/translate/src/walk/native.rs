@@ -11,7 +11,7 @@ use crate::table::page_table::PageTable;
 /// A leaf as the walker found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walked {
-    /// The entry.
+    /// The page-table entry, with the accessed bit as it was before the walk.
     pub entry: u64,
     /// Its level (1, 2 or 3).
     pub level: u8,

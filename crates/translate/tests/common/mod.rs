@@ -257,5 +257,9 @@ pub fn live(name: &str, machine: &mut Machine, events: &[Event]) -> Result<(), S
             other => apply(machine, other, name == "segment"),
         }
     }
+    machine.engine.spaces.iter().for_each(Space::assert_sound);
+    if let Some(host) = &machine.engine.host {
+        host.space.assert_sound();
+    }
     Ok(())
 }

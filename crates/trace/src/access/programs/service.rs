@@ -6,12 +6,12 @@
 use crate::{Access, Backing, Layout, Program, Recorder, Region};
 use ample_kit::random::{SplitMix64, Zipf, mix64};
 
-/// Shape of a service.
+/// How large the parts of a service are and how it uses them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServiceShape {
     /// Name on the command line.
     pub name: &'static str,
-    /// Code, bytes.
+    /// Bytes of executable code.
     pub code_bytes: u64,
     /// Zipf exponent over functions.
     pub code_skew: f64,

@@ -51,7 +51,7 @@ const STACK_BYTES: u64 = 64 << 10;
 const STATIC_BYTES: u64 = 24 << 20;
 const LOG_BYTES: u64 = 64 << 20;
 
-/// The database.
+/// A TPC-C database in memory: warehouses in B-trees and rows behind a buffer pool.
 pub struct Tpcc {
     layout: Layout,
     pool: u64,

@@ -10,7 +10,8 @@ impl Space {
     /// Splits the plain 2 MB page at `va` into 512 pages of 4 KB on the same frames.
     ///
     /// # Errors
-    /// If no plain 2 MB page maps `va`.
+    /// If no plain 2 MB page maps `va`, or no frame is left for the node of the small pages; the
+    /// page then stays as it is.
     pub fn split(&mut self, va: u64, frames: &mut dyn FrameSource) -> Result<(), MapError> {
         let leaf = self.table.find(va).ok_or(MapError::Unmapped { va })?;
         if leaf.size != PageSize::M2 || leaf.entry & bits::PERFORATED != 0 {
@@ -24,8 +25,15 @@ impl Space {
         let pfn = (leaf.entry & bits::FRAME) >> 12;
         let flags = leaf.entry & !bits::FRAME & !bits::LARGE;
         for i in 0..512 {
-            self.map(base + i * 4096, PageSize::K4, pfn + i, flags, frames)?;
+            let mapped = self.map(base + i * 4096, PageSize::K4, pfn + i, flags, frames);
+            if let Err(error) = mapped {
+                // Only the first page needs a frame; the nodes above it are there again.
+                debug_assert_eq!(i, 0, "{error}");
+                self.map(base, PageSize::M2, pfn, flags, frames)?;
+                return Err(error);
+            }
         }
+        debug_assert!(self.table.find(va).is_some_and(|l| l.size == PageSize::K4));
         Ok(())
     }
 
@@ -59,6 +67,7 @@ impl Space {
         }
         let flags = first.entry & !bits::FRAME | state & (bits::ACCESSED | bits::DIRTY);
         self.map(base, PageSize::M2, block, flags, frames)?;
+        debug_assert!(self.table.find(va).is_some_and(|l| l.size == PageSize::M2));
         Ok(true)
     }
 }

@@ -11,7 +11,7 @@ use crate::error::MapError;
 use crate::os::frames::FrameSource;
 use crate::os::segment::Segment;
 use crate::table::entry::{PageSize, bits};
-use crate::table::holes::{HoleMap, is_hole};
+use crate::table::holes::{HoleMap, filter_of, is_hole};
 use crate::table::page_table::{Leaf, PageTable};
 use std::collections::HashMap;
 
@@ -256,6 +256,30 @@ impl Space {
         } else {
             self.table.update(leaf.place, leaf.entry | set);
         }
+    }
+
+    /// Checks what holds between any two changes: the page table is sound, every perforated page
+    /// has the filter of its hole bitmap and no entry for a page that is no hole, and no page lies
+    /// in a segment.
+    ///
+    /// # Panics
+    /// If something of it does not hold.
+    pub fn assert_sound(&self) {
+        self.table.assert_sound();
+        self.table.for_each_leaf(|va, leaf| {
+            let inside = |s: Segment| s.translate(va).is_some();
+            assert!(!self.segment_for(va).is_some_and(inside), "{va:#x} twice");
+            if leaf.entry & bits::PERFORATED == 0 {
+                return;
+            }
+            let map = self.hole_map((leaf.entry & bits::FRAME) >> 21);
+            let filter = (leaf.entry >> bits::FILTER_SHIFT) as u8;
+            assert_eq!(filter, filter_of(&map), "filter at {va:#x}");
+            for index in (0..512).filter(|&index| !is_hole(&map, index)) {
+                let entry = self.table.hole_entry(leaf.place, va + (index << 12));
+                assert_eq!(entry, 0, "page {index} at {va:#x} is no hole");
+            }
+        });
     }
 }
 

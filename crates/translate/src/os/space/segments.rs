@@ -38,6 +38,19 @@ impl Space {
         if ((base ^ (limit - 1)) as i64) < 0 {
             return Err(bad("it reaches from user into kernel addresses"));
         }
+        // Looked at before anything is unmapped, so that a refusal changes nothing.
+        for border in [base, limit - 1] {
+            let page = self.table.find(border).map(|leaf| leaf.size.bytes());
+            let crosses = |bytes: u64| {
+                let start = border & !(bytes - 1);
+                start < base || start + bytes > limit
+            };
+            if page.is_some_and(crosses) {
+                return Err(bad(
+                    "a larger page crosses its border; split that page first",
+                ));
+            }
+        }
         let mut va = base;
         while va < limit {
             let Some(leaf) = self.table.find(va) else {
@@ -45,11 +58,7 @@ impl Space {
                 continue;
             };
             let start = va & !(leaf.size.bytes() - 1);
-            if start < base || start + leaf.size.bytes() > limit {
-                return Err(bad(
-                    "a larger page crosses its border; split that page first",
-                ));
-            }
+            debug_assert!(start >= base && start + leaf.size.bytes() <= limit);
             self.unmap(va, true, frames)?;
             va = start + leaf.size.bytes();
         }
