@@ -1,55 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The toy scheme of the guide (docs/translation.md): a victim buffer behind the second level.
+//! Executes the guide "Adding a scheme" of docs/translation.md.
 
+mod victim;
+
+use ample_translate::schemes::SchemeEntry;
 use ample_translate::*;
 
-/// Keeps the last few page walks' results, whatever their page size.
-#[derive(Default)]
-struct VictimBuffer {
-    entries: Vec<(u64, u16, Fill)>,
-}
+#[rustfmt::skip]
+const REGISTRY: &[SchemeEntry] = &[
+    SchemeEntry {
+        name: "victim",
+        what: "a victim buffer behind the L2 TLB",
+        make: victim::victim,
+    },
+];
 
-const ENTRIES: usize = 8;
-
-impl Scheme for VictimBuffer {
-    fn name(&self) -> &'static str {
-        "victim"
-    }
-
-    fn refill(&mut self, miss: &mut Refill<'_>) -> Result<Fill, Fault> {
-        if let Some(fill) = miss.probe_l2() {
-            return Ok(fill);
-        }
-        let (va, asid) = (miss.va, miss.asid);
-        let holds = |&(base, owner, fill): &(u64, u16, Fill)| {
-            owner == asid && va & !(fill.size.bytes() - 1) == base
-        };
-        if let Some(&(_, _, fill)) = self.entries.iter().find(|e| holds(e)) {
-            miss.mmu.stats.scheme_hits += 1;
-            return Ok(Fill {
-                done: miss.now,
-                ..fill
-            });
-        }
-        let walked = miss.walk()?;
-        let size = walked.size();
-        let entry = tlb_entry(walked.entry, walked.level);
-        let fill = Fill {
-            size,
-            entry,
-            done: walked.done,
-        };
-        miss.mmu.l2_install(va, asid, size, entry);
-        self.entries.truncate(ENTRIES - 1);
-        self.entries
-            .insert(0, (va & !(size.bytes() - 1), asid, fill));
-        Ok(fill)
-    }
-
-    fn invalidate(&mut self, _inval: &Inval, asid: u16) {
-        // Coarse but correct: forget everything of the address space.
-        self.entries.retain(|&(_, owner, _)| owner != asid);
-    }
+/// The code blocks of the guide are the code that the test below runs.
+#[test]
+fn the_guide_shows_this_code() {
+    let guide = include_str!("../../../docs/translation.md");
+    let (_, section) = guide.split_once("## Adding a scheme\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let blocks: Vec<&str> = section
+        .split("```rust\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let [scheme, registration] = blocks.as_slice() else {
+        panic!("{} blocks of code in the guide", blocks.len());
+    };
+    assert!(include_str!("victim/mod.rs").ends_with(scheme), "{scheme}");
+    assert!(
+        include_str!("toy_scheme.rs").contains(registration),
+        "{registration}"
+    );
 }
 
 #[test]
@@ -60,8 +44,9 @@ fn the_toy_scheme_saves_walks_and_stays_correct() {
         ..presets::by_name("skylake").unwrap()
     };
     let frames = Box::new(IdealFrames::new(64 << 20));
-    let toy = Box::new(VictimBuffer::default());
-    let mut engine = Engine::new(&config, toy, frames, 1).unwrap();
+    let scheme = (REGISTRY[0].make)();
+    assert_eq!(scheme.name(), REGISTRY[0].name);
+    let mut engine = Engine::new(&config, scheme, frames, 1).unwrap();
     engine.premap(1 << 30, 8 << 12, PageSize::K4).unwrap();
     for round in 0..10u64 {
         for page in 0..8u64 {

@@ -7,7 +7,7 @@ pub enum PageTraceError {
     /// Reading stopped.
     #[error("{name}: line {line}: cannot read on: {source}")]
     Read {
-        /// The file.
+        /// Path of the trace, as given.
         name: String,
         /// The line that reading came to.
         line: u64,
@@ -20,7 +20,7 @@ pub enum PageTraceError {
          first {first}. Is this the text of a page-event trace?"
     )]
     TooManyUnreadable {
-        /// The file.
+        /// Path of the trace, as given.
         name: String,
         /// Lines that could not be read.
         unreadable: u64,

@@ -19,7 +19,7 @@ const PATIENCE_LINES: u64 = 1000;
 /// What was in a trace, in lines. Every line is in exactly one of the counts marked (line).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReadCounts {
-    /// All lines.
+    /// Lines of the file, of any kind.
     pub lines: u64,
     /// `mm_page_alloc` (line).
     pub page_alloc: u64,
