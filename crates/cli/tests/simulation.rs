@@ -218,39 +218,6 @@ fn a_replay_starts_from_a_snapshot() {
 }
 
 #[test]
-fn reproduce_writes_results_and_a_page() {
-    let list = ample(&["reproduce", "--list"], "2");
-    let list = String::from_utf8(list.stdout).unwrap();
-    assert!(
-        list.lines().count() >= 10 && list.contains("ablation-day"),
-        "{list}"
-    );
-    let directory = tempfile::tempdir().unwrap();
-    let out = directory.path().to_str().unwrap();
-    let wanted = [
-        "reproduce",
-        "--quick",
-        "--only",
-        "footprint",
-        "--out",
-        out,
-        "--json",
-    ];
-    let done = json(&wanted);
-    assert_eq!(done["schema"], "ample.reproduce/1");
-    assert_eq!(done["experiments"][0]["error"], Value::Null);
-    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
-    let result: Value = serde_json::from_str(&read("footprint.json")).unwrap();
-    assert!(result["schema"].as_str().unwrap().starts_with("ample."));
-    let page = read("index.html");
-    assert!(
-        page.contains("id='footprint'") && page.contains("small versions"),
-        "{page}"
-    );
-    assert!(failure(&["reproduce", "--only", "fig99"]).contains("there are fig11"));
-}
-
-#[test]
 fn wrong_input_says_what_and_where() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_string();

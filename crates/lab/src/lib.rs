@@ -12,8 +12,10 @@ pub mod files;
 pub mod hardware;
 mod list;
 pub mod needs;
+pub mod presets;
 pub mod progress;
 pub mod recorded;
+pub mod reproduce;
 pub mod rows;
 pub mod server_model;
 pub mod setup;
@@ -26,10 +28,12 @@ pub use list::{by_id, nearest};
 
 use experiment::{AnyExperiment, Cost};
 use hardware::{defrag, hugepages, losses, one_page, steps, sweep, traffic, unavailable};
-use server_model::{AblationExperiment, Fig11Experiment, Fig12Experiment};
+use server_model::{
+    AblationExperiment, Fig11Experiment, Fig12Experiment, compaction, denied, fleet,
+};
 use translation::{
     chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
-    simulator_speed, speedup, walks,
+    simulator_speed, speedup, storage, walks,
 };
 
 /// Text of a result: a constant here, a string when it was read back.
@@ -49,6 +53,10 @@ pub const ALL: &[&dyn AnyExperiment] = &[
         text: include_str!("../../../experiments/ablation-day.toml"),
         full: Cost::new(600.0, 200, 0),
     },
+    &fleet::FleetModel,
+    &denied::FewPagesDeny,
+    &compaction::RoomForSegment,
+    &presets::PaperInputs,
     &speedup::Speedup,
     &fig10::HugePageGains,
     &directseg::DirectSeg,
@@ -62,6 +70,7 @@ pub const ALL: &[&dyn AnyExperiment] = &[
         id: "perforated-programs",
         text: include_str!("../../../experiments/perforated-programs.toml"),
     },
+    &storage::Storage,
     &chase::ChaseLatency,
     &simulator_speed::SimulatorSpeed,
     &exactness::ExactCounts,

@@ -41,6 +41,25 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The same table with its first rows only.
+    #[must_use]
+    pub fn first(&self, rows: usize) -> Table {
+        Table {
+            columns: self.columns.clone(),
+            rows: self.rows.iter().take(rows).cloned().collect(),
+        }
+    }
+
     /// The table as HTML.
     pub fn to_html(&self) -> String {
         let class = |index: usize| match self.columns[index].1 {
@@ -105,6 +124,7 @@ mod tests {
             table.to_text(),
             "policy       share\nlinux         31 %\ncontiguitas    7 %\n"
         );
+        assert_eq!((table.first(1).len(), table.is_empty()), (1, false));
         assert!(table.to_html().contains("<td class='num'>7 %</td>"));
     }
 }

@@ -92,6 +92,15 @@ fn shapes_look_at_lists() {
 }
 
 #[test]
+fn the_shipped_claims_and_verdicts_can_be_read() {
+    let claims = shipped();
+    assert_eq!(claims.len(), 51);
+    let accepted = Accepted::shipped();
+    let known = |id: &String| claims.iter().any(|claim| claim.id == *id);
+    assert!(accepted.full.keys().chain(accepted.quick.keys()).all(known));
+}
+
+#[test]
 fn wrong_claims_are_refused() {
     let head = "[[claim]]\nid = 'p.x'\nkind = 'headline'\npaper = 'P'\nwhat = 'x'\n";
     assert!(from_toml(head).is_err(), "no check and no reason");

@@ -5,7 +5,10 @@
 
 mod ablation;
 mod charts;
+pub mod compaction;
+pub mod denied;
 mod figures;
+pub mod fleet;
 mod tables;
 
 pub use ablation::{Ablation, AblationExperiment, AblationRow};

@@ -14,6 +14,7 @@ mod runs;
 pub mod segments;
 pub mod simulator_speed;
 pub mod speedup;
+pub mod storage;
 pub mod walks;
 
 pub use runs::Recording;

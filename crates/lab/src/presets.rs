@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The inputs that the papers state: machines and the first size of the unmovable region, as this
+//! project simulates them.
+
+use crate::Text;
+use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress};
+use crate::files::Declared;
+use ample_machine::MachineConfig;
+use ample_mm::{PolicyConfig, PolicyKind};
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+/// Which machines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PresetParams {
+    /// Machine presets.
+    pub machines: Vec<String>,
+}
+
+/// What the server model starts from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerModelInputs {
+    /// The unmovable region at boot ÷ memory, under Contiguitas.
+    pub initial_region_ratio: f64,
+    /// The kernel's part ÷ memory, under `static`.
+    pub static_region_ratio: f64,
+}
+
+/// The inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Presets {
+    /// `ample.presets/1`.
+    pub schema: Text,
+    /// The server model.
+    pub server_model: ServerModelInputs,
+    /// Machines.
+    pub machines: Vec<MachineConfig>,
+}
+
+/// The inputs of the papers.
+pub struct PaperInputs;
+
+impl Experiment for PaperInputs {
+    type Parameters = PresetParams;
+    type Outcome = Presets;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.machine", "ctg.initial_region", "ds.machine"],
+            full: Cost::new(1.0, 50, 1),
+            quick: Cost::new(1.0, 50, 1),
+            ..About::simulated("presets", Layer::Show)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../experiments/presets.toml")
+    }
+
+    fn quick(&self, full: PresetParams) -> PresetParams {
+        full
+    }
+
+    fn run(&self, declared: &Declared<PresetParams>, _progress: Progress<'_>) -> Result<Presets> {
+        let machines = declared.parameters.machines.iter();
+        let region = |kind| PolicyConfig::new(kind).low_region_ratio;
+        Ok(Presets {
+            schema: Presets::SCHEMA.into(),
+            server_model: ServerModelInputs {
+                initial_region_ratio: region(PolicyKind::Contiguitas),
+                static_region_ratio: region(PolicyKind::Static),
+            },
+            machines: machines
+                .map(|name| MachineConfig::preset(name))
+                .collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl Outcome for Presets {
+    const SCHEMA: &'static str = "ample.presets/1";
+
+    fn partial(&self) -> bool {
+        false
+    }
+}

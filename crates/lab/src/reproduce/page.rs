@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report: one page, a file for each figure and table, and all values as Parquet.
+
+use super::run::{Done, Ended};
+use super::store::write_atomically;
+use super::table::{claims_csv, parquet};
+use crate::claims::{JudgedClaim, Verdict};
+use crate::experiment::Finished;
+use ample_report::{Align, Page, Section, Table, escape, standalone};
+use anyhow::Result;
+use std::path::Path;
+
+/// Rows of a table on the page; its CSV file has them all.
+const ROWS_ON_PAGE: usize = 40;
+
+/// What the report is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// A line below the title.
+    pub lead: &'a str,
+    /// Jobs in the order of the page, with their titles.
+    pub done: &'a [(String, &'a Done)],
+    /// All claims.
+    pub claims: &'a [JudgedClaim],
+}
+
+/// Writes `index.html`, `claims.csv`, `results.parquet`, and for each result `ID.json`, a CSV
+/// file a table and an SVG file a figure.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_report(out: &Path, contents: &Contents<'_>) -> Result<()> {
+    let mut page = Page::new("The experiments, paper and here", contents.lead);
+    page.push(claims_section(contents.claims));
+    for (title, done) in contents.done {
+        page.push(section(title, done));
+        if let Some(finished) = done.finished() {
+            write_files(out, &done.id, finished)?;
+        }
+    }
+    write_atomically(
+        &out.join("claims.csv"),
+        claims_csv(contents.claims).as_bytes(),
+    )?;
+    write_atomically(&out.join("results.parquet"), &parquet(contents)?)?;
+    write_atomically(&out.join("index.html"), page.to_html().as_bytes())
+}
+
+fn write_files(out: &Path, id: &str, finished: &Finished) -> Result<()> {
+    let write = |name: String, text: &str| write_atomically(&out.join(name), text.as_bytes());
+    write(format!("{id}.json"), &finished.json)?;
+    for rows in &finished.rows {
+        write(format!("{id}.{}.csv", rows.name), &rows.to_csv())?;
+    }
+    for figure in &finished.figures {
+        write(figure_file(id, &figure.name), &standalone(&figure.svg))?;
+    }
+    Ok(())
+}
+
+fn figure_file(id: &str, name: &str) -> String {
+    if name.is_empty() || name == id {
+        format!("{id}.svg")
+    } else {
+        format!("{id}.{name}.svg")
+    }
+}
+
+/// A table of all claims: one row a check.
+fn claims_section(claims: &[JudgedClaim]) -> Section {
+    let left = |name| (name, Align::Left);
+    let right = |name| (name, Align::Right);
+    let mut table = Table::new(&[
+        left("claim"),
+        left("value"),
+        right("paper"),
+        right("here"),
+        left("unit"),
+        left("rule"),
+        left("verdict"),
+        left("fitted"),
+        left("experiment"),
+    ]);
+    for claim in claims {
+        for check in &claim.checks {
+            let verdict = match claim.verdict {
+                Verdict::NotReproducible => Verdict::NotReproducible,
+                _ => check.verdict,
+            };
+            table.row(vec![
+                claim.id.clone(),
+                check.name.clone(),
+                check.paper_text(),
+                check.here_text(),
+                check.unit.clone().unwrap_or_default(),
+                check.rule.clone(),
+                verdict.text().into(),
+                if check.fitted { "fitted" } else { "" }.into(),
+                check.experiment.clone(),
+            ]);
+        }
+    }
+    let counts = [
+        Verdict::Holds,
+        Verdict::Calibrated,
+        Verdict::Misses,
+        Verdict::Context,
+        Verdict::NotReproducible,
+        Verdict::NotRun,
+    ]
+    .map(|verdict| {
+        let count = claims.iter().filter(|c| c.verdict == verdict).count();
+        (count.to_string(), verdict.text().to_string())
+    });
+    let mut section = Section::new("claims", "Claims")
+        .text(
+            "Every claim of the papers. A rule was written before its experiment ran. \
+             Fitted: calibrated to the paper's value, so that agreement shows nothing.",
+        )
+        .cards(&counts)
+        .html(&table.to_html());
+    let reasons = claims
+        .iter()
+        .filter_map(|claim| Some((claim, claim.not_reproducible.as_ref()?)));
+    for (at, (claim, why)) in reasons.enumerate() {
+        if at == 0 {
+            section = section.heading("Not reproducible here");
+        }
+        section = section.text(&format!("{} ({}): {why}", claim.id, claim.what));
+    }
+    section
+}
+
+fn section(title: &str, done: &Done) -> Section {
+    let section = Section::new(&done.id, &done.id).text(title);
+    let finished = match &done.ended {
+        Ended::Failed(why) => return section.verdict(&format!("Failed: {why}")),
+        Ended::Missing(needs) => {
+            return section.verdict(&format!("Not run; needs {}", needs.join("; ")));
+        }
+        Ended::Interrupted => return section.verdict("Not run: the run was ended before."),
+        Ended::Result { finished, .. } => finished,
+    };
+    let mut section = match finished.partial {
+        true => section.verdict("Ended early: this result is partial."),
+        false => section,
+    };
+    for figure in &finished.figures {
+        section = section.figure(&figure.svg, &figure.caption);
+    }
+    if !finished.head.is_empty() {
+        section = section.html(&format!(
+            "<pre>{}</pre>\n",
+            escape(finished.head.trim_end())
+        ));
+    }
+    for (name, table) in &finished.tables {
+        if !name.is_empty() {
+            section = section.heading(name);
+        }
+        section = section.html(&table.first(ROWS_ON_PAGE).to_html());
+        if table.len() > ROWS_ON_PAGE {
+            section = section.note(&format!(
+                "The first {ROWS_ON_PAGE} of {} rows; the CSV file has all.",
+                table.len()
+            ));
+        }
+    }
+    let file = |name: String| format!("<a href='{0}'>{0}</a>", escape(&name));
+    let rows = finished.rows.iter();
+    let tables = rows.map(|rows| file(format!("{}.{}.csv", done.id, rows.name)));
+    let figures = finished.figures.iter();
+    let figures = figures.map(|figure| file(figure_file(&done.id, &figure.name)));
+    let json = std::iter::once(file(format!("{}.json", done.id)));
+    let files: Vec<String> = json.chain(tables).chain(figures).collect();
+    section.html(&format!("<p class='note'>{}</p>\n", files.join(" ")))
+}
