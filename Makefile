@@ -9,7 +9,7 @@ FEATURES ?= $(shell scripts/features.sh)
 HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build ample demo test reproduce results fuzz model-check properties \
+.PHONY: help setup build ample demo test reproduce results refresh fuzz model-check properties \
 	malloc-models malloc-soak malloc-suites malloc-bench bench count-instructions record-pages \
 	fmt lint book deny advisories rtl tighten clean
 
