@@ -116,9 +116,11 @@ fn number(value: &Value, column: &Column) -> Option<f64> {
     Some(rounded)
 }
 
+/// The value at a dotted path; null below null.
 fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.')
         .try_fold(value, |value, name| match name.parse::<usize>() {
+            _ if value.is_null() => Some(value),
             Ok(index) if value.is_array() => value.get(index),
             _ => value.get(name),
         })
@@ -147,7 +149,7 @@ mod tests {
     fn rows_follow_the_result_of_the_experiment() {
         let result = serde_json::json!({"points": {"all": [
             {"who": "a", "share": {"mean": 0.12345, "range": [0.1, 0.2]}},
-            {"who": "b", "share": {"mean": null, "range": [null, null]}},
+            {"who": "b", "share": null},
         ]}});
         let record = mapped()
             .refreshed(&result, "2026-02-01", "abc")
