@@ -13,7 +13,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// All processors of this machine, or `RAYON_NUM_THREADS` of them, and four fifths of the memory that is available now.
+    /// All processors of this machine, or `RAYON_NUM_THREADS` of them, and four fifths of the
+    /// memory that is available now.
     pub fn of_this_machine() -> Budget {
         let threads = rayon::current_num_threads();
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -338,7 +338,8 @@ impl Outcome for Fleet {
     fn figures(&self) -> Vec<Figure> {
         let of =
             |value: fn(&FleetServer) -> f64| cumulative(self.servers.iter().map(value).collect());
-        let title = "Servers (%) with at most so much (%) free memory in 2 MB blocks, and of their 2 MB blocks unmovable";
+        let title = "Servers (%) with at most so much (%) free memory in 2 MB blocks, \
+                     and of their 2 MB blocks unmovable";
         let series = vec![
             line(
                 "free memory in 2 MB blocks",

@@ -226,7 +226,7 @@ impl<V: Vm> PageHeap<V> {
         }
     }
 
-    /// Hugepages that were given back are address space again. Refused (locked memory, for one) they
+    /// Hugepages that were given back are address space again. Refused ones (locked memory, say)
     /// still hold what was written to them: they are the cache's, or lost if that has no room.
     fn end_unback(&mut self, range: HugeRange, succeeded: bool) {
         if succeeded {

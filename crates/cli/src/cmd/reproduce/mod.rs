@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 
 /// Run the experiments of the papers and judge the papers' claims on their results.
 ///
-/// Writes DIR/index.html (the paper's values, ours and the verdicts, with all figures), a CSV file a
-/// table, an SVG file a figure, and all values as results.parquet. A result is kept by the
+/// Writes DIR/index.html (the paper's values, ours and the verdicts, with all figures), a CSV file
+/// a table, an SVG file a figure, and all values as results.parquet. A result is kept by the
 /// content of its parameters and of this program: a run that was ended or killed goes on where
 /// it was. --quick runs small versions, whose values are not the experiments' but show that each
 /// one works. Ctrl-C ends the run within about a second, with what there is; a second one ends
