@@ -216,6 +216,15 @@ fn a_heap_that_was_never_large_gives_memory_back_too() {
     expect_ok(&program("giveback.c"), &[], "background=1");
 }
 
+/// What was freed stayed until the next call, and with it for good in a program that makes none.
+#[test]
+fn a_program_that_goes_idle_has_given_its_memory_back() {
+    let binary = program("idle.c");
+    for way in 0..10 {
+        expect_ok(&binary, &[&way.to_string()], "");
+    }
+}
+
 /// The background thread once kept a process alive whose first thread had ended by `pthread_exit`;
 /// CPython's test_threading found it.
 #[test]

@@ -5,6 +5,7 @@
 //! A request goes to the hugepage with the lowest sufficient longest free range and, among those,
 //! the most allocations. Donated tails come after all other hugepages, broken ones last.
 
+use super::FillerSizes;
 use super::lists::Lists;
 use super::tracker::{CHUNKS, Tracker, Trackers};
 use crate::heap::bits::PageBits;
@@ -30,63 +31,6 @@ pub struct Placement {
     pub tracker: u32,
     /// The first page number of the span.
     pub page: usize,
-}
-
-/// Sizes of the filler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FillerSizes {
-    /// Hugepages held.
-    pub hugepages: usize,
-    /// Pages in use, by density.
-    pub used_pages: [usize; DENSITIES],
-    /// Free pages that were given back to the system.
-    pub released_pages: usize,
-    /// Hugepages mapped with native pages.
-    pub broken_hugepages: usize,
-    /// Pages in use on those.
-    pub broken_used_pages: usize,
-    /// Hugepages that nothing was released from, by density.
-    pub regular: [usize; DENSITIES],
-    /// Hugepages with a donated tail.
-    pub donated: usize,
-    /// Hugepages of which some free pages were released.
-    pub partly_released: usize,
-    /// Hugepages of which all free pages were released.
-    pub released: usize,
-}
-
-impl FillerSizes {
-    /// Adds the sizes of another filler.
-    pub fn add(&mut self, other: &FillerSizes) {
-        self.hugepages += other.hugepages;
-        self.released_pages += other.released_pages;
-        self.broken_hugepages += other.broken_hugepages;
-        self.broken_used_pages += other.broken_used_pages;
-        self.donated += other.donated;
-        self.partly_released += other.partly_released;
-        self.released += other.released;
-        for index in 0..DENSITIES {
-            self.used_pages[index] += other.used_pages[index];
-            self.regular[index] += other.regular[index];
-        }
-    }
-
-    /// Pages in use.
-    pub const fn used(&self) -> usize {
-        {
-            let (mut sum, mut index) = (0, 0);
-            while index < DENSITIES {
-                sum += self.used_pages[index];
-                index += 1;
-            }
-            sum
-        }
-    }
-
-    /// Free pages that still have memory.
-    pub const fn free_backed_pages(&self) -> usize {
-        self.hugepages * PAGES_PER_HUGE - self.used() - self.released_pages
-    }
 }
 
 /// Partly filled hugepages.
@@ -141,6 +85,16 @@ impl Filler {
         sizes.partly_released = count(PARTLY_RELEASED, DENSITIES);
         sizes.released = count(RELEASED, DENSITIES);
         sizes
+    }
+
+    /// Free pages that were given back to the system.
+    pub const fn released_pages(&self) -> usize {
+        self.sizes.released_pages
+    }
+
+    /// Pages that have memory.
+    pub const fn backed_pages(&self) -> usize {
+        self.sizes.hugepages * PAGES_PER_HUGE - self.sizes.released_pages
     }
 
     fn density(&self, density: Density) -> Density {

@@ -7,6 +7,7 @@
 
 mod aligned;
 pub mod bits;
+mod eager;
 mod filler;
 mod huge_allocator;
 mod huge_cache;
@@ -24,14 +25,14 @@ mod tests;
 pub mod trace;
 mod tracker;
 
-pub use filler::{Filler, FillerSizes, Placement};
+pub use filler::{Filler, Placement};
 pub use huge_allocator::HugeAllocator;
 pub use huge_cache::{CacheCounters, HugeCache, MinMax, WINDOW_NS};
 pub use huge_map::{HugeMap, Owner};
 pub use ranges::{Nodes, RangeSet};
 pub use region::{REGION_HUGEPAGES, Region};
 pub use release::{Collapse, Release, ReleasePolicy};
-pub use sizes::{HeapOptions, HeapSizes};
+pub use sizes::{FillerSizes, HeapOptions, HeapSizes};
 pub use tracker::{Tracker, Trackers};
 
 use crate::os::meta::Pool;
@@ -80,6 +81,7 @@ pub struct PageHeap<V> {
     subreleased_bytes: u64,
     collapsed: u64,
     collapse_refused: u64,
+    eager: eager::Eager,
 }
 
 impl<V: Vm> PageHeap<V> {
@@ -110,6 +112,7 @@ impl<V: Vm> PageHeap<V> {
             subreleased_bytes: 0,
             collapsed: 0,
             collapse_refused: 0,
+            eager: eager::Eager::new(),
         }
     }
 
@@ -151,10 +154,16 @@ impl<V: Vm> PageHeap<V> {
         if len >= HUGE_SPAN_PAGES {
             return self.allocate_large(len, false);
         }
-        if len < PAGES_PER_HUGE
-            && let Some(placement) = self.filler.allocate(&mut self.trackers, len, density)
-        {
-            return Some(placement.page);
+        if len < PAGES_PER_HUGE {
+            let released = self.filler.released_pages();
+            let placement = self.filler.allocate(&mut self.trackers, len, density);
+            if let Some(placement) = placement {
+                let taken = released - self.filler.released_pages();
+                if taken > 0 {
+                    self.eager.note_taken(self.vm.now_ns(), taken);
+                }
+                return Some(placement.page);
+            }
         }
         if len <= SMALL_PAGES {
             return self.allocate_small(len, density);
@@ -204,8 +213,9 @@ impl<V: Vm> PageHeap<V> {
         }
         let range = self.allocator.allocate(&mut self.nodes, &mut self.vm, len);
         self.last_is_zero = range.is_some();
-        if range.is_none() {
-            self.cache.forget(now_ns, len);
+        match range {
+            Some(_) => self.eager.note_taken(now_ns, len << HUGE_PAGES_SHIFT),
+            None => self.cache.forget(now_ns, len),
         }
         range
     }
@@ -365,6 +375,14 @@ impl<V: Vm> PageHeap<V> {
         while let Some(range) = self.cache.overflow(&mut self.nodes, now_ns) {
             self.queue_unback(range);
         }
+    }
+
+    /// Pages that have memory, in use or not: [`HeapSizes::backed_pages`] at less cost.
+    fn backed_pages(&self) -> usize {
+        self.filler.backed_pages()
+            + self.cache.hugepages() * PAGES_PER_HUGE
+            + self.region_backed * PAGES_PER_HUGE
+            + self.large_pages
     }
 
     /// Sizes of all parts.

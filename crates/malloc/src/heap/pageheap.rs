@@ -26,6 +26,8 @@ pub struct Pages {
     steps_under_way: u32,
     /// A fork is being prepared: no step may begin.
     forking: bool,
+    /// By what policy memory goes back at once; none while a background thread sees to it.
+    eager: Option<ReleasePolicy>,
 }
 
 static PAGES: [Lock<Pages>; MAX_NODES] = [const {
@@ -34,6 +36,7 @@ static PAGES: [Lock<Pages>; MAX_NODES] = [const {
         trace: trace::Recorder::off(),
         steps_under_way: 0,
         forking: false,
+        eager: None,
     })
 }; MAX_NODES];
 
@@ -269,6 +272,13 @@ impl Pages {
     }
 }
 
+/// Lets the heaps give memory back in the call that frees it, by this policy, or not.
+pub fn set_eager(policy: Option<ReleasePolicy>) {
+    for heap in &PAGES {
+        heap.lock().eager = policy;
+    }
+}
+
 /// Gives the lock of a node's heap back and releases what the last call made superfluous.
 fn finish(mut pages: Guard<'static, Pages>, node: usize) {
     while let Some(release) = pages.begin(PageHeap::begin_queued) {
@@ -277,6 +287,10 @@ fn finish(mut pages: Guard<'static, Pages>, node: usize) {
         pages = PAGES[node].lock();
         pages.end(|heap| heap.end_release(release, succeeded));
     }
+    let Some(policy) = pages.eager else { return };
+    let excess = pages.heap.eager_pages(&policy);
+    drop(pages);
+    release_from(&PAGES[node], excess, &policy);
 }
 
 /// The system calls of [`RealVm`] without its state, for use outside the lock.

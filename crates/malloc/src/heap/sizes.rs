@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options and sizes of a page heap.
 
-use super::{CacheCounters, FillerSizes};
-use crate::units::PAGES_PER_HUGE;
+use super::CacheCounters;
+use crate::units::{DENSITIES, PAGES_PER_HUGE};
 
 /// Hugepages that the cache may keep whatever the demand does. The reference keeps 10; 4 are
 /// enough for a loop that drains a few hugepages, and leave less behind after a burst.
@@ -96,5 +96,62 @@ impl HeapSizes {
             + self.cache_hugepages * PAGES_PER_HUGE
             + self.region_backed_hugepages * PAGES_PER_HUGE
             + self.large_pages
+    }
+}
+
+/// Sizes of the filler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FillerSizes {
+    /// Hugepages held.
+    pub hugepages: usize,
+    /// Pages in use, by density.
+    pub used_pages: [usize; DENSITIES],
+    /// Free pages that were given back to the system.
+    pub released_pages: usize,
+    /// Hugepages mapped with native pages.
+    pub broken_hugepages: usize,
+    /// Pages in use on those.
+    pub broken_used_pages: usize,
+    /// Hugepages that nothing was released from, by density.
+    pub regular: [usize; DENSITIES],
+    /// Hugepages with a donated tail.
+    pub donated: usize,
+    /// Hugepages of which some free pages were released.
+    pub partly_released: usize,
+    /// Hugepages of which all free pages were released.
+    pub released: usize,
+}
+
+impl FillerSizes {
+    /// Adds the sizes of another filler.
+    pub fn add(&mut self, other: &FillerSizes) {
+        self.hugepages += other.hugepages;
+        self.released_pages += other.released_pages;
+        self.broken_hugepages += other.broken_hugepages;
+        self.broken_used_pages += other.broken_used_pages;
+        self.donated += other.donated;
+        self.partly_released += other.partly_released;
+        self.released += other.released;
+        for index in 0..DENSITIES {
+            self.used_pages[index] += other.used_pages[index];
+            self.regular[index] += other.regular[index];
+        }
+    }
+
+    /// Pages in use.
+    pub const fn used(&self) -> usize {
+        {
+            let (mut sum, mut index) = (0, 0);
+            while index < DENSITIES {
+                sum += self.used_pages[index];
+                index += 1;
+            }
+            sum
+        }
+    }
+
+    /// Free pages that still have memory.
+    pub const fn free_backed_pages(&self) -> usize {
+        self.hugepages * PAGES_PER_HUGE - self.used() - self.released_pages
     }
 }

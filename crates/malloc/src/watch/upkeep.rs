@@ -58,6 +58,8 @@ pub fn configure(options: &Options) {
         * PERIOD_NS as usize
         / 1_000_000_000;
     plan.collapse.hugepages = options.collapse_hugepages;
+    drop(plan);
+    set_background(false);
 }
 
 /// Whether a background thread does the work.
@@ -68,6 +70,9 @@ pub fn has_background() -> bool {
 /// Notes that a background thread runs, or no longer does (in the child of a fork).
 pub fn set_background(runs: bool) {
     BACKGROUND.store(runs, Ordering::Relaxed);
+    let plan = PLAN.lock();
+    let eager = (plan.enabled && !runs).then_some(plan.policy);
+    pageheap::set_eager(eager);
 }
 
 /// Takes the lock before fork.
@@ -185,4 +190,5 @@ pub fn trim(keep_pages: usize) -> bool {
 /// Changes how much free memory is kept at least.
 pub fn set_keep_pages(pages: usize) {
     PLAN.lock().policy.keep_pages = pages;
+    set_background(has_background());
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Release at once, in the call that frees: a program without a background thread may never call
+//! again. What is released too early comes back as page faults, so a release that is regretted
+//! makes the next one wait, each time twice as long.
+
+use super::{PageHeap, ReleasePolicy, WINDOW_NS};
+use crate::os::vm::Vm;
+use crate::units::PAGE_BYTES;
+
+/// Less than this is not worth a call at once: 12 MiB, beyond the policy's share.
+const LEAST_PAGES: usize = (12 << 20) / PAGE_BYTES;
+/// The longest wait after a regretted release is 2 s times two to this power: about a minute.
+const MOST_DOUBLINGS: u32 = 5;
+
+/// The last release at once, and whether it was regretted.
+#[derive(Clone, Copy)]
+pub struct Eager {
+    released_at_ns: u64,
+    released_pages: usize,
+    taken_pages: usize,
+    not_before_ns: u64,
+    doublings: u32,
+}
+
+impl Eager {
+    /// Nothing was released yet.
+    pub const fn new() -> Self {
+        Eager {
+            released_at_ns: 0,
+            released_pages: 0,
+            taken_pages: 0,
+            not_before_ns: 0,
+            doublings: 0,
+        }
+    }
+
+    fn begin(&mut self, now_ns: u64, pages: usize) {
+        if now_ns.saturating_sub(self.released_at_ns) > WINDOW_NS {
+            self.released_pages = 0;
+            self.taken_pages = 0;
+            // The last one was not regretted, or long ago.
+            if now_ns.saturating_sub(self.not_before_ns) > WINDOW_NS << MOST_DOUBLINGS {
+                self.doublings = 0;
+            }
+        }
+        self.released_at_ns = now_ns;
+        self.released_pages += pages;
+    }
+
+    /// Pages without memory were handed out. When that is a quarter of what was released within the
+    /// window before, the release was wrong.
+    #[inline]
+    pub(super) fn note_taken(&mut self, now_ns: u64, pages: usize) {
+        if self.released_pages == 0 || now_ns.saturating_sub(self.released_at_ns) > WINDOW_NS {
+            return;
+        }
+        self.taken_pages += pages;
+        if self.taken_pages > self.released_pages / 4 {
+            self.not_before_ns = now_ns + (WINDOW_NS << self.doublings);
+            self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
+            self.released_pages = 0;
+            self.taken_pages = 0;
+        }
+    }
+}
+
+impl<V: Vm> PageHeap<V> {
+    /// Pages to release at once: what is free beyond the policy's share of what is in use now, as
+    /// soon as that is much. 0 if the heap shall wait for the demand of the last seconds to pass.
+    pub fn eager_pages(&mut self, policy: &ReleasePolicy) -> usize {
+        let used = self.used_pages;
+        let free = self.backed_pages().saturating_sub(used);
+        let share = |percent: u32| used * percent as usize / 100;
+        if free <= share(policy.start_share_percent) + LEAST_PAGES {
+            return 0;
+        }
+        let now_ns = self.vm.now_ns();
+        if now_ns < self.eager.not_before_ns {
+            return 0;
+        }
+        let keep = share(policy.keep_share_percent).max(policy.keep_pages.min(LEAST_PAGES));
+        let pages = free - keep.min(free);
+        self.eager.begin(now_ns, pages);
+        pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HeapOptions;
+    use super::*;
+    use crate::os::vm::fake::FakeVm;
+    use crate::units::{Density, PAGES_PER_HUGE};
+
+    fn heap() -> Box<PageHeap<FakeVm>> {
+        let mut heap = Box::new(PageHeap::new(FakeVm::default()));
+        heap.configure(HeapOptions::default());
+        // Time zero is before everything.
+        heap.vm().advance_ns(1 << 40);
+        heap
+    }
+
+    /// Takes and frees 100 hugepages and releases what is to be released at once; how much.
+    fn round(heap: &mut PageHeap<FakeVm>) -> usize {
+        let policy = ReleasePolicy::DEFAULT;
+        let pages = 100 * PAGES_PER_HUGE;
+        let spans: Vec<usize> = (0..pages / 64)
+            .map(|_| heap.allocate(64, Density::SPARSE).expect("pretended"))
+            .collect();
+        spans.into_iter().for_each(|page| heap.free(page, 64));
+        heap.run_queued();
+        let wanted = heap.eager_pages(&policy);
+        heap.release(wanted, &policy)
+    }
+
+    #[test]
+    fn what_one_burst_leaves_goes_back_at_once() {
+        let mut heap = heap();
+        assert!(round(&mut heap) > 90 * PAGES_PER_HUGE);
+        assert!(heap.sizes().backed_pages() <= LEAST_PAGES);
+    }
+
+    #[test]
+    fn a_saw_tooth_is_released_a_few_times_only() {
+        let mut heap = heap();
+        let mut releases = 0;
+        // A minute of teeth of 100 ms.
+        for _ in 0..600 {
+            releases += usize::from(round(&mut heap) > 0);
+            heap.vm().advance_ns(100_000_000);
+        }
+        assert!((1..=7).contains(&releases), "{releases}");
+        // An hour later it is another program.
+        heap.vm().advance_ns(3_600_000_000_000);
+        assert!(round(&mut heap) > 0);
+    }
+}

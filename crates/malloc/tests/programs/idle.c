@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A program frees 300 MB, in objects of a size, and makes no call after: the memory is back with the
+ * system when the last free returns. With threads that do nothing, or without.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TOTAL (300u << 20)
+
+static long resident_mib(void)
+{
+	char text[128] = "";
+	int fd = open("/proc/self/statm", O_RDONLY);
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return -1;
+	close(fd);
+	return atol(strchr(text, ' ')) * (sysconf(_SC_PAGESIZE) / 1024) / 1024;
+}
+
+static void *idle(void *argument)
+{
+	pause();
+	return argument;
+}
+
+int main(int count, char **arguments)
+{
+	static const size_t SIZES[] = {4096, 65536, 102400, 1000000, TOTAL};
+	static char *objects[TOTAL / 4096];
+	size_t number = count > 1 ? (size_t)atol(arguments[1]) : 0, bytes = SIZES[number % 5];
+
+	for (size_t thread = 0; thread < number / 5; thread++) {
+		pthread_t name;
+
+		if (pthread_create(&name, NULL, idle, NULL))
+			return 1;
+	}
+	for (size_t at = 0; at < TOTAL / bytes; at++)
+		memset(objects[at] = malloc(bytes), 1, bytes);
+	for (size_t at = 0; at < TOTAL / bytes; at++)
+		free(objects[at]);
+	long left = resident_mib();
+
+	/* The table of the objects, the program itself, and what is not worth a call. */
+	if (left < 0 || left > 24) {
+		printf("%zu bytes: %ld MiB are left\n", bytes, left);
+		return 2;
+	}
+	puts("ok");
+	return 0;
+}
