@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Counters {
     /// Allocations that succeeded (of any order).
     pub allocs: u64,
-    /// Frees.
+    /// Blocks freed, of any order.
     pub frees: u64,
     /// Allocations that failed for good: kernel memory.
     pub failed_unmovable: u64,

@@ -66,7 +66,7 @@ pub struct HugeResult {
 pub struct RunResult {
     /// Workload name.
     pub workload: String,
-    /// Policy.
+    /// Policy under which the workload ran.
     pub policy: PolicyKind,
     /// Seed to repeat it with.
     pub seed: u64,

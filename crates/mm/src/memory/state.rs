@@ -16,7 +16,7 @@ pub enum Kind {
     Free = 2,
     /// On a per-CPU list.
     Pcp = 3,
-    /// Allocated.
+    /// Held by a pool or on an LRU list.
     Used = 4,
     /// Free, taken off the lists while its range is being emptied.
     Isolated = 5,

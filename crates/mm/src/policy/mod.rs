@@ -4,6 +4,8 @@
 
 mod contiguitas;
 mod decisions;
+#[cfg(test)]
+mod example;
 mod illuminator;
 mod kernelcore;
 mod linux;

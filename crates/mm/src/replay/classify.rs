@@ -109,105 +109,107 @@ mod tests {
         })
     }
 
-    /// One row for each row of the table in `docs/replay.md`, as real kernels printed them.
+    /// Order, migratetype, flags and class of each row of the table in `docs/replay.md`, as real
+    /// kernels printed them.
+    const ROWS: [(u8, u8, &str, PageClass); 23] = [
+        (
+            0,
+            1,
+            "GFP_HIGHUSER_MOVABLE|__GFP_ZERO|__GFP_COMP",
+            PageClass::Anon,
+        ),
+        (
+            9,
+            1,
+            "GFP_TRANSHUGE_LIGHT|__GFP_NORETRY|__GFP_THISNODE",
+            PageClass::Anon,
+        ),
+        (0, 1, "GFP_HIGHUSER_MOVABLE|__GFP_COMP", PageClass::LruOther),
+        (
+            2,
+            1,
+            "GFP_HIGHUSER_MOVABLE|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
+            PageClass::File,
+        ),
+        (
+            0,
+            1,
+            "GFP_HIGHUSER_MOVABLE|__GFP_WRITE|__GFP_COMP",
+            PageClass::File,
+        ),
+        (
+            0,
+            1,
+            "GFP_NOFS|__GFP_NOFAIL|__GFP_COMP|__GFP_MOVABLE",
+            PageClass::File,
+        ),
+        (
+            0,
+            2,
+            "GFP_KERNEL|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_RECLAIMABLE",
+            PageClass::SlabReclaimable,
+        ),
+        (
+            0,
+            0,
+            "GFP_KERNEL_ACCOUNT|__GFP_COMP|__GFP_ZERO",
+            PageClass::PageTable,
+        ),
+        (0, 0, "GFP_KERNEL_ACCOUNT|__GFP_ZERO", PageClass::PageTable),
+        (
+            2,
+            0,
+            "GFP_KERNEL_ACCOUNT|__GFP_ZERO",
+            PageClass::KernelStack,
+        ),
+        (
+            0,
+            0,
+            "GFP_KERNEL|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
+            PageClass::Slab,
+        ),
+        (0, 0, "GFP_NOWAIT|__GFP_NORETRY|__GFP_COMP", PageClass::Slab),
+        (
+            3,
+            0,
+            "GFP_ATOMIC|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
+            PageClass::Slab,
+        ),
+        (
+            2,
+            0,
+            "__GFP_IO|__GFP_FS|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_NOMEMALLOC",
+            PageClass::Slab,
+        ),
+        (
+            3,
+            0,
+            "__GFP_IO|__GFP_FS|__GFP_KSWAPD_RECLAIM|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
+            PageClass::Network,
+        ),
+        (0, 0, "GFP_ATOMIC|__GFP_NOWARN", PageClass::Network),
+        (
+            0,
+            0,
+            "GFP_ATOMIC|__GFP_NOWARN|__GFP_COMP|__GFP_MEMALLOC",
+            PageClass::Network,
+        ),
+        (
+            0,
+            0,
+            "GFP_NOFS|__GFP_NOFAIL|__GFP_COMP|__GFP_HARDWALL",
+            PageClass::FsMetadata,
+        ),
+        (0, 0, "GFP_NOFS", PageClass::FsBuffer),
+        (0, 0, "GFP_KERNEL|GFP_DMA32", PageClass::Dma),
+        (3, 0, "GFP_KERNEL|__GFP_COMP", PageClass::KernelCompound),
+        (0, 0, "GFP_HIGHUSER|__GFP_ACCOUNT", PageClass::KernelOther),
+        (0, 0, "GFP_NOWAIT", PageClass::KernelOther),
+    ];
+
     #[test]
     fn flags_of_known_callers_get_their_class() {
-        let rows = [
-            (
-                0,
-                1,
-                "GFP_HIGHUSER_MOVABLE|__GFP_ZERO|__GFP_COMP",
-                PageClass::Anon,
-            ),
-            (
-                9,
-                1,
-                "GFP_TRANSHUGE_LIGHT|__GFP_NORETRY|__GFP_THISNODE",
-                PageClass::Anon,
-            ),
-            (0, 1, "GFP_HIGHUSER_MOVABLE|__GFP_COMP", PageClass::LruOther),
-            (
-                2,
-                1,
-                "GFP_HIGHUSER_MOVABLE|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
-                PageClass::File,
-            ),
-            (
-                0,
-                1,
-                "GFP_HIGHUSER_MOVABLE|__GFP_WRITE|__GFP_COMP",
-                PageClass::File,
-            ),
-            (
-                0,
-                1,
-                "GFP_NOFS|__GFP_NOFAIL|__GFP_COMP|__GFP_MOVABLE",
-                PageClass::File,
-            ),
-            (
-                0,
-                2,
-                "GFP_KERNEL|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_RECLAIMABLE",
-                PageClass::SlabReclaimable,
-            ),
-            (
-                0,
-                0,
-                "GFP_KERNEL_ACCOUNT|__GFP_COMP|__GFP_ZERO",
-                PageClass::PageTable,
-            ),
-            (0, 0, "GFP_KERNEL_ACCOUNT|__GFP_ZERO", PageClass::PageTable),
-            (
-                2,
-                0,
-                "GFP_KERNEL_ACCOUNT|__GFP_ZERO",
-                PageClass::KernelStack,
-            ),
-            (
-                0,
-                0,
-                "GFP_KERNEL|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
-                PageClass::Slab,
-            ),
-            (0, 0, "GFP_NOWAIT|__GFP_NORETRY|__GFP_COMP", PageClass::Slab),
-            (
-                3,
-                0,
-                "GFP_ATOMIC|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
-                PageClass::Slab,
-            ),
-            (
-                2,
-                0,
-                "__GFP_IO|__GFP_FS|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_NOMEMALLOC",
-                PageClass::Slab,
-            ),
-            (
-                3,
-                0,
-                "__GFP_IO|__GFP_FS|__GFP_KSWAPD_RECLAIM|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
-                PageClass::Network,
-            ),
-            (0, 0, "GFP_ATOMIC|__GFP_NOWARN", PageClass::Network),
-            (
-                0,
-                0,
-                "GFP_ATOMIC|__GFP_NOWARN|__GFP_COMP|__GFP_MEMALLOC",
-                PageClass::Network,
-            ),
-            (
-                0,
-                0,
-                "GFP_NOFS|__GFP_NOFAIL|__GFP_COMP|__GFP_HARDWALL",
-                PageClass::FsMetadata,
-            ),
-            (0, 0, "GFP_NOFS", PageClass::FsBuffer),
-            (0, 0, "GFP_KERNEL|GFP_DMA32", PageClass::Dma),
-            (3, 0, "GFP_KERNEL|__GFP_COMP", PageClass::KernelCompound),
-            (0, 0, "GFP_HIGHUSER|__GFP_ACCOUNT", PageClass::KernelOther),
-            (0, 0, "GFP_NOWAIT", PageClass::KernelOther),
-        ];
-        for (order, migratetype, gfp, expected) in rows {
+        for (order, migratetype, gfp, expected) in ROWS {
             assert_eq!(
                 class(order, migratetype, gfp, Task::Other),
                 expected,

@@ -10,7 +10,7 @@ pub enum ReplayError {
     /// The file could not be opened.
     #[error("cannot open {name}: {source}")]
     Open {
-        /// The file.
+        /// Path of the recording, or the name that was given for its bytes.
         name: String,
         /// What the system said.
         source: std::io::Error,
@@ -30,7 +30,7 @@ pub enum ReplayError {
          kmem:mm_page_alloc, kmem:mm_page_free and kmem:mm_page_free_batched"
     )]
     NoEvents {
-        /// The file.
+        /// Path of the recording, or the name that was given for its bytes.
         name: String,
         /// Lines read.
         lines: u64,
@@ -38,7 +38,7 @@ pub enum ReplayError {
     /// The file changed between the two passes over it.
     #[error("{name} changed while it was read; replay a file that nobody writes to")]
     Changed {
-        /// The file.
+        /// Path of the recording, or the name that was given for its bytes.
         name: String,
     },
     /// The snapshot is of another machine.
@@ -47,7 +47,7 @@ pub enum ReplayError {
          take the snapshot on the machine that is recorded, right before the recording"
     )]
     WrongSnapshot {
-        /// The recording.
+        /// Path of the recording, or the name that was given for its bytes.
         name: String,
         /// Last frame it names.
         frame: u64,

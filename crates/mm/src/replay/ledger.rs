@@ -66,11 +66,11 @@ pub struct SnapshotUse {
 pub enum Op {
     /// Allocate a block.
     Alloc {
-        /// Its number.
+        /// Number that the ledger gave to the block.
         block: u32,
         /// CPU of the request.
         cpu: u16,
-        /// Order.
+        /// The block has 2^`order` pages.
         order: u8,
         /// What for.
         class: PageClass,
@@ -81,7 +81,7 @@ pub enum Op {
     },
     /// Free a block.
     Free {
-        /// Its number.
+        /// Number that the ledger gave to the block.
         block: u32,
         /// CPU of the request.
         cpu: u16,
@@ -89,12 +89,12 @@ pub enum Op {
     /// Make single pages of a block; the block is the first of them from now on, and a
     /// [`Op::Piece`] for each other page follows.
     Split {
-        /// Its number.
+        /// Number that the ledger gave to the block.
         block: u32,
     },
     /// The next page of the block that was split last.
     Piece {
-        /// Its number.
+        /// Number that the ledger gave to the block.
         block: u32,
     },
     /// Let time pass.

@@ -22,7 +22,7 @@ pub struct KernelSample {
     pub live_pages: u64,
     /// Of these, the unmovable ones (definition O, from the migratetype of the event).
     pub unmovable_pages: u64,
-    /// Unmovable pages ÷ all pages.
+    /// Unmovable pages ÷ all pages of memory, free ones included.
     pub unmovable_page_ratio: f64,
     /// 2 MB blocks with an unmovable page ÷ all 2 MB blocks.
     pub unmovable_2m_ratio: f64,
@@ -77,7 +77,7 @@ impl KernelSample {
 /// One server that played the recording.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyResult {
-    /// Its policy.
+    /// Policy under which the recording was played.
     pub policy: PolicyKind,
     /// Seed to repeat it with.
     pub seed: u64,

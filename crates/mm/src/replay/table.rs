@@ -5,7 +5,7 @@
 use crate::memory::{BLOCK_ORDER, MAX_ORDER};
 use ample_trace::pages::MAX_PFN;
 
-/// No block.
+/// Block number of a frame at which no live block starts.
 pub const NO_BLOCK: u32 = u32::MAX;
 
 /// What the trace has said of a frame last.

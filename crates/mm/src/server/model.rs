@@ -68,10 +68,18 @@ impl ServerModel {
     /// # Errors
     /// [`ServerError`] when the memory is too small or too large for the model.
     pub fn new(config: &Config) -> Result<ServerModel, ServerError> {
+        ServerModel::with_policy(config, policy::build(&config.policy))
+    }
+
+    /// As [`ServerModel::new`], with a policy that decides instead of the configured one.
+    pub(crate) fn with_policy(
+        config: &Config,
+        policy: Box<dyn Policy>,
+    ) -> Result<ServerModel, ServerError> {
         let granule = BASE_PAGE_BYTES << MAX_ORDER;
         let bytes = config.memory_bytes / granule * granule;
         let layout = Layout::single(Pfn(0), (bytes / BASE_PAGE_BYTES).max(1));
-        let mut server = ServerModel::bare(config, layout, config.memory_bytes)?;
+        let mut server = ServerModel::bare(config, policy, layout, config.memory_bytes)?;
         let count = server.frames();
         server.policy.boot(&mut server.kernel, 0);
         server.kernel.zone.release(0, count);
@@ -81,6 +89,7 @@ impl ServerModel {
     /// A machine whose frames are in no block yet and whose policy has not booted.
     pub(crate) fn bare(
         config: &Config,
+        policy: Box<dyn Policy>,
         layout: Layout,
         bytes: u64,
     ) -> Result<ServerModel, ServerError> {
@@ -96,7 +105,6 @@ impl ServerModel {
                 bytes: count * BASE_PAGE_BYTES,
             });
         }
-        let policy = policy::build(&config.policy);
         let kernel = SimKernel::new(count as u32, config.cpus, policy.rules(), config.seed);
         Ok(ServerModel {
             kernel,

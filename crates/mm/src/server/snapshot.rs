@@ -5,6 +5,7 @@ use super::model::{ServerError, ServerModel};
 use crate::alloc::request::Request;
 use crate::config::{Config, PolicyKind};
 use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, Kind};
+use crate::policy;
 use ample_pfn::{
     BASE_PAGE_BYTES, CLASS_COUNT, Layout, MigrateType, PageClass, PageSource, is_movable,
 };
@@ -74,7 +75,8 @@ impl ServerModel {
             });
         }
         let bytes = span.pages() * BASE_PAGE_BYTES;
-        let mut server = ServerModel::bare(config, layout.clone(), bytes)?;
+        let policy = policy::build(&config.policy);
+        let mut server = ServerModel::bare(config, policy, layout.clone(), bytes)?;
         let offset = server.offset();
         let kernel = |class: &&PageClass| is_placed(**class) && !is_movable(**class);
         let boot_pages = classes.iter().filter(kernel).count() as u64;

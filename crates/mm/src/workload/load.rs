@@ -64,7 +64,7 @@ pub enum WorkloadError {
     /// The file could not be read.
     #[error("{file}: {source}")]
     Io {
-        /// The file.
+        /// Path of the workload's file.
         file: String,
         /// What the system said.
         source: std::io::Error,
@@ -72,7 +72,7 @@ pub enum WorkloadError {
     /// Not TOML, an unknown field, or a value of a wrong type.
     #[error("{file}:{line}: {message}")]
     Syntax {
-        /// The file.
+        /// Path of the workload's file.
         file: String,
         /// Line, from 1.
         line: usize,
@@ -82,7 +82,7 @@ pub enum WorkloadError {
     /// A value that makes no sense.
     #[error("{file}:{line}: {field}: {message}")]
     Value {
-        /// The file.
+        /// Path of the workload's file.
         file: String,
         /// Line, from 1.
         line: usize,

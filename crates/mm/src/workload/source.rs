@@ -13,7 +13,7 @@ use ample_pfn::PageClass;
 pub(super) struct Source {
     spec: Kernel,
     request: Request,
-    /// Its blocks.
+    /// Blocks of the order that it asks for.
     pool: PoolId,
     /// Pages taken one by one because a block would have meant waiting.
     singles: PoolId,

@@ -66,7 +66,7 @@ pub struct Process {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UserMemory {
-    /// Anonymous.
+    /// Anonymous memory, which huge pages may back.
     #[default]
     Anon,
     /// Shared memory and tmpfs.
