@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far the metrics move when page-cache traffic is thinned, and when the server is smaller.
+
+use super::figures::{campaign, groups};
+use super::{ServerParams, Spread, steady};
+use crate::Text;
+use crate::charts::{Bars, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::stop;
+use ample_mm::PolicyKind;
+use ample_pfn::format_bytes;
+use ample_report::Unit;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvergenceParams {
+    /// Simulated seconds of each run.
+    pub duration_s: f64,
+    /// Simulated seconds between samples.
+    pub sample_every_s: f64,
+    /// One run each.
+    pub seeds: Vec<u64>,
+    /// Workloads, by name or path.
+    pub workloads: Vec<String>,
+    /// Policies.
+    pub policies: Vec<PolicyKind>,
+    /// Sizes to compare; the first is what the others should agree with.
+    pub points: Vec<ModelSize>,
+}
+
+/// A size of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSize {
+    /// Memory of the server.
+    pub memory_bytes: u64,
+    /// Share of page-cache traffic that is simulated.
+    pub event_ratio: f64,
+}
+
+/// One workload under one policy at one size, steady state, over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConvergenceRow {
+    /// Memory of the server.
+    pub memory_bytes: u64,
+    /// Share of page-cache traffic simulated.
+    pub event_ratio: f64,
+    /// Workload.
+    pub workload: String,
+    /// Policy.
+    pub policy: PolicyKind,
+    /// Unmovable 2 MB blocks ÷ all, definition O.
+    pub unmovable_2m_ratio: Spread,
+    /// Unmovable 4 KB pages ÷ all.
+    pub unmovable_page_ratio: Spread,
+    /// Free pages inside unmovable 2 MB blocks.
+    pub internal_fragmentation_ratio: Spread,
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConvergenceReport {
+    /// `ample.convergence/1`.
+    pub schema: Text,
+    /// What was run.
+    pub parameters: ConvergenceParams,
+    /// Rows by size.
+    pub rows: Vec<ConvergenceRow>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+}
+
+/// The convergence of the server model.
+pub struct Convergence;
+
+impl Experiment for Convergence {
+    type Parameters = ConvergenceParams;
+    type Outcome = ConvergenceReport;
+
+    fn about(&self) -> About {
+        About {
+            full: Cost::new(900.0, 400, 0),
+            quick: Cost::new(8.0, 150, 0),
+            ..About::simulated("convergence", Layer::Predict)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/convergence.toml")
+    }
+
+    fn quick(&self, full: ConvergenceParams) -> ConvergenceParams {
+        let smaller = |point: ModelSize| ModelSize {
+            memory_bytes: point.memory_bytes / 8,
+            ..point
+        };
+        ConvergenceParams {
+            duration_s: full.duration_s.min(600.0),
+            sample_every_s: full.sample_every_s.min(100.0),
+            seeds: full.seeds.into_iter().take(1).collect(),
+            workloads: full.workloads.into_iter().take(1).collect(),
+            points: full.points.into_iter().map(smaller).collect(),
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<ConvergenceParams>,
+        progress: Progress<'_>,
+    ) -> Result<ConvergenceReport> {
+        let parameters = &declared.parameters;
+        let count = parameters.points.len().max(1) as f64;
+        let mut rows = Vec::new();
+        for (done, &point) in parameters.points.iter().enumerate() {
+            let share = |part| progress((done as f64 + part) / count);
+            rows.extend(at_size(parameters, point, &share)?);
+        }
+        Ok(ConvergenceReport {
+            schema: ConvergenceReport::SCHEMA.into(),
+            parameters: parameters.clone(),
+            rows,
+            partial: stop::requested(),
+        })
+    }
+}
+
+fn at_size(
+    parameters: &ConvergenceParams,
+    size: ModelSize,
+    progress: Progress<'_>,
+) -> Result<Vec<ConvergenceRow>> {
+    let params = ServerParams {
+        memory_bytes: size.memory_bytes,
+        event_ratio: size.event_ratio,
+        duration_s: parameters.duration_s,
+        sample_every_s: parameters.sample_every_s,
+        seeds: parameters.seeds.clone(),
+        workloads: parameters.workloads.clone(),
+        policies: parameters.policies.clone(),
+        paper: Vec::new(),
+    };
+    let results = campaign(&params, progress)?;
+    let groups = groups(&params, &results);
+    let row = |group: &super::figures::Group<'_>| ConvergenceRow {
+        memory_bytes: size.memory_bytes,
+        event_ratio: size.event_ratio,
+        workload: group.workload.clone(),
+        policy: group.policy,
+        unmovable_2m_ratio: group.over(|run| steady(run, |s| s.unmovable_2m_ratio)),
+        unmovable_page_ratio: group.over(|run| steady(run, |s| s.unmovable_page_ratio)),
+        internal_fragmentation_ratio: group
+            .over(|run| steady(run, |s| s.internal_fragmentation_ratio)),
+    };
+    Ok(groups.iter().map(row).collect())
+}
+
+impl Outcome for ConvergenceReport {
+    const SCHEMA: &'static str = "ample.convergence/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "Unmovable 2 MB blocks by size of the model";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.rows {
+            let group = format!("{} {}", row.workload, row.policy.name());
+            let size = format!("{}, {}", format_bytes(row.memory_bytes), row.event_ratio);
+            let spread = row.unmovable_2m_ratio;
+            bars.put(&group, &size, with_range(spread.mean, spread.min, spread.max, None));
+        }
+        vec![Figure::new("unmovable", title, bars.svg())]
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stock Linux, `kernelcore=` and Contiguitas for Linux in guests (`make kernel-bench`).
+
+use super::output;
+use crate::Text;
+use crate::charts::{Bars, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::needs::{Need, source_tree};
+use ample_kit::statistics::MedianRange;
+use ample_report::Unit;
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Which guests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelBenchParams {
+    /// Memory of the guests, as QEMU takes it.
+    pub memory: Vec<String>,
+    /// Workloads; all when empty.
+    pub workloads: Vec<String>,
+    /// Seeds: 1 to this.
+    pub seeds: u32,
+    /// Results of an earlier run (`build/kernel-bench/results.json`) instead of guests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<PathBuf>,
+}
+
+/// What a guest counted, null where it has no such figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GuestFigures {
+    /// Fallbacks that crossed pageblocks.
+    pub crossing: Option<f64>,
+    /// Unmovable pages above the border.
+    pub above: Option<f64>,
+    /// 2 MB blocks with an unmovable page, percent.
+    pub unmovable_share_pct: f64,
+    /// Memory in 2 MB blocks without one, percent.
+    pub potential_2m_pct: f64,
+    /// In 32 MB blocks, percent.
+    pub potential_32m_pct: f64,
+    /// 1 GB blocks without one.
+    pub potential_1g: f64,
+    /// 2 MB blocks without one of those outside the region, percent.
+    pub outside_2m_pct: f64,
+    /// Size of the unmovable region.
+    pub region_mib: f64,
+    /// Free pages in unmovable blocks, percent.
+    pub inner_free_pct: f64,
+    /// Transparent huge pages obtained, percent.
+    pub thp_pct: f64,
+    /// 1 GB pages obtained.
+    pub huge_1g: f64,
+    /// Processes killed for memory.
+    pub oom_kill: f64,
+}
+
+/// One guest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GuestRun {
+    /// Its memory.
+    pub mem: String,
+    /// Workload.
+    pub workload: String,
+    /// `stock`, `kernelcore` or `ample`.
+    pub config: String,
+    /// Seed.
+    pub seed: u32,
+    /// Build of the kernel.
+    pub kernel: String,
+    /// What it counted; null when it did not end well.
+    pub figures: Option<GuestFigures>,
+}
+
+/// One kernel under one workload over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GuestSummary {
+    /// Memory.
+    pub mem: String,
+    /// Workload.
+    pub workload: String,
+    /// Kernel.
+    pub config: String,
+    /// Seeds that ended well.
+    pub runs: usize,
+    /// 2 MB blocks with an unmovable page ÷ all.
+    pub unmovable_2m_ratio: MedianRange,
+    /// Memory in 2 MB blocks without one ÷ all.
+    pub potential_2m_ratio: MedianRange,
+    /// 1 GB pages obtained.
+    pub huge_1g: MedianRange,
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelBenchReport {
+    /// `ample.kernel-bench/2`.
+    pub schema: Text,
+    /// Over the seeds.
+    pub summary: Vec<GuestSummary>,
+    /// Every guest.
+    pub runs: Vec<GuestRun>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+}
+
+/// The kernels beside each other.
+pub struct KernelBench;
+
+impl Experiment for KernelBench {
+    type Parameters = KernelBenchParams;
+    type Outcome = KernelBenchReport;
+
+    fn about(&self) -> About {
+        About {
+            claims: &["ctg.unmovable_linux", "ctg.unmovable_contiguitas", "ctg.potential_1gb"],
+            needs: &[
+                Need::SourceTree,
+                Need::Tool {
+                    name: "qemu-system-x86_64",
+                    install: "make kernel-setup",
+                },
+                Need::KernelGuest,
+            ],
+            deterministic: false,
+            full: Cost::new(36_000.0, 8000, 0),
+            quick: Cost::new(1200.0, 3000, 0),
+            ..About::simulated("kernel-bench", Layer::Cure)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../../experiments/kernel-bench.toml")
+    }
+
+    fn quick(&self, full: KernelBenchParams) -> KernelBenchParams {
+        KernelBenchParams {
+            memory: full.memory.into_iter().take(1).collect(),
+            workloads: vec!["mixed".into()],
+            seeds: 1,
+            ..full
+        }
+    }
+
+    fn run(
+        &self,
+        declared: &Declared<KernelBenchParams>,
+        _progress: Progress<'_>,
+    ) -> Result<KernelBenchReport> {
+        let params = &declared.parameters;
+        ensure!(params.seeds > 0, "seeds is 0, but must be at least 1");
+        let root = source_tree().context("not in the source tree")?;
+        let path = match &params.results {
+            Some(path) => path.clone(),
+            None => root.join("build/kernel-bench/results.json"),
+        };
+        let mut partial = false;
+        if params.results.is_none() {
+            let mut command = Command::new(root.join("kernel/scripts/bench.py"));
+            command.args(["--mem", &params.memory.join(",")]);
+            command.args(["--seeds", &params.seeds.to_string()]);
+            if !params.workloads.is_empty() {
+                command.args(["--workloads", &params.workloads.join(",")]);
+            }
+            partial = output(&mut command, 0)?.is_none();
+        }
+        let runs = match partial {
+            true => Vec::new(),
+            false => read(&path)?,
+        };
+        Ok(KernelBenchReport {
+            schema: KernelBenchReport::SCHEMA.into(),
+            summary: summary(&runs),
+            runs,
+            partial,
+        })
+    }
+}
+
+fn read(path: &std::path::Path) -> Result<Vec<GuestRun>> {
+    let told = || format!("reading {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(told)?;
+    serde_json::from_str(&text).with_context(told)
+}
+
+/// Medians over the seeds, in the order of the runs.
+fn summary(runs: &[GuestRun]) -> Vec<GuestSummary> {
+    let mut rows: Vec<GuestSummary> = Vec::new();
+    for first in runs {
+        let same = |run: &&GuestRun| {
+            (&run.mem, &run.workload, &run.config) == (&first.mem, &first.workload, &first.config)
+        };
+        let known = |row: &GuestSummary| {
+            (&row.mem, &row.workload, &row.config) == (&first.mem, &first.workload, &first.config)
+        };
+        if rows.iter().any(known) {
+            continue;
+        }
+        let over = |value: fn(&GuestFigures) -> f64| {
+            let figures = runs.iter().filter(same).filter_map(|run| run.figures.as_ref());
+            MedianRange::of(figures.map(value).collect())
+        };
+        let (Some(unmovable), Some(potential), Some(huge_1g)) = (
+            over(|f| f.unmovable_share_pct / 100.0),
+            over(|f| f.potential_2m_pct / 100.0),
+            over(|f| f.huge_1g),
+        ) else {
+            continue;
+        };
+        rows.push(GuestSummary {
+            mem: first.mem.clone(),
+            workload: first.workload.clone(),
+            config: first.config.clone(),
+            runs: runs.iter().filter(same).filter(|run| run.figures.is_some()).count(),
+            unmovable_2m_ratio: unmovable,
+            potential_2m_ratio: potential,
+            huge_1g,
+        });
+    }
+    rows
+}
+
+impl Outcome for KernelBenchReport {
+    const SCHEMA: &'static str = "ample.kernel-bench/2";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    /// Unmovable blocks by workload, one bar a kernel; the mark of ample is a quarter of stock,
+    /// its bar wherever stock exceeds 15 %.
+    fn figures(&self) -> Vec<Figure> {
+        let title = "2 MB blocks with an unmovable page (mark: a quarter of stock)";
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.summary {
+            let stock = self.summary.iter().find(|other| {
+                (&other.mem, &other.workload) == (&row.mem, &row.workload)
+                    && other.config == "stock"
+            });
+            let bar = stock
+                .map(|stock| stock.unmovable_2m_ratio.median)
+                .filter(|share| *share > 0.15 && row.config == "ample");
+            let share = row.unmovable_2m_ratio;
+            let bar = with_range(share.median, share.min, share.max, bar.map(|s| s / 4.0));
+            bars.put(&format!("{} {}", row.workload, row.mem), &row.config, bar);
+        }
+        vec![Figure::new("unmovable", title, bars.svg())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guest(config: &str, seed: u32, share: Option<f64>) -> GuestRun {
+        let figures = share.map(|share| GuestFigures {
+            crossing: None,
+            above: None,
+            unmovable_share_pct: share,
+            potential_2m_pct: 100.0 - share,
+            potential_32m_pct: 0.0,
+            potential_1g: 0.0,
+            outside_2m_pct: 0.0,
+            region_mib: 0.0,
+            inner_free_pct: 0.0,
+            thp_pct: 0.0,
+            huge_1g: 0.0,
+            oom_kill: 0.0,
+        });
+        GuestRun {
+            mem: "2G".into(),
+            workload: "mixed".into(),
+            config: config.into(),
+            seed,
+            kernel: "k".into(),
+            figures,
+        }
+    }
+
+    #[test]
+    fn seeds_are_summed_up_and_a_quarter_of_stock_is_marked() {
+        let runs = vec![
+            guest("stock", 1, Some(40.0)),
+            guest("stock", 2, Some(60.0)),
+            guest("stock", 3, None),
+            guest("ample", 1, Some(5.0)),
+        ];
+        let report = KernelBenchReport {
+            schema: KernelBenchReport::SCHEMA.into(),
+            summary: summary(&runs),
+            runs,
+            partial: false,
+        };
+        assert_eq!((report.summary.len(), report.summary[0].runs), (2, 2));
+        assert_eq!(report.summary[0].unmovable_2m_ratio.median, 0.5);
+        let svg = &report.figures()[0].svg;
+        assert!(svg.contains("mixed 2G") && svg.contains("stock"), "{svg}");
+    }
+}
