@@ -78,40 +78,39 @@ pub fn changed<P: Serialize + DeserializeOwned>(
         return Ok(parameters);
     }
     let mut table = toml::Table::try_from(&parameters).context("writing the parameters as TOML")?;
+    let mut hints = String::new();
     for (key, value) in set {
-        put(&mut table, key, value.clone())?;
+        hints += &put(&mut table, key, value.clone())?;
     }
     let told = || {
         let all = set.iter().map(|(key, value)| format!("{key}={value}"));
-        format!("setting {}", all.collect::<Vec<_>>().join(", "))
+        format!("setting {}{hints}", all.collect::<Vec<_>>().join(", "))
     };
     toml::Value::Table(table).try_into().with_context(told)
 }
 
-fn put(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<()> {
+/// Puts a value into its place. A key that is not there may be one that was left out, which its
+/// type knows; the hint names the nearest that is there.
+fn put(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<String> {
     let (first, rest) = match key.split_once('.') {
         Some((first, rest)) => (first, Some(rest)),
         None => (key, None),
     };
-    let known: Vec<String> = table.keys().cloned().collect();
-    let Some(place) = table.get_mut(first) else {
-        let names = known.iter().map(String::as_str);
-        let hint = nearest(first, names.clone());
-        let hint = hint.map_or(String::new(), |name| format!("; did you mean {name}?"));
-        bail!(
-            "there is no parameter {first:?}{hint} There are: {}",
-            names.collect::<Vec<_>>().join(", ")
-        );
-    };
-    match (rest, place) {
-        (None, place) => {
+    match (rest, table.get_mut(first)) {
+        (None, Some(place)) => {
             // 2 for 2.0, as in a file.
             let whole = value.as_integer().filter(|_| place.is_float());
             *place = whole.map_or(value, |whole| toml::Value::Float(whole as f64));
-            Ok(())
+            Ok(String::new())
         }
-        (Some(rest), toml::Value::Table(inner)) => put(inner, rest, value),
-        (Some(_), _) => bail!("{first} has no parts"),
+        (Some(rest), Some(toml::Value::Table(inner))) => put(inner, rest, value),
+        (Some(_), _) => bail!("{first} is no table of parameters"),
+        (None, None) => {
+            let near = nearest(first, table.keys().map(String::as_str));
+            let hint = near.map_or(String::new(), |name| format!("; did you mean {name}?"));
+            table.insert(first.into(), value);
+            Ok(hint)
+        }
     }
 }
 

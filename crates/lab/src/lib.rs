@@ -17,10 +17,12 @@ pub mod progress;
 pub mod recorded;
 pub mod reproduce;
 pub mod rows;
+pub mod scan_bench;
 pub mod server_model;
 pub mod setup;
 pub mod stop;
 pub mod text;
+pub mod tools;
 pub mod translation;
 pub mod whatif;
 
@@ -29,8 +31,11 @@ pub use list::{by_id, nearest};
 use experiment::{AnyExperiment, Cost};
 use hardware::{defrag, hugepages, losses, one_page, steps, sweep, traffic, unavailable};
 use server_model::{
-    AblationExperiment, Fig11Experiment, Fig12Experiment, compaction, denied, fleet,
+    AblationExperiment, Convergence, Fig11Experiment, Fig12Experiment, compaction, denied, fleet,
+    recorded_kernel,
 };
+use tools::guests::GuestCheck;
+use tools::temeraire::Temeraire;
 use translation::{
     chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
     simulator_speed, speedup, storage, walks,
@@ -57,6 +62,8 @@ pub const ALL: &[&dyn AnyExperiment] = &[
     &denied::FewPagesDeny,
     &compaction::RoomForSegment,
     &presets::PaperInputs,
+    &Convergence,
+    &recorded_kernel::RecordedKernel,
     &speedup::Speedup,
     &fig10::HugePageGains,
     &directseg::DirectSeg,
@@ -85,4 +92,46 @@ pub const ALL: &[&dyn AnyExperiment] = &[
     &defrag::Defrag,
     &steps::MigrationSteps,
     &sweep::Sweep,
+    &tools::rtl::TableRtl,
+    &tools::model_check::ModelCheck,
+    &Temeraire {
+        id: "temeraire-fig9",
+        text: include_str!("../../../experiments/temeraire-fig9.toml"),
+        claims: &[],
+    },
+    &Temeraire {
+        id: "temeraire-fig10",
+        text: include_str!("../../../experiments/temeraire-fig10.toml"),
+        claims: &["tm.fig10"],
+    },
+    &Temeraire {
+        id: "temeraire-fig11",
+        text: include_str!("../../../experiments/temeraire-fig11.toml"),
+        claims: &["tm.fig11"],
+    },
+    &Temeraire {
+        id: "temeraire-fig12",
+        text: include_str!("../../../experiments/temeraire-fig12.toml"),
+        claims: &["tm.fig12"],
+    },
+    &tools::kernel::KernelBench,
+    &GuestCheck {
+        id: "kernel-confine",
+        text: include_str!("../../../experiments/kernel-confine.toml"),
+        full: Cost::new(7200.0, 8000, 0),
+        quick: Cost::new(600.0, 3000, 0),
+    },
+    &GuestCheck {
+        id: "kernel-storm",
+        text: include_str!("../../../experiments/kernel-storm.toml"),
+        full: Cost::new(3600.0, 4000, 0),
+        quick: Cost::new(3600.0, 4000, 0),
+    },
+    &GuestCheck {
+        id: "kernel-hotpath",
+        text: include_str!("../../../experiments/kernel-hotpath.toml"),
+        full: Cost::new(3600.0, 4000, 0),
+        quick: Cost::new(3600.0, 4000, 0),
+    },
+    &scan_bench::ScanBench,
 ];

@@ -1,9 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `ample scan --bench`: the readers beside a bare read loop, interleaved.
+//! The readers of `ample scan` beside a bare read loop, interleaved.
 
-use super::export;
+use crate::Text;
+use crate::charts::{Bars, with_range};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::needs::Need;
 use ample_host::{ReaderTimes, bench_readers};
-use serde::Serialize;
+use ample_report::{Table, Unit};
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+
+/// How long to measure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanBenchParams {
+    /// Rounds, each through all readers.
+    pub rounds: usize,
+}
+
+/// The benchmark of the readers.
+pub struct ScanBench;
+
+impl Experiment for ScanBench {
+    type Parameters = ScanBenchParams;
+    type Outcome = ReaderBench;
+
+    fn about(&self) -> About {
+        About {
+            needs: &[Need::Root],
+            deterministic: false,
+            full: Cost::new(20.0, 100, 1),
+            quick: Cost::new(5.0, 100, 1),
+            ..About::simulated("scan-bench", Layer::See)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        include_str!("../../../experiments/scan-bench.toml")
+    }
+
+    fn quick(&self, full: ScanBenchParams) -> ScanBenchParams {
+        ScanBenchParams {
+            rounds: full.rounds.min(3),
+        }
+    }
+
+    fn run(&self, declared: &Declared<ScanBenchParams>, _: Progress<'_>) -> Result<ReaderBench> {
+        run(declared.parameters.rounds)
+    }
+}
 
 /// Bars: a scan through procfs at most this much of the bare loop, through BPF at most that.
 const PROCFS_BAR: f64 = 1.3;
@@ -11,34 +57,50 @@ const BPF_BAR: f64 = 0.5;
 /// Bar on peak resident memory of the process, scans included.
 const PEAK_BAR_BYTES: u64 = 64 << 20;
 
-#[derive(Debug, Serialize)]
-struct Bench {
-    schema: &'static str,
-    rounds: usize,
-    pages: u64,
-    bare: Option<Spread>,
-    procfs: Option<Spread>,
-    bpf: Option<Spread>,
-    procfs_to_bare_ratio: Option<f64>,
-    bpf_to_bare_ratio: Option<f64>,
-    bpf_error: Option<String>,
-    peak_resident_bytes: Option<u64>,
+/// The readers beside the bare loop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReaderBench {
+    /// `ample.scan-bench/1`.
+    pub schema: Text,
+    /// Rounds.
+    pub rounds: usize,
+    /// Pages of memory.
+    pub pages: u64,
+    /// Bare read of `/proc/kpageflags`.
+    pub bare: Option<ReaderSpread>,
+    /// Whole scan through procfs.
+    pub procfs: Option<ReaderSpread>,
+    /// Whole scan through BPF; null where it cannot run.
+    pub bpf: Option<ReaderSpread>,
+    /// Median through procfs ÷ median of the bare loop.
+    pub procfs_to_bare_ratio: Option<f64>,
+    /// Median through BPF ÷ median of the bare loop.
+    pub bpf_to_bare_ratio: Option<f64>,
+    /// Why BPF could not run.
+    pub bpf_error: Option<String>,
+    /// Peak resident memory of this process.
+    pub peak_resident_bytes: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
-struct Spread {
-    median_ns: u64,
-    min_ns: u64,
-    max_ns: u64,
-    median_ns_per_page: f64,
+/// Times of one reader.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReaderSpread {
+    /// Median of the rounds.
+    pub median_ns: u64,
+    /// Fastest round.
+    pub min_ns: u64,
+    /// Slowest round.
+    pub max_ns: u64,
+    /// Median for each page.
+    pub median_ns_per_page: f64,
 }
 
-impl Spread {
-    fn of(times: &[u64], pages: u64) -> Option<Spread> {
+impl ReaderSpread {
+    fn of(times: &[u64], pages: u64) -> Option<ReaderSpread> {
         let mut sorted = times.to_vec();
         sorted.sort_unstable();
         let median_ns = *sorted.get(sorted.len() / 2)?;
-        Some(Spread {
+        Some(ReaderSpread {
             median_ns,
             min_ns: sorted[0],
             max_ns: sorted[sorted.len() - 1],
@@ -47,30 +109,63 @@ impl Spread {
     }
 }
 
-/// Measures and reports, as text and as JSON.
+/// Measures the readers, interleaved.
 ///
 /// # Errors
-/// When `/proc/kpageflags` cannot be read.
-pub fn run(rounds: usize) -> anyhow::Result<(String, String)> {
-    let times = bench_readers(rounds)?;
-    let bench = summarise(rounds, &times);
-    let json = String::from_utf8(export::json(&bench)?)?;
-    Ok((text(&bench), json))
+/// When `/proc/kpageflags` cannot be read or there are no rounds.
+pub fn run(rounds: usize) -> Result<ReaderBench> {
+    ensure!(rounds > 0, "rounds is 0, but must be at least 1");
+    Ok(summarise(rounds, &bench_readers(rounds)?))
 }
 
-fn summarise(rounds: usize, times: &ReaderTimes) -> Bench {
-    let spread = |ns: &[u64]| Spread::of(ns, times.pages);
+impl Outcome for ReaderBench {
+    const SCHEMA: &'static str = "ample.scan-bench/1";
+
+    fn partial(&self) -> bool {
+        false
+    }
+
+    fn head(&self) -> String {
+        text(self)
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        Vec::new()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let title = "A scan of all pages, ns a page";
+        let mut bars = Bars::new(title, Unit::Plain);
+        let readers = [
+            ("bare", &self.bare),
+            ("procfs", &self.procfs),
+            ("BPF", &self.bpf),
+        ];
+        for (name, times) in readers {
+            if let Some(times) = times {
+                let each = |ns: u64| ns as f64 / self.pages.max(1) as f64;
+                let (low, high) = (each(times.min_ns), each(times.max_ns));
+                let bar = with_range(times.median_ns_per_page, low, high, None);
+                bars.put(name, "ns a page", bar);
+            }
+        }
+        vec![Figure::new("readers", title, bars.svg())]
+    }
+}
+
+fn summarise(rounds: usize, times: &ReaderTimes) -> ReaderBench {
+    let spread = |ns: &[u64]| ReaderSpread::of(ns, times.pages);
     let (bare, procfs, bpf) = (
         spread(&times.bare_ns),
         spread(&times.procfs_ns),
         spread(&times.bpf_ns),
     );
-    let ratio = |reader: &Option<Spread>| {
+    let ratio = |reader: &Option<ReaderSpread>| {
         let (reader, bare) = (reader.as_ref()?, bare.as_ref()?);
         Some(reader.median_ns as f64 / bare.median_ns as f64)
     };
-    Bench {
-        schema: "ample.scan-bench/1",
+    ReaderBench {
+        schema: ReaderBench::SCHEMA.into(),
         rounds,
         pages: times.pages,
         procfs_to_bare_ratio: ratio(&procfs),
@@ -93,27 +188,28 @@ fn peak_resident_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-fn text(bench: &Bench) -> String {
+fn text(bench: &ReaderBench) -> String {
     let mut text = format!(
         "{} rounds, interleaved, {} pages of memory\n",
         bench.rounds, bench.pages
     );
-    let mut row = |name: &str, spread: &Option<Spread>, ratio: Option<f64>, bar: Option<f64>| {
-        let Some(spread) = spread else { return };
-        let ms = |ns: u64| ns as f64 / 1e6;
-        text += &format!(
-            "{name:<26} {:>8.1} ms ({:.1}-{:.1})  {:>5.1} ns/page",
-            ms(spread.median_ns),
-            ms(spread.min_ns),
-            ms(spread.max_ns),
-            spread.median_ns_per_page,
-        );
-        if let (Some(ratio), Some(bar)) = (ratio, bar) {
-            let verdict = if ratio <= bar { "met" } else { "MISSED" };
-            text += &format!("  {ratio:.2} x bare, bar {bar}: {verdict}");
-        }
-        text += "\n";
-    };
+    let mut row =
+        |name: &str, spread: &Option<ReaderSpread>, ratio: Option<f64>, bar: Option<f64>| {
+            let Some(spread) = spread else { return };
+            let ms = |ns: u64| ns as f64 / 1e6;
+            text += &format!(
+                "{name:<26} {:>8.1} ms ({:.1}-{:.1})  {:>5.1} ns/page",
+                ms(spread.median_ns),
+                ms(spread.min_ns),
+                ms(spread.max_ns),
+                spread.median_ns_per_page,
+            );
+            if let (Some(ratio), Some(bar)) = (ratio, bar) {
+                let verdict = if ratio <= bar { "met" } else { "MISSED" };
+                text += &format!("  {ratio:.2} x bare, bar {bar}: {verdict}");
+            }
+            text += "\n";
+        };
     row("bare read of kpageflags", &bench.bare, None, None);
     row(
         "whole scan through procfs",

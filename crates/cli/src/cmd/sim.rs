@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample sim`: one experiment, as tables, figures or JSON.
 
-use super::{Verdict, malloc, progress_bar};
+use super::{Verdict, progress_bar};
 use ample_lab::experiment::{AnyExperiment, Figure, Finished, Request};
 use ample_lab::{files, needs, stop};
 use ample_pfn::parse_bytes;
@@ -70,12 +70,6 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         std::io::stdout().lock().write_all(list().as_bytes())?;
         return Ok(Verdict::Ok);
     };
-    if malloc::FIGURES.iter().any(|(name, _)| name == id) {
-        if args.figure.is_some() || args.quick || !settings(args)?.is_empty() {
-            bail!("{id} has no parameters and no figure; only --json");
-        }
-        return malloc::figure(id, args.json);
-    }
     let own = own_file(id)?;
     let experiment = match &own {
         Some(text) => {
@@ -111,11 +105,11 @@ pub(super) fn run_experiment(
     request: &Request<'_>,
 ) -> anyhow::Result<Finished> {
     let about = experiment.about();
+    let prepared = experiment.prepare(request)?;
     let missing = needs::missing(about.needs);
     if !missing.is_empty() {
         bail!("{} needs {}", about.id, missing.join("; "));
     }
-    let prepared = experiment.prepare(request)?;
     stop_on_interrupt()?;
     let cost = if request.quick {
         about.quick
@@ -221,9 +215,6 @@ fn list() -> String {
     for experiment in ample_lab::ALL {
         let about = experiment.about();
         text.push_str(&format!("  {:<19} {}\n", about.id, experiment.title()));
-    }
-    for (name, what) in malloc::FIGURES {
-        text.push_str(&format!("  {name:<19} {what}\n"));
     }
     text
 }

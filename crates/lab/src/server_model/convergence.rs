@@ -174,7 +174,11 @@ impl Outcome for ConvergenceReport {
             let group = format!("{} {}", row.workload, row.policy.name());
             let size = format!("{}, {}", format_bytes(row.memory_bytes), row.event_ratio);
             let spread = row.unmovable_2m_ratio;
-            bars.put(&group, &size, with_range(spread.mean, spread.min, spread.max, None));
+            bars.put(
+                &group,
+                &size,
+                with_range(spread.mean, spread.min, spread.max, None),
+            );
         }
         vec![Figure::new("unmovable", title, bars.svg())]
     }

@@ -6,12 +6,15 @@
 mod ablation;
 mod charts;
 pub mod compaction;
+mod convergence;
 pub mod denied;
 mod figures;
 pub mod fleet;
+pub mod recorded_kernel;
 mod tables;
 
 pub use ablation::{Ablation, AblationExperiment, AblationRow};
+pub use convergence::{Convergence, ConvergenceParams, ConvergenceReport};
 pub use figures::{
     Fig11, Fig11Experiment, Fig11Row, Fig12, Fig12Experiment, Fig12Row, PolicySummary, fig11, fig12,
 };

@@ -117,7 +117,11 @@ impl Experiment for KernelBench {
 
     fn about(&self) -> About {
         About {
-            claims: &["ctg.unmovable_linux", "ctg.unmovable_contiguitas", "ctg.potential_1gb"],
+            claims: &[
+                "ctg.unmovable_linux",
+                "ctg.unmovable_contiguitas",
+                "ctg.potential_1gb",
+            ],
             needs: &[
                 Need::SourceTree,
                 Need::Tool {
@@ -201,7 +205,10 @@ fn summary(runs: &[GuestRun]) -> Vec<GuestSummary> {
             continue;
         }
         let over = |value: fn(&GuestFigures) -> f64| {
-            let figures = runs.iter().filter(same).filter_map(|run| run.figures.as_ref());
+            let figures = runs
+                .iter()
+                .filter(same)
+                .filter_map(|run| run.figures.as_ref());
             MedianRange::of(figures.map(value).collect())
         };
         let (Some(unmovable), Some(potential), Some(huge_1g)) = (
@@ -215,7 +222,11 @@ fn summary(runs: &[GuestRun]) -> Vec<GuestSummary> {
             mem: first.mem.clone(),
             workload: first.workload.clone(),
             config: first.config.clone(),
-            runs: runs.iter().filter(same).filter(|run| run.figures.is_some()).count(),
+            runs: runs
+                .iter()
+                .filter(same)
+                .filter(|run| run.figures.is_some())
+                .count(),
             unmovable_2m_ratio: unmovable,
             potential_2m_ratio: potential,
             huge_1g,

@@ -3,6 +3,7 @@
 //! synthesis of the metadata table, guests with the kernel. Each declares what it needs and how to
 //! get it, runs the program, and reads what it wrote into a typed result.
 
+pub mod guests;
 pub mod kernel;
 pub mod model_check;
 pub mod rtl;
@@ -17,46 +18,68 @@ use std::time::Duration;
 /// How often an early end is looked for.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Runs a command to its end; its standard output, whatever the exit code, or `None` when it was
-/// ended early. Exit codes above `most` are errors.
+/// What a command left.
+pub(crate) struct Ended {
+    /// Exit code; -1 for a signal.
+    pub(crate) code: i32,
+    /// Standard output.
+    pub(crate) out: String,
+    /// Standard error.
+    pub(crate) err: String,
+}
+
+/// Runs a command to its end, or `None` when an early end was asked for.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn finished(command: &mut Command) -> Result<Option<Ended>> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let command = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run {name}"))?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        let out = scope.spawn(|| all_of(out));
+        let err = scope.spawn(|| all_of(err));
+        let code = wait(&mut child)?;
+        let (out, err) = (
+            out.join().unwrap_or_default(),
+            err.join().unwrap_or_default(),
+        );
+        Ok(code.map(|code| Ended { code, out, err }))
+    })
+}
+
+/// What a pipe gives until it ends or breaks.
+fn all_of(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        // What was read before an error is what there is.
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The standard output of a command whose exit code is at most `most`, or `None` when it was
+/// ended early.
 ///
 /// # Errors
 /// When it cannot be started or fails: with the last lines of its standard error.
 pub(crate) fn output(command: &mut Command, most: i32) -> Result<Option<String>> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
-    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    let read = |pipe: &mut Option<_>| -> Vec<u8> {
-        let mut bytes = Vec::new();
-        if let Some(pipe) = pipe {
-            // What was read before an error is what there is.
-            let _ = Read::read_to_end(pipe, &mut bytes);
-        }
-        bytes
-    };
-    let (code, out, err) = std::thread::scope(|scope| {
-        let out = scope.spawn(|| read(&mut out));
-        let err = scope.spawn(|| {
-            let mut bytes = Vec::new();
-            if let Some(pipe) = &mut err {
-                let _ = pipe.read_to_end(&mut bytes);
-            }
-            bytes
-        });
-        let code = wait(&mut child);
-        (code, out.join().unwrap_or_default(), err.join().unwrap_or_default())
-    });
-    let Some(code) = code? else {
+    let Some(ended) = finished(command)? else {
         return Ok(None);
     };
-    if code < 0 || code > most {
-        let err = String::from_utf8_lossy(&err);
-        let last: Vec<&str> = err.trim_end().lines().rev().take(3).collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
-        bail!("{name} ended with code {code}: {}", last.join(" | "));
+    if ended.code < 0 || ended.code > most {
+        let lines: Vec<&str> = ended.err.trim_end().lines().collect();
+        let last = lines[lines.len().saturating_sub(3)..].join(" | ");
+        bail!("{name} ended with code {}: {last}", ended.code);
     }
-    Ok(Some(String::from_utf8_lossy(&out).into_owned()))
+    Ok(Some(ended.out))
 }
 
 /// The exit code (-1 for a signal); `None` when an early end was asked for, which ends the child.

@@ -95,7 +95,10 @@ impl Experiment for ModelCheck {
     }
 
     fn quick(&self, full: ModelCheckParams) -> ModelCheckParams {
-        ModelCheckParams { full: false, ..full }
+        ModelCheckParams {
+            full: false,
+            ..full
+        }
     }
 
     fn run(

@@ -114,7 +114,11 @@ impl Experiment for TableRtl {
 
     fn quick(&self, full: RtlParams) -> RtlParams {
         RtlParams {
-            entries: full.entries.into_iter().filter(|&entries| entries <= 4).collect(),
+            entries: full
+                .entries
+                .into_iter()
+                .filter(|&entries| entries <= 4)
+                .collect(),
             energy: false,
         }
     }
@@ -134,7 +138,9 @@ impl Experiment for TableRtl {
         };
         for entries in &params.entries {
             if let Some(text) = script("synthesize.sh", &[&entries.to_string()])? {
-                result.areas.push(serde_json::from_str(&text).context("reading its area")?);
+                result
+                    .areas
+                    .push(serde_json::from_str(&text).context("reading its area")?);
             }
             steps.step();
         }
@@ -166,8 +172,15 @@ impl Outcome for TableSynthesis {
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Metadata table: area at 22 nm in thousandths of a mm², by entries";
-        let points = self.areas.iter().map(|a| (f64::from(a.entries), 1e3 * a.area_mm2));
-        let chart = lines(title, (Unit::Plain, Unit::Plain), vec![line("area", points)]);
+        let points = self
+            .areas
+            .iter()
+            .map(|a| (f64::from(a.entries), 1e3 * a.area_mm2));
+        let chart = lines(
+            title,
+            (Unit::Plain, Unit::Plain),
+            vec![line("area", points)],
+        );
         vec![Figure::new("area", title, chart.to_svg())]
     }
 }

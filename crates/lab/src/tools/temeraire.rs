@@ -150,7 +150,10 @@ impl Outcome for TemeraireFigures {
     fn figures(&self) -> Vec<Figure> {
         let draw = |figure: &TemeraireFigure| {
             let unit = figure.rows.first().map_or("", |row| row.unit.as_str());
-            let title = format!("Temeraire figure {}: {} ({unit})", figure.figure, figure.title);
+            let title = format!(
+                "Temeraire figure {}: {} ({unit})",
+                figure.figure, figure.title
+            );
             let mut bars = Bars::new(&title, Unit::Count);
             for row in &figure.rows {
                 bars.put(&row.what, "here", plain(row.here));

@@ -5,9 +5,11 @@ mod text;
 
 use super::{Verdict, progress_bar};
 use ample_host::snapshot;
+use ample_lab::server_model::recorded_kernel;
 use ample_mm::replay::{Replay, ReplayOptions, ReplayResult, Start};
 use ample_mm::{Config, PolicyKind};
 use ample_pfn::parse_bytes;
+use anyhow::Context;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -49,6 +51,9 @@ pub struct Args {
     /// Seed of the servers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Also write the unmovable 2 MB blocks over time as SVG to FILE.
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
     /// Print one object, schema ample.replay/1.
     #[arg(long)]
     json: bool,
@@ -119,6 +124,11 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     };
     bar.finish_and_clear();
     let result = result?;
+    if let Some(path) = &args.figure {
+        let svg = recorded_kernel::chart("Unmovable 2 MB blocks over the recording", &result);
+        std::fs::write(path, ample_report::standalone(&svg))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     let inferred = args.memory.is_none() && start.is_none();
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample scan`: what this machine's physical memory looks like.
 
-pub(super) mod bench;
 mod diff;
 mod export;
 mod fail_if;
@@ -21,6 +20,7 @@ use self::fail_if::Threshold;
 use self::view::View;
 use super::Verdict;
 use ample_host::{HostError, ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot, zones};
+use ample_lab::experiment::Finished;
 use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::Context;
 use clap::ValueEnum;
@@ -181,7 +181,8 @@ pub fn run(args: &ScanArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Ok);
     }
     if let Some(rounds) = args.bench {
-        let (text, json) = bench::run(rounds as usize)?;
+        let result = Finished::of(&ample_lab::scan_bench::run(rounds as usize)?)?;
+        let (text, json) = (result.text(), result.json);
         emit(output, if args.json { &json } else { &text }.as_bytes())?;
         return Ok(Verdict::Ok);
     }

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checks of the kernel in guests that `make` runs: confinement, storms, hot paths. What a target
+//! prints as Markdown tables becomes rows; its exit code is the verdict.
+
+use super::finished;
+use crate::Text;
+use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress};
+use crate::files::Declared;
+use crate::needs::{Need, source_tree};
+use ample_report::{Align, Table};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestParams {
+    /// Target of the makefile.
+    pub target: String,
+    /// Target of the quick version.
+    pub quick_target: String,
+}
+
+/// A table that a target printed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PrintedTable {
+    /// Heads of its columns.
+    pub columns: Vec<String>,
+    /// Cells.
+    pub cells: Vec<Vec<String>>,
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GuestReport {
+    /// `ample.kernel-guest/1`.
+    pub schema: Text,
+    /// Target.
+    pub target: String,
+    /// Whether it ended well; null when it was ended early.
+    pub passed: Option<bool>,
+    /// Last lines that it printed.
+    pub last_lines: Vec<String>,
+    /// Its tables.
+    pub tables: Vec<PrintedTable>,
+    /// Ended early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+}
+
+/// A check of the kernel.
+pub struct GuestCheck {
+    /// Name.
+    pub id: &'static str,
+    /// Its file.
+    pub text: &'static str,
+    /// Cost as shipped, guests built.
+    pub full: Cost,
+    /// Cost of the quick version.
+    pub quick: Cost,
+}
+
+impl Experiment for GuestCheck {
+    type Parameters = GuestParams;
+    type Outcome = GuestReport;
+
+    fn about(&self) -> About {
+        About {
+            needs: &[
+                Need::SourceTree,
+                Need::Tool {
+                    name: "qemu-system-x86_64",
+                    install: "make kernel-setup",
+                },
+                Need::KernelGuest,
+            ],
+            deterministic: false,
+            full: self.full,
+            quick: self.quick,
+            ..About::simulated(self.id, Layer::Cure)
+        }
+    }
+
+    fn shipped(&self) -> &'static str {
+        self.text
+    }
+
+    fn quick(&self, full: GuestParams) -> GuestParams {
+        GuestParams {
+            target: full.quick_target.clone(),
+            ..full
+        }
+    }
+
+    fn run(&self, declared: &Declared<GuestParams>, _: Progress<'_>) -> Result<GuestReport> {
+        let target = &declared.parameters.target;
+        let root = source_tree().context("not in the source tree")?;
+        let mut command = Command::new("make");
+        command.arg("-C").arg(root).arg(target);
+        let ended = finished(&mut command)?;
+        let text = ended.as_ref().map_or("", |ended| ended.out.as_str());
+        let lines: Vec<&str> = text.lines().collect();
+        Ok(GuestReport {
+            schema: GuestReport::SCHEMA.into(),
+            target: target.clone(),
+            passed: ended.as_ref().map(|ended| ended.code == 0),
+            last_lines: lines[lines.len().saturating_sub(5)..]
+                .iter()
+                .map(|line| (*line).into())
+                .collect(),
+            tables: tables(&lines),
+            partial: ended.is_none(),
+        })
+    }
+}
+
+/// The Markdown tables among some lines.
+fn tables(lines: &[&str]) -> Vec<PrintedTable> {
+    let cells = |line: &str| -> Option<Vec<String>> {
+        let inner = line.strip_prefix('|')?.trim_end().strip_suffix('|')?;
+        Some(
+            inner
+                .split('|')
+                .map(|cell| cell.trim().to_string())
+                .collect(),
+        )
+    };
+    let mut tables: Vec<PrintedTable> = Vec::new();
+    let mut open = false;
+    for line in lines {
+        match cells(line) {
+            None => open = false,
+            Some(columns) if !open => {
+                tables.push(PrintedTable {
+                    columns,
+                    cells: Vec::new(),
+                });
+                open = true;
+            }
+            Some(row)
+                if row
+                    .iter()
+                    .all(|cell| cell.chars().all(|c| c == '-' || c == ':')) => {}
+            Some(row) => {
+                if let Some(table) = tables.last_mut() {
+                    table.cells.push(row);
+                }
+            }
+        }
+    }
+    tables
+}
+
+impl Outcome for GuestReport {
+    const SCHEMA: &'static str = "ample.kernel-guest/1";
+
+    fn partial(&self) -> bool {
+        self.partial
+    }
+
+    fn holds(&self) -> bool {
+        self.passed != Some(false)
+    }
+
+    fn tables(&self) -> Vec<(String, Table)> {
+        let table = |printed: &PrintedTable| {
+            let heads: Vec<(&str, Align)> = printed
+                .columns
+                .iter()
+                .map(|name| (name.as_str(), Align::Left))
+                .collect();
+            let mut table = Table::new(&heads);
+            for row in &printed.cells {
+                let mut row = row.clone();
+                row.resize(heads.len(), String::new());
+                table.row(row);
+            }
+            (String::new(), table)
+        };
+        self.tables.iter().map(table).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_tables_are_rows() {
+        let text = "noise\n| what | stock |\n|---|---|\n| a | 1 |\n| b | 2 [1, 3] |\nend\n| x |";
+        let lines: Vec<&str> = text.lines().collect();
+        let found = tables(&lines);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].columns, ["what", "stock"]);
+        assert_eq!(found[0].cells, [["a", "1"], ["b", "2 [1, 3]"]]);
+    }
+}
