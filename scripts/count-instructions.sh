@@ -18,6 +18,9 @@ trap 'rm -rf "$folder"' EXIT
 # counted PROGRAM TIMED ACCESSES: instructions in all, and what was run in the counted round.
 counted() {
 	cat >"$folder/p.toml" <<-END
+		[experiment]
+		id = "simulator-speed"
+		[parameters]
 		machine = "skylake"
 		programs = ["$1"]
 		timed = [$2]
@@ -29,7 +32,7 @@ counted() {
 		seed = 1
 	END
 	valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null "$ample" \
-		sim simulator-speed --parameters "$folder/p.toml" 2>"$folder/counts" >/dev/null
+		sim "$folder/p.toml" 2>"$folder/counts" >/dev/null
 	sed -nE 's/.*I +refs: +([0-9,]+)$/\1/p' "$folder/counts" | tr -d ,
 }
 

@@ -18,7 +18,7 @@ use ample_translate::PageSize;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// Machine, length and rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirectSegParams {

@@ -21,7 +21,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// Servers, workloads and policies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fig10Params {

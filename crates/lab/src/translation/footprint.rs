@@ -16,7 +16,7 @@ use ample_translate::PageSize;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// Machine and footprints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FootprintParams {

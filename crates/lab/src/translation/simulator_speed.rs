@@ -17,7 +17,7 @@ use ample_translate::{Engine, PageSize, scheme};
 use anyhow::{Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// Programs, footprints and rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatorSpeedParams {

@@ -16,7 +16,7 @@ use ample_report::Unit;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// Programs and the grid of page-size shares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpeedupParams {

@@ -15,7 +15,7 @@ use ample_report::Unit;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// Programs, mixes of pages and the length of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WalkParams {

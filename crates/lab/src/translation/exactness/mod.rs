@@ -25,7 +25,7 @@ const BASE: u64 = 1 << 40;
 /// "Within 0.2 %".
 const WITHIN: f64 = 0.002;
 
-/// Parameters.
+/// TLBs and the number of accesses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExactnessParams {

@@ -4,9 +4,12 @@
 //! they lie, whether they are used, native and virtualised.
 
 mod holes;
+mod speeds;
 mod variants;
 
 pub use holes::{Fragmentation, Policy};
+pub use speeds::Baselines;
+pub(super) use speeds::{blocks_of, speeds};
 pub use variants::VariantPoint;
 
 use super::runs::Recording;
@@ -15,21 +18,19 @@ use crate::charts::{Bars, line, lines, plain};
 use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
 use crate::files::Declared;
 use crate::progress::Steps;
-use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected};
+use crate::setup::Length;
 use crate::stop::requested as stop_requested;
-use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
-use ample_trace::{Access, Program, Region, Replay};
-use ample_translate::{Engine, HoleMap, Host, IdealFrames, Space, Stats, scheme};
-use anyhow::{Result, anyhow, ensure};
-use holes::map_range;
+use ample_trace::{Program, Replay};
+use ample_translate::HoleMap;
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use speeds::{Form, one};
 
 const M2: u64 = 2 << 20;
 
-/// Parameters.
+/// Programs and states of fragmentation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerforatedParams {
@@ -115,146 +116,6 @@ pub struct PerforatedSweep {
     pub least_over_conventional: Option<f64>,
     /// Variants of perforated pages at the points where holes are used.
     pub variants: Vec<VariantPoint>,
-}
-
-/// How a system maps memory, and the scheme of the hardware under it.
-type Form = (Policy, &'static str);
-
-/// A policy on the hardware that it is for.
-fn form(policy: Policy) -> Form {
-    let scheme = match policy {
-        Policy::Perforated | Policy::PerforatedWhereClear => "perforated",
-        Policy::Coalesced => "colt",
-        Policy::Ranges => "rmm",
-        _ => "paging",
-    };
-    (policy, scheme)
-}
-
-/// An engine with a program's memory mapped, natively or under a host fragmented the same way.
-fn build(
-    machine: &MachineConfig,
-    regions: &[Region],
-    fragmentation: &Fragmentation,
-    (policy, name): Form,
-    virtualised: bool,
-) -> Result<Engine> {
-    let scheme = scheme::by_name(name).map_err(|e| anyhow!(e))?;
-    let range = anonymous_range(regions);
-    // Room for every page twice, and the small regions and page tables.
-    let memory = ((range.end - range.start) * 2 + (1 << 30)).next_multiple_of(M2);
-    let frames = Box::new(IdealFrames::new(memory));
-    let units = u64::from(machine.core.width);
-    let mut engine = Engine::new(&machine.mmu, scheme, frames, units).map_err(|e| anyhow!(e))?;
-    map_rest(&mut engine, regions, false)?;
-    let (space, frames) = engine.space_and_frames();
-    map_range(space, frames, range.start, fragmentation, policy)?;
-    if virtualised {
-        let mut host_frames = IdealFrames::new(memory * 4);
-        let mut host = Space::new(0, machine.mmu.levels, &mut host_frames)?;
-        let blocks = (memory / M2) as usize;
-        // The same state of memory in another order; the guest uses all it was given.
-        let own = &fragmentation.blocks;
-        let pick = |i: usize| own[mix64(i as u64 ^ 0x4057) as usize % own.len()];
-        let host_fragmentation = Fragmentation {
-            blocks: (0..blocks).map(pick).collect(),
-            used: true,
-        };
-        map_range(&mut host, &mut host_frames, 0, &host_fragmentation, policy)?;
-        engine.host = Some(Host::new(host, &machine.mmu).map_err(|e| anyhow!(e))?);
-    }
-    Ok(engine)
-}
-
-/// Runs one program under one policy.
-fn one(
-    machine: &MachineConfig,
-    length: &Length,
-    program: &mut Replay,
-    fragmentation: &Fragmentation,
-    form: Form,
-    virtualised: bool,
-) -> Result<Measured> {
-    program.rewind();
-    let regions = program.regions();
-    let engine = build(machine, regions, fragmentation, form, virtualised)?;
-    let start = anonymous_range(program.regions()).start;
-    let avoid = |access: Access| Access {
-        va: fragmentation.avoid(start, access.va),
-        ..access
-    };
-    let redirect: Option<Redirect<'_>> = if fragmentation.used {
-        None
-    } else {
-        Some(&avoid)
-    };
-    measure_redirected(machine, engine, program, length, redirect)
-}
-
-/// Blocks that a program's anonymous memory takes.
-pub(super) fn blocks_of(program: &Replay) -> usize {
-    let range = anonymous_range(program.regions());
-    (range.end - range.start).div_ceil(M2) as usize
-}
-
-/// A program under each policy on one state of memory, instructions a cycle.
-pub(super) struct Speeds {
-    pub(super) small: f64,
-    pub(super) conventional: f64,
-    pub(super) gtsm: f64,
-    pub(super) perforated: f64,
-    pub(super) colt: Option<f64>,
-    pub(super) rmm: Option<f64>,
-    pub(super) ideal: f64,
-    /// Counters under perforated pages.
-    counters: Stats,
-}
-
-/// Speeds that no state of fragmentation changes, so that they need one run for all states: 4 KB
-/// pages and ideal pages of a program where holes are used. The key is of the program's choice.
-#[derive(Clone, Debug, Default)]
-pub struct Baselines(HashMap<(String, bool), [f64; 2]>);
-
-/// Runs a program under each policy; `key` names program and seed among the baselines.
-pub(super) fn speeds(
-    machine: &MachineConfig,
-    length: &Length,
-    program: &mut Replay,
-    fragmentation: &Fragmentation,
-    virtualised: bool,
-    (baselines, key): (&mut Baselines, &str),
-) -> Result<Speeds> {
-    let mut run = |policy| {
-        let form = form(policy);
-        one(machine, length, program, fragmentation, form, virtualised)
-    };
-    let known = (key.to_owned(), virtualised);
-    let [small, ideal] = match baselines.0.get(&known).filter(|_| fragmentation.used) {
-        Some(&ipcs) => ipcs,
-        None => [
-            run(Policy::Small)?.report.ipc,
-            run(Policy::Ideal)?.report.ipc,
-        ],
-    };
-    if fragmentation.used {
-        baselines.0.insert(known, [small, ideal]);
-    }
-    let perforated = run(Policy::Perforated)?;
-    let mut ipc = |policy| run(policy).map(|run| run.report.ipc);
-    let mut native = |policy| match virtualised {
-        true => Ok(None),
-        false => ipc(policy).map(Some),
-    };
-    Ok(Speeds {
-        colt: native(Policy::Coalesced)?,
-        rmm: native(Policy::Ranges)?,
-        small,
-        conventional: ipc(Policy::Conventional)?,
-        gtsm: ipc(Policy::Gtsm)?,
-        ideal,
-        perforated: perforated.report.ipc,
-        counters: perforated.stats,
-    })
 }
 
 /// The point of one state of fragmentation; `baselines` are those of one seed.
