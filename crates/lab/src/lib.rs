@@ -119,19 +119,19 @@ pub const ALL: &[&dyn AnyExperiment] = &[
         id: "kernel-confine",
         text: include_str!("../../../experiments/kernel-confine.toml"),
         full: Cost::new(7200.0, 8000, 0),
-        quick: Cost::new(600.0, 3000, 0),
+        quick: Cost::new(20.0, 200, 1),
     },
     &GuestCheck {
         id: "kernel-storm",
         text: include_str!("../../../experiments/kernel-storm.toml"),
         full: Cost::new(3600.0, 4000, 0),
-        quick: Cost::new(3600.0, 4000, 0),
+        quick: Cost::new(20.0, 200, 1),
     },
     &GuestCheck {
         id: "kernel-hotpath",
         text: include_str!("../../../experiments/kernel-hotpath.toml"),
         full: Cost::new(3600.0, 4000, 0),
-        quick: Cost::new(3600.0, 4000, 0),
+        quick: Cost::new(20.0, 200, 1),
     },
     &scan_bench::ScanBench,
 ];

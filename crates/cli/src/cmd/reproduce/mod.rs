@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample reproduce`: every experiment and every claim, as one page.
 
-mod bench;
 mod console;
 
 use super::Verdict;
@@ -15,7 +14,6 @@ use ample_lab::reproduce::{
 use ample_lab::{nearest, stop};
 use ample_pfn::parse_bytes;
 use anyhow::{Context, Result, bail};
-use bench::ScanBench;
 use console::{Console, listing, summary};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -96,9 +94,7 @@ fn entries(quick: bool) -> Result<Vec<Entry>> {
         title: experiment.title(),
         layer: experiment.about().layer,
     };
-    let mut entries: Vec<Entry> = jobs.into_iter().zip(&listed).map(entry).collect();
-    entries.insert(0, ScanBench::entry(quick));
-    Ok(entries)
+    Ok(jobs.into_iter().zip(&listed).map(entry).collect())
 }
 
 /// The entries of these ids and of what they depend on; all without ids.
