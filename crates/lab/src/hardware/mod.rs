@@ -12,4 +12,4 @@ pub mod traffic;
 pub mod unavailable;
 
 pub use ample_kit::statistics::mean_and_ci;
-pub use ample_memsys::timed::{BUFFER_PAGES, Requests, Server, Service, Way};
+pub use ample_machine::multi::{BUFFER_PAGES, Requests, Server, Service, Way};

@@ -11,7 +11,7 @@ use crate::files::Declared;
 use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
-use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES};
+use ample_machine::multi::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES};
 use ample_migration::protocol::{Command, Design, LineAddr, Mapping, Status};
 use ample_report::Unit;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 use crate::experiment::Progress;
 use crate::progress::Steps;
 use crate::stop;
-use ample_memsys::timed::{BadParams, Machine, Program};
+use ample_machine::multi::{BadParams, Machine, Program};
 use rayon::prelude::*;
 
 /// Runs one simulation for each job, on as many threads as the host gives. Results come in the

@@ -8,7 +8,7 @@ use crate::files::Declared;
 use crate::progress::Steps as Parts;
 use crate::stop;
 use ample_kit::random::SplitMix64;
-use ample_memsys::timed::{
+use ample_machine::multi::{
     BadParams, CoreParams, LineView, Machine, MemoryParams, Mover, Op, OsParams, PAGE_LINES,
     PageView, Place, Placement, Program,
 };

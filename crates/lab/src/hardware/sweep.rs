@@ -11,7 +11,7 @@ use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progres
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::statistics::{mean, mean_and_ci};
-use ample_memsys::timed::{BadParams, EngineParams, MemoryParams, OsParams};
+use ample_machine::multi::{BadParams, EngineParams, MemoryParams, OsParams};
 use ample_migration::protocol::SliceHash;
 use ample_report::Unit;
 use serde::{Deserialize, Serialize};

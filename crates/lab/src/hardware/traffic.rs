@@ -9,7 +9,7 @@ use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progres
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::statistics::{mean, mean_and_ci};
-use ample_memsys::timed::{BadParams, Machine, MemoryParams, OsParams};
+use ample_machine::multi::{BadParams, Machine, MemoryParams, OsParams};
 use ample_report::Unit;
 use serde::{Deserialize, Serialize};
 

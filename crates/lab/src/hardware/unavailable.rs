@@ -11,7 +11,7 @@ use crate::files::Declared;
 use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
-use ample_memsys::timed::{
+use ample_machine::multi::{
     BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Placement, Timeline,
 };
 use ample_migration::protocol::Design;

@@ -5,31 +5,16 @@
 
 use super::core::{Op, Wait};
 use super::iommu::{Refused, Step};
-use super::machine::{Event, Machine, Program};
+use super::machine::Machine;
 use super::memory::Access;
-use super::os::Hardware;
 use super::params::PAGE_LINES;
+use super::parts::{Event, Hardware, Program, QUEUE_FRAMES, Then};
 use ample_migration::protocol::{LineAddr, OsMigration};
 
-/// Frames behind all data: the ring; then the status words, and the lock with the driver's own
-/// head and tail in the last line.
-pub(super) const QUEUE_FRAMES: u64 = 2;
+/// The line of the lock and of the driver's own head and tail, in the second frame.
 const LOCK_LINE: u32 = PAGE_LINES as u32 - 1;
 /// Cycles until a core that must have its invalidation tries a full or locked queue again.
 const RETRY_CYCLES: u64 = 100;
-
-/// What a core does once its kernel's accesses are over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    /// Goes on with its program.
-    Nothing,
-    /// Writes the tail register: stores before it must be visible.
-    Publish,
-    /// Has read the status of its invalidation, and waits when that is not written.
-    Poll,
-    /// Has copied a page in software.
-    EndCopy,
-}
 
 impl<P: Program> Machine<P> {
     fn ring_frame(&self) -> u32 {

@@ -3,123 +3,16 @@
 //! that moves pages.
 
 use super::core::{Core, CoreParams, Op, Wait};
-use super::invalidation::{QUEUE_FRAMES, Then};
 use super::iommu::InvalidationQueue;
 use super::memory::{Access, MemorySystem};
-use super::os::{Hardware, Mover, OsParams};
+use super::os_params::{Mover, OsParams};
 use super::params::{MemoryParams, PAGE_LINES};
-use super::software::Software;
-use super::walks::Walk;
+use super::parts::{Event, Hardware, Placement, Program, Software, Then, Timeline, Walk};
 use ample_kit::random::SplitMix64;
 use ample_memory::BadParams;
 use ample_migration::protocol::{LineAddr, OsMigration, Role};
-use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-
-/// What the program of a core does.
-pub trait Program {
-    /// Its next access.
-    fn next(&mut self, core: u8) -> Op;
-    /// The NIC's next access and the cycles until it, if there is a NIC.
-    fn next_dma(&mut self) -> Option<(u64, Op)>;
-    /// Looks the page of an access up in the core's TLBs: cycles beyond a first-level hit, and
-    /// the page-table lines that a walk reads, in order. Without this every access hits.
-    fn translation(&mut self, _core: u8, _op: &Op, _reads: &mut Vec<LineAddr>) -> u64 {
-        0
-    }
-    /// INVLPG of a page on a core.
-    fn invalidate(&mut self, _core: u8, _page: u32) {}
-}
-
-/// Times of one migration, in cycles since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Timeline {
-    /// Cycle of the start.
-    pub start_cycle: u64,
-    /// Both mappings usable, the destination purged (cacheable design).
-    pub installed_cycles: Option<u64>,
-    /// All lines moved.
-    pub copied_cycles: Option<u64>,
-    /// All TLBs changed.
-    pub clean_cycles: Option<u64>,
-    /// The source is free.
-    pub done_cycles: Option<u64>,
-    /// Cycles in which an access to the page had to wait (software: until the entry is back).
-    pub unavailable_cycles: u64,
-}
-
-impl Timeline {
-    /// Cycles of the copy itself, in hardware. The cacheable design copies after the TLBs have
-    /// changed, the non-cacheable one before.
-    pub fn copying(&self) -> Option<u64> {
-        let copied = self.copied_cycles?;
-        let before = match (self.installed_cycles, self.clean_cycles) {
-            (Some(_), clean) => clean?,
-            _ => 0,
-        };
-        copied.checked_sub(before)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
-    Core(u8),
-    Nic,
-    /// The tail register of the invalidation queue has a new value.
-    Tail(u64),
-    IotlbDone,
-    /// The NIC has dropped a translation, asked for by the descriptor at `place`, at cycle `at`.
-    NicTlbDone {
-        place: u64,
-        page: u32,
-        at: u64,
-    },
-    AskDevices,
-    ShootdownDone,
-    Walk(u64),
-}
-
-/// Where the data of a server lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// Pages of data, in frames from 0 on.
-    pub pages: u32,
-    /// Free destinations behind them, each of `group_pages` frames.
-    pub spare: u32,
-    /// Pages that one migration moves together: those of one mapping of a device.
-    pub group_pages: u32,
-}
-
-impl Placement {
-    /// Pages that move one by one.
-    pub fn single(pages: u32, spare: u32) -> Self {
-        Self {
-            pages,
-            spare,
-            group_pages: 1,
-        }
-    }
-
-    fn check(&self, frames: u64) -> Result<(), BadParams> {
-        let (pages, group) = (u64::from(self.pages), u64::from(self.group_pages));
-        let reason = if group == 0 || !pages.is_multiple_of(group) {
-            format!("groups of {group} pages do not divide {pages} pages")
-        } else if pages + u64::from(self.spare) * group + QUEUE_FRAMES > frames {
-            let spare = self.spare;
-            format!(
-                "{pages} pages, {spare} times {group} free frames and {QUEUE_FRAMES} of the \
-                 invalidation queue do not fit in {frames}"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(BadParams {
-            field: "frames",
-            reason,
-        })
-    }
-}
 
 /// The server. A clone goes on from the same state: two futures of one past.
 #[derive(Clone)]

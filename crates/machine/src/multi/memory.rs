@@ -8,14 +8,14 @@
 use super::lines::{LineMap, MappedLines};
 use super::params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
 use super::private::{Arrays, Completed, PrivateCache, Seen};
+use super::ring::Ring;
 use super::shadow::Shadow;
 use ample_memory::{BadParams, Dram, LastLevel};
 use ample_migration::protocol::{
     Command, Completion, Controller, CoreSide, CoreStep, Envelope, Issued, Kind, LineAddr,
     LineStore, Mapping, Message, Node, Outbox, QueueFull, Request, Role, Rules, Slice, Taken,
 };
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// What became of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,35 +47,6 @@ pub struct Counters {
     pub messages: u64,
 }
 
-/// A message and when it arrives. The earliest is the greatest, as the heap wants it; messages
-/// of one cycle arrive in the order they were sent.
-#[derive(Clone)]
-struct Event {
-    at: u64,
-    sequence: u64,
-    envelope: Envelope<u64>,
-}
-
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
-}
-
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Event {}
-
 #[derive(Clone)]
 pub(super) struct SliceState {
     pub(super) protocol: Slice<MappedLines>,
@@ -97,8 +68,7 @@ pub struct MemorySystem {
     pub(super) dram: Dram,
     /// Lines the engine reads ahead, and when they arrive.
     pub(super) arriving: LineMap<u64>,
-    events: BinaryHeap<Event>,
-    sequence: u64,
+    ring: Ring,
     waiting: LineMap<VecDeque<Envelope<u64>>>,
     pub(super) shadow: Shadow,
     pub(super) out: Outbox<u64>,
@@ -137,8 +107,7 @@ impl MemorySystem {
             devices: LineMap::default(),
             dram: Dram::new(&params.dram, 1.0 / params.clock_ghz)?,
             arriving: LineMap::default(),
-            events: BinaryHeap::new(),
-            sequence: 0,
+            ring: Ring::new(params),
             waiting: LineMap::default(),
             shadow: Shadow::default(),
             out: Outbox::default(),
@@ -209,7 +178,7 @@ impl MemorySystem {
                 to: Node::Slice(self.rules.home(line)),
                 message: Message::Request(Request::of_device(agent, line, value)),
             };
-            self.post(now, envelope);
+            self.ring.post(now, envelope);
             return Access::Pending;
         }
         let core = &mut self.cores[usize::from(agent)];
@@ -269,7 +238,7 @@ impl MemorySystem {
                 }
                 _ => 0,
             };
-            self.post(now + lookup, envelope);
+            self.ring.post(now + lookup, envelope);
         }
         self.out.sent = sent;
     }
@@ -301,42 +270,14 @@ impl MemorySystem {
 
     /// Cycle of the next message, if any is under way.
     pub fn next_event(&self) -> Option<u64> {
-        self.events.peek().map(|event| event.at)
+        self.ring.next_arrival()
     }
 
     /// Delivers all messages up to and including cycle `until`.
     pub fn run_until(&mut self, until: u64) {
-        while self.next_event().is_some_and(|at| at <= until)
-            && let Some(event) = self.events.pop()
-        {
-            self.deliver(event.at, event.envelope);
+        while let Some((at, envelope)) = self.ring.take(until) {
+            self.deliver(at, envelope);
         }
-    }
-
-    /// Stop on the ring: slice `i` sits beside core `i`, devices beside slice 0.
-    fn stop(&self, node: Node) -> u64 {
-        let stops = u64::from(self.params.slices);
-        match node {
-            Node::Slice(s) => u64::from(s),
-            Node::Agent(a) if a < self.params.cores => {
-                u64::from(a) * stops / u64::from(self.params.cores)
-            }
-            Node::Agent(_) | Node::Controller => 0,
-        }
-    }
-
-    fn post(&mut self, ready: u64, envelope: Envelope<u64>) {
-        let stops = u64::from(self.params.slices);
-        let apart = self.stop(envelope.from).abs_diff(self.stop(envelope.to));
-        let hops = apart.min(stops - apart);
-        let at = ready + hops * self.params.hop_cycles;
-        self.sequence += 1;
-        let sequence = self.sequence;
-        self.events.push(Event {
-            at,
-            sequence,
-            envelope,
-        });
     }
 
     fn deliver(&mut self, now: u64, envelope: Envelope<u64>) {
@@ -452,7 +393,7 @@ impl MemorySystem {
                 (_, Some(_)) => now + tag_cycles,
                 (_, None) => now,
             };
-            self.post(ready, envelope);
+            self.ring.post(ready, envelope);
         }
         self.out.sent = sent;
     }

@@ -2,30 +2,10 @@
 //! Migration in software: with interrupts, as Linux does (Contiguitas figure 1), and lazily.
 
 use super::core::{Op, Wait};
-use super::invalidation::Then;
-use super::machine::{Event, Machine, Program, Timeline};
+use super::machine::Machine;
 use super::params::PAGE_LINES;
+use super::parts::{Event, Program, Software, Then, Timeline};
 use ample_migration::protocol::{LineAddr, Mapping};
-
-/// A migration in software.
-#[derive(Clone)]
-pub(super) struct Software {
-    /// First page of data.
-    pub(super) page: u32,
-    destination: u32,
-    /// The core that copies; none yet while a lazy shootdown is under way.
-    pub(super) initiator: Option<u8>,
-    pub(super) copying: bool,
-    /// With interrupts, not lazily.
-    is_interrupting: bool,
-    /// Place of the wait descriptor of its invalidation of devices, once queued.
-    pub(super) wait_place: Option<u64>,
-    /// When that one's status reached memory.
-    pub(super) status_at: Option<u64>,
-    /// Agents without a translation: a bit a core, then the NIC.
-    pub(super) unmapped: u128,
-    timeline: Timeline,
-}
 
 impl<P: Program> Machine<P> {
     /// Whether software is moving the page and this agent has no translation of it.

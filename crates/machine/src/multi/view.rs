@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A page under migration as an observer of the machine sees it, line by line.
 
-use super::machine::{Machine, Program};
+use super::machine::Machine;
 use super::memory::MemorySystem;
+use super::parts::Program;
 use ample_migration::protocol::{Directory, LineAddr, LineStore, Mapping, OsPhase, Role};
 use serde::{Deserialize, Serialize};
 

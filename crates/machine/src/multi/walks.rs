@@ -3,25 +3,13 @@
 //! after the other, while the core goes on with what its window holds. The access itself follows.
 
 use super::core::Op;
-use super::machine::{Event, Machine, Program};
+use super::machine::Machine;
 use super::memory::Access;
+use super::parts::{Event, Program, Walk};
 use ample_migration::protocol::LineAddr;
 
 /// Cycles until something that found no MSHR, or no page, tries again.
 const RETRY_CYCLES: u64 = 20;
-
-/// An access whose translation is being fetched.
-#[derive(Clone)]
-pub(super) struct Walk {
-    core: u8,
-    op: Op,
-    /// Token of the access, once it is made.
-    token: u64,
-    /// Page-table lines still to read, the next one last.
-    reads: Vec<LineAddr>,
-    /// Cycle of its start, until its end has been counted.
-    start: Option<u64>,
-}
 
 impl<P: Program> Machine<P> {
     /// Starts the walk for an access that the core has issued; `reads` are in order.

@@ -54,6 +54,18 @@ pub fn apply(config: &Config, last: &State, action: &Action) -> Option<State> {
                 message: Message::Request(request),
             });
         }
+        _ => apply_os(config, &mut state, action)?,
+    }
+    if config.symmetry {
+        state = state.representative();
+    }
+    Some(state)
+}
+
+/// An event of the OS, or of the front end that takes its commands.
+fn apply_os(config: &Config, state: &mut State, action: &Action) -> Option<()> {
+    let rules = &config.rules;
+    match *action {
         Action::Submit { page } => {
             let os = &mut state.os[usize::from(page)];
             let command = os.next_command(rules)?;
@@ -63,8 +75,8 @@ pub fn apply(config: &Config, last: &State, action: &Action) -> Option<State> {
         Action::TakeCommand => {
             let mut out = Outbox::default();
             let completion = state.controller.take_next(rules, &mut out);
-            complete(config, &mut state, completion);
-            flush(config, &mut state, out)?;
+            complete(config, state, completion);
+            flush(config, state, out)?;
         }
         Action::Abort { page } => {
             let os = &mut state.os[usize::from(page)];
@@ -83,11 +95,9 @@ pub fn apply(config: &Config, last: &State, action: &Action) -> Option<State> {
             state.nic.tlb[usize::from(page)] = None;
             state.os[usize::from(page)].invalidated(rules, OsMigration::nic_tlb(rules));
         }
+        _ => unreachable!("not an event of the OS: {action:?}"),
     }
-    if config.symmetry {
-        state = state.representative();
-    }
-    Some(state)
+    Some(())
 }
 
 /// Of the accesses of a core: whether they found the last write, and whether one wrote.

@@ -2,7 +2,8 @@
 //! The front end of the migration engine: a work queue of descriptors, checks, and completion
 //! records, in the manner of ENQCMD and Intel's DSA (Contiguitas §3.3, interface).
 
-use super::types::{Design, Fault, Mapping, Message, Node, Outbox, Rules};
+use super::faults::Fault;
+use super::types::{Design, Mapping, Message, Node, Outbox, Rules};
 use std::collections::VecDeque;
 
 /// A work descriptor.

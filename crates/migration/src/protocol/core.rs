@@ -35,12 +35,12 @@ pub trait Observer<V, T> {
 
 /// Pages whose lines bypass the private caches (non-cacheable marks of the MSHRs).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Marks {
+pub struct MarkedPages {
     /// Page numbers, ascending.
     pages: Vec<u64>,
 }
 
-impl Marks {
+impl MarkedPages {
     /// Whether a line's page is marked.
     pub fn contains(&self, rules: &Rules, line: LineAddr) -> bool {
         let page = rules.page(line);
@@ -53,7 +53,7 @@ impl Marks {
         }
     }
 
-    /// Marks every page of the source.
+    /// MarkedPages every page of the source.
     fn mark(&mut self, rules: &Rules, map: Mapping) {
         let last = LineAddr(map.src.0 + u64::from(map.lines) - 1);
         (rules.page(map.src)..=rules.page(last)).for_each(|page| self.insert(page));
@@ -96,7 +96,7 @@ pub struct CoreSide<L, T> {
     /// The lines.
     pub lines: L,
     misses: Vec<Miss<T>>,
-    marks: Marks,
+    marks: MarkedPages,
 }
 
 /// One step of a core: who takes it, by which rules, and what it leads to.
@@ -129,7 +129,7 @@ impl<L, T: Copy> CoreSide<L, T> {
         Self {
             lines,
             misses: Vec::new(),
-            marks: Marks::default(),
+            marks: MarkedPages::default(),
         }
     }
 

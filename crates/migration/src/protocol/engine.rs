@@ -5,10 +5,11 @@
 //! Three kinds of pass use one pointer: purging dead lines of the destination before a
 //! migration starts, copying, and flushing when a migration is aborted.
 
+use super::faults::Fault;
 use super::home::{Busy, Directory, Todo};
 use super::slice::{LineStore, Slice, send_probes};
 use super::table::{Entry, Phase};
-use super::types::{Fault, LineAddr, Mapping, Message, Node, Outbox, Probe, Role, Rules, Taken};
+use super::types::{LineAddr, Mapping, Message, Node, Outbox, Probe, Role, Rules, Taken};
 
 impl<S> Slice<S> {
     pub(super) fn engine_message<V: Copy>(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One line at its home: data, directory entry, and what it is busy with.
 
-use super::types::{Fault, Grant, Kind, LineAddr, Mapping, Probe, Request, Rules};
+use super::faults::Fault;
+use super::types::{Grant, Kind, LineAddr, Mapping, Probe, Request, Rules};
 
 /// Who has copies of a line in private caches, and under which tag. One tag only: that is the
 /// invariant that makes private caching safe during a migration.

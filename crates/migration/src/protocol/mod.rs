@@ -8,6 +8,7 @@
 mod controller;
 mod core;
 mod engine;
+mod faults;
 mod home;
 mod os;
 mod private;
@@ -15,14 +16,15 @@ mod slice;
 mod table;
 mod types;
 
-pub use self::core::{CoreSide, CoreStep, Issued, Marks, Miss, Observer, PrivateLines};
+pub use self::core::{CoreSide, CoreStep, Issued, MarkedPages, Miss, Observer, PrivateLines};
 pub use controller::{Command, Completion, Controller, QueueFull, Status};
+pub use faults::{FAULTS, Fault};
 pub use home::{Busy, Directory, HomeLine, Todo};
 pub use os::{OsMigration, OsPhase};
 pub use private::Cached;
 pub use slice::{LineStore, Slice};
 pub use table::{Entry, Phase, Table};
 pub use types::{
-    Design, Envelope, FAULTS, Fault, Grant, Kind, LineAddr, Mapping, Message, Node, Outbox,
-    Performed, Probe, Request, Role, Rules, SliceHash, Taken,
+    Design, Envelope, Grant, Kind, LineAddr, Mapping, Message, Node, Outbox, Performed, Probe,
+    Request, Role, Rules, SliceHash, Taken,
 };

@@ -3,7 +3,8 @@
 //! the order of commands (Contiguitas §3.3).
 
 use super::controller::{Command, Status};
-use super::types::{Design, Fault, Mapping, Role, Rules};
+use super::faults::Fault;
+use super::types::{Design, Mapping, Role, Rules};
 
 /// Where the OS is with a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -7,11 +7,12 @@
 //! Without such a single place two slices could each find "no copy under the opposite mapping"
 //! at the same moment.
 
+use super::faults::Fault;
 use super::home::{Busy, HomeLine, Plan, Todo};
 use super::table::{Entry, Phase, Table};
 use super::types::{
-    Design, Envelope, Fault, Kind, LineAddr, Message, Node, Outbox, Performed, Probe, Request,
-    Role, Rules, Taken,
+    Design, Envelope, Kind, LineAddr, Message, Node, Outbox, Performed, Probe, Request, Role,
+    Rules, Taken,
 };
 
 /// Where a slice keeps its lines: a map in the simulator, a short list in the model checker.

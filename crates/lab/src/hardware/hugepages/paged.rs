@@ -5,7 +5,7 @@ use super::super::stats::advance;
 use super::super::{Requests, Server, Service};
 use super::HugePageParams;
 use crate::stop;
-use ample_memsys::timed::{
+use ample_machine::multi::{
     CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_BYTES, Placement, Program,
 };
 use ample_migration::protocol::LineAddr;

@@ -23,7 +23,7 @@ use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progres
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::statistics::{lag_1_correlation, mean, mean_and_ci};
-use ample_memsys::timed::{BadParams, MemoryParams, OsParams};
+use ample_machine::multi::{BadParams, MemoryParams, OsParams};
 use ample_report::Unit;
 use serde::{Deserialize, Serialize};
 use windows::{Event, one_seed};

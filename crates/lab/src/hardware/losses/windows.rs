@@ -5,7 +5,7 @@ use super::super::stats::advance;
 use super::super::{BUFFER_PAGES, Server, Service, Way};
 use super::LossParams;
 use ample_kit::random::SplitMix64;
-use ample_memsys::timed::{BadParams, Machine};
+use ample_machine::multi::{BadParams, Machine};
 
 /// One window of one clone.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Costs of the operating system's work, and how it moves pages.
+
+use super::iommu::MAX_ENTRIES;
+use ample_memory::BadParams;
+use serde::{Deserialize, Serialize};
+
+/// Costs of the operating system's work, in core cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OsParams {
+    /// System calls, interrupts and context switches a second, each core.
+    pub kernel_entries_per_s: f64,
+    /// INVLPG, with the pipeline flush (Contiguitas §4: 250).
+    pub invlpg_cycles: u64,
+    /// Writing a page table entry.
+    pub pte_cycles: u64,
+    /// ENQCMD and looking at its completion record.
+    pub submit_cycles: u64,
+    /// The driver's instructions for an invalidation of IOTLB and NIC TLB, with the write of the
+    /// tail register; its stores to the queue are accesses of their own.
+    pub queue_invalidation_cycles: u64,
+    /// Until the IOMMU has the new tail.
+    pub tail_flight_cycles: u64,
+    /// Descriptors in the invalidation queue (Linux 6.12: 256): a power of two from 4 on.
+    pub invalidation_queue_entries: u32,
+    /// Invalidations that a device may have before it (PCIe ATS: 32).
+    pub device_invalidations: u32,
+    /// The IOMMU drops an entry of the IOTLB.
+    pub iotlb_cycles: u64,
+    /// The request to the NIC, which drops an entry, and its answer; longer when requests with
+    /// the old translation are still under way.
+    pub nic_tlb_cycles: u64,
+    /// Sending one inter-processor interrupt.
+    pub ipi_send_cycles: u64,
+    /// From sending an interrupt to the handler's first instruction.
+    pub ipi_flight_cycles: u64,
+    /// The handler, without INVLPG.
+    pub ipi_handler_cycles: u64,
+    /// Taking in one acknowledgement.
+    pub ipi_ack_cycles: u64,
+    /// Posting a lazy shootdown where other cores find it.
+    pub lazy_post_cycles: u64,
+    /// Finding a posted shootdown at a kernel entry, without INVLPG.
+    pub lazy_sweep_cycles: u64,
+    /// After `TableFull`: cycles until the descriptor is submitted again, doubled each time up to
+    /// 16 times as many; 0 submits at every kernel entry.
+    pub table_full_backoff_cycles: u64,
+    /// Share of the migrations that the OS gives up while translations change, as when the page is
+    /// freed meanwhile (cacheable design: the other has copied by then).
+    pub abort_ratio: f64,
+}
+
+impl Default for OsParams {
+    /// Calibrated on software alone: send + acknowledge 700 cycles a remote core, so that 16
+    /// cores take about 6 µs at 2 GHz, the shootdown time LATR (ASPLOS 2018) reports.
+    fn default() -> Self {
+        Self {
+            kernel_entries_per_s: 40_000.0,
+            invlpg_cycles: 250,
+            pte_cycles: 50,
+            submit_cycles: 150,
+            queue_invalidation_cycles: 100,
+            tail_flight_cycles: 200,
+            invalidation_queue_entries: 256,
+            device_invalidations: 32,
+            iotlb_cycles: 1000,
+            nic_tlb_cycles: 2000,
+            ipi_send_cycles: 400,
+            ipi_flight_cycles: 600,
+            ipi_handler_cycles: 700,
+            ipi_ack_cycles: 300,
+            lazy_post_cycles: 150,
+            lazy_sweep_cycles: 100,
+            table_full_backoff_cycles: 8000,
+            abort_ratio: 0.0,
+        }
+    }
+}
+
+impl OsParams {
+    /// Checks what could not be built.
+    ///
+    /// # Errors
+    /// Names the first parameter that is wrong and says what is accepted.
+    pub fn check(&self) -> Result<(), BadParams> {
+        let bad = |field, reason| Err(BadParams { field, reason });
+        let entries = self.invalidation_queue_entries;
+        if !entries.is_power_of_two() || !(4..=MAX_ENTRIES).contains(&entries) {
+            return bad(
+                "invalidation_queue_entries",
+                format!("{entries}; a power of two from 4 to {MAX_ENTRIES} is needed"),
+            );
+        }
+        if self.device_invalidations == 0 {
+            let reason = "0; a device must take at least 1".into();
+            return bad("device_invalidations", reason);
+        }
+        if !(self.kernel_entries_per_s > 0.0 && self.kernel_entries_per_s.is_finite()) {
+            return bad("kernel_entries_per_s", "must be a positive number".into());
+        }
+        if !(0.0..=1.0).contains(&self.abort_ratio) {
+            return bad("abort_ratio", "must be a share, 0 to 1".into());
+        }
+        Ok(())
+    }
+}
+
+/// How pages are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mover {
+    /// The hardware of the memory system.
+    Hardware,
+    /// Clear the page table entry, interrupt all cores, copy, restore.
+    Software,
+    /// As LATR (ASPLOS 2018) does in kind: clear the entry, post the shootdown, and let every
+    /// core drop its translation when it next enters the kernel; the last one copies and
+    /// restores. No interrupts, but a core that has dropped its translation waits for the page.
+    LazySoftware,
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The ring: messages on their way, in the order in which they arrive.
+
+use super::params::MemoryParams;
+use ample_migration::protocol::{Envelope, Node};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// A message and when it arrives. The earliest is the greatest, as the heap wants it; messages
+/// of one cycle arrive in the order they were sent.
+#[derive(Clone)]
+struct Arrival {
+    at: u64,
+    sequence: u64,
+    envelope: Envelope<u64>,
+}
+
+impl Ord for Arrival {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl PartialOrd for Arrival {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Arrival {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Arrival {}
+
+/// Messages under way between cores, slices and devices.
+#[derive(Clone)]
+pub(super) struct Ring {
+    cores: u8,
+    stops: u64,
+    hop_cycles: u64,
+    arrivals: BinaryHeap<Arrival>,
+    sequence: u64,
+}
+
+impl Ring {
+    /// An empty ring with a stop for each slice.
+    pub(super) fn new(params: &MemoryParams) -> Self {
+        Self {
+            cores: params.cores,
+            stops: params.slices.into(),
+            hop_cycles: params.hop_cycles,
+            arrivals: BinaryHeap::new(),
+            sequence: 0,
+        }
+    }
+
+    /// Slice `i` sits beside core `i`, devices beside slice 0.
+    fn stop(&self, node: Node) -> u64 {
+        match node {
+            Node::Slice(s) => u64::from(s),
+            Node::Agent(a) if a < self.cores => u64::from(a) * self.stops / u64::from(self.cores),
+            Node::Agent(_) | Node::Controller => 0,
+        }
+    }
+
+    /// Sends a message that is ready at a cycle, the shorter way around.
+    pub(super) fn post(&mut self, ready: u64, envelope: Envelope<u64>) {
+        let apart = self.stop(envelope.from).abs_diff(self.stop(envelope.to));
+        let hops = apart.min(self.stops - apart);
+        debug_assert!(2 * hops <= self.stops, "a longer way than half around");
+        self.sequence += 1;
+        self.arrivals.push(Arrival {
+            at: ready + hops * self.hop_cycles,
+            sequence: self.sequence,
+            envelope,
+        });
+    }
+
+    /// When the next message arrives, if any is under way.
+    pub(super) fn next_arrival(&self) -> Option<u64> {
+        self.arrivals.peek().map(|arrival| arrival.at)
+    }
+
+    /// The next message that arrives by cycle `until`, and when.
+    pub(super) fn take(&mut self, until: u64) -> Option<(u64, Envelope<u64>)> {
+        self.next_arrival().filter(|&at| at <= until)?;
+        let arrival = self.arrivals.pop()?;
+        Some((arrival.at, arrival.envelope))
+    }
+}

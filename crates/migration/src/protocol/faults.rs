@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Errors that are planted to show that the checker finds them.
+
+use serde::{Deserialize, Serialize};
+
+/// A protocol error planted on purpose, to show that the checker finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// A miss does not invalidate copies held under the opposite mapping.
+    SkipOppositeCheck,
+    /// The pointer comparison is `<=` where it must be `<`.
+    PointerOffByOne,
+    /// The OS clears the entry without waiting for the TLBs.
+    EarlyClear,
+    /// The OS forgets the TLB of the NIC.
+    ForgetNicTlb,
+    /// The NIC's TLB is invalidated before the IOTLB and refills from it.
+    NicTlbBeforeIotlb,
+    /// The NIC acknowledges an invalidation while a request with the old mapping is in flight.
+    NicDoesNotDrain,
+    /// Dead lines of the destination page stay in private caches when a migration starts.
+    SkipPurge,
+    /// A line owned under the destination mapping is skipped even when its owner has a clean
+    /// copy, so that nobody ever writes the destination.
+    SkipCleanOwner,
+    /// A skipped line's owner is not handed over to the destination's home.
+    LoseHandover,
+    /// In the non-cacheable design a copied line is given to a private cache.
+    NoNack,
+    /// The engine copies a line without taking it back from the private caches.
+    CopyWithoutInvalidate,
+    /// The page table changes before redirection is on in every slice.
+    PteBeforeInstall,
+    /// Copying starts while TLBs still hold the source mapping.
+    CopyBeforeTlbsClean,
+    /// The pointer advances before the destination slice has acknowledged the line.
+    AdvanceBeforeAck,
+    /// An aborted migration is cleared without taking back lines cached under the destination.
+    AbortWithoutFlush,
+    /// When a migration is aborted, each slice drops its entry as soon as its own lines are
+    /// flushed. (Not planted: the checker found it in the first draft of this protocol.)
+    ClearBeforeAllFlushed,
+    /// A slice finishes its share and does not pass the turn on.
+    LoseTurn,
+}
+
+/// All planted faults, for tests and reports.
+pub const FAULTS: [Fault; 17] = [
+    Fault::SkipOppositeCheck,
+    Fault::PointerOffByOne,
+    Fault::EarlyClear,
+    Fault::ForgetNicTlb,
+    Fault::NicTlbBeforeIotlb,
+    Fault::NicDoesNotDrain,
+    Fault::SkipPurge,
+    Fault::SkipCleanOwner,
+    Fault::LoseHandover,
+    Fault::NoNack,
+    Fault::CopyWithoutInvalidate,
+    Fault::PteBeforeInstall,
+    Fault::CopyBeforeTlbsClean,
+    Fault::AdvanceBeforeAck,
+    Fault::AbortWithoutFlush,
+    Fault::ClearBeforeAllFlushed,
+    Fault::LoseTurn,
+];
