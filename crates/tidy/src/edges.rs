@@ -15,7 +15,6 @@ const EDGES: &str = "
     translate: kit pfn
     memory: kit
     migration: kit memory
-    memsys: kit memory migration
     machine: kit trace translate memory migration
     malloc:
     malloc-tools: malloc
