@@ -85,11 +85,11 @@ fi
 tool() { # tool CRATE VERSION COMMAND...: COMMAND prints the version
 	local crate=$1 version=$2
 	shift 2
-	"$@" 2>/dev/null | grep -qwF "$version" && return
+	"$@" 2>/dev/null | grep -qE "(^|[ v])${version//./\\.}$" && return
 	echo "setup: building $crate $version" >&2
 	# Optimised for speed of building: it runs for seconds.
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
-		cargo install --locked --quiet --no-default-features "$crate@$version"
+		cargo install --locked --quiet --force --no-default-features "$crate@$version"
 }
 
 export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH

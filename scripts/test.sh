@@ -56,7 +56,7 @@ finish() { # finish STATUS [STAGE]
 run "format" cargo fmt --all --check
 run "book" mdbook build docs --dest-dir ../target/book
 run "dependencies" scripts/deny.sh
-run "RTL" hw/synthesize.sh
+run "RTL" hw/synthesize.sh 1 16
 run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
 run "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
 run "tests" cargo test --locked --workspace --no-fail-fast

@@ -180,11 +180,11 @@ fn a_worsened_value_ends_with_1() {
     // The value of a result is worsened by hand: a machine with another TLB.
     let cache = folder.path().join("cache");
     let is_presets = |path: &std::path::PathBuf| path.to_string_lossy().contains("/presets-");
-    let entries = std::fs::read_dir(&cache)
+    let mut entries = std::fs::read_dir(&cache)
         .unwrap()
         .flatten()
         .map(|entry| entry.path());
-    let presets = entries.filter(is_presets).next().unwrap();
+    let presets = entries.find(is_presets).unwrap();
     let text = std::fs::read_to_string(&presets).unwrap();
     let (head, result) = text.split_once('\n').unwrap();
     let worse = result.replace("1536", "1537");

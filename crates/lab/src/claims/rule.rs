@@ -134,7 +134,7 @@ pub(super) fn round(value: f64) -> String {
         return format!("{value}");
     }
     let digits = 3 - value.abs().log10().floor() as i32;
-    if digits < -5 || digits > 9 {
+    if !(-5..=9).contains(&digits) {
         return format!("{value:.3e}");
     }
     let text = format!("{value:.*}", digits.max(0) as usize);

@@ -182,7 +182,7 @@ impl Experiment for FleetModel {
             Ok(server.map(|server| (index, server)))
         };
         // In their order, the longest first, so that no long one begins last.
-        let done: Result<Vec<_>> = order.iter().par_bridge().map(|index| one(index)).collect();
+        let done: Result<Vec<_>> = order.iter().par_bridge().map(one).collect();
         let mut servers: Vec<(usize, FleetServer)> = done?.into_iter().flatten().collect();
         servers.sort_by_key(|(index, _)| *index);
         let servers = servers.into_iter().map(|(_, server)| server).collect();
