@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program frees 300 MB, in objects of a size, and makes no call after: the memory is back with the
+ * A program frees 300 MB, in objects of a size, and makes no call then: the memory is back with the
  * system when the last free returns. With threads that do nothing, or without.
  */
 #include <fcntl.h>
