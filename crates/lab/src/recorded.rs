@@ -10,8 +10,8 @@ use ample_trace::capture::{Capture, build_plugin};
 use ample_trace::files::{FileWriter, Format, set_header};
 use ample_trace::{Access, Backing, Consumer, MapChange, Program, Replay, TraceHeader};
 use ample_translate::{
-    Admission, Engine, IdealFrames, MmuConfig, PageSize, Primary, Request, Stats, USER_RW, Vma,
-    bits, presets, scheme,
+    Admission, Engine, IdealFrames, MmuConfig, PageSize, Primary, SegmentRequest, TranslationStats,
+    USER_RW, Vma, bits, presets, scheme,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Serialize;
@@ -270,7 +270,7 @@ pub fn record_beside(
     })
 }
 
-fn report(model: &Model, stats: &Stats) -> ModelReport {
+fn report(model: &Model, stats: &TranslationStats) -> ModelReport {
     ModelReport {
         machine: model.machine.clone(),
         scheme: model.scheme.clone(),
@@ -370,7 +370,7 @@ fn segment(engine: &mut Engine, trace: &Replay) -> Result<u64> {
         bail!("the trace names no anonymous memory that a segment could map");
     };
     let mut primary = Primary::new(region.base, region.bytes, Admission::OptOut);
-    primary.allocate(&Request {
+    primary.allocate(&SegmentRequest {
         bytes: region.bytes,
         anonymous: true,
         read_write: true,

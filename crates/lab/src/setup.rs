@@ -8,7 +8,8 @@ use ample_machine::PrivateMemory;
 use ample_machine::{TimedCore, TimedReport};
 use ample_trace::{Access, Backing, Consumer, Kind, Program, Recorder, Region};
 use ample_translate::{
-    Engine, FrameSource, Host, IdealFrames, PageSize, Space, Stats, USER_RW, bits, scheme,
+    Engine, FrameSource, Host, IdealFrames, PageSize, Space, TranslationStats, USER_RW, bits,
+    scheme,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -275,7 +276,7 @@ pub struct Measured {
     /// Time.
     pub report: TimedReport,
     /// Translation counters.
-    pub stats: Stats,
+    pub stats: TranslationStats,
     /// Ended early on request.
     pub partial: bool,
 }

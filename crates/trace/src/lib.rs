@@ -7,5 +7,5 @@ pub mod pages;
 pub use access::format::{TraceHeader, TraceReader, TraceWriter};
 pub use access::programs::{self, Scale};
 pub use access::record::{Access, BLOCK, Consumer, Kind, MapChange, Program, Recorder};
-pub use access::region::{Backing, Layout, Region};
+pub use access::region::{Backing, Region, RegionLayout};
 pub use access::{AddressMap, Replay, TraceError, capture, files, import};

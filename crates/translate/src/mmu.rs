@@ -5,7 +5,7 @@
 use crate::config::MmuConfig;
 use crate::error::ConfigError;
 use crate::os::space::{Inval, Space};
-use crate::stats::Stats;
+use crate::stats::TranslationStats;
 use crate::table::entry::{PageSize, bits, fragment};
 use crate::tlb::array::{Tlb, TlbArray};
 use crate::tlb::key::{index_of, kind};
@@ -52,7 +52,7 @@ pub struct Mmu {
     /// Time units of a page-walk-cache look-up.
     pub pwc_time: u64,
     /// What has happened so far.
-    pub stats: Stats,
+    pub stats: TranslationStats,
     /// Walks to data addresses in this range are counted apart.
     pub watched: std::ops::Range<u64>,
     config: MmuConfig,
@@ -79,7 +79,7 @@ impl Mmu {
             last: NO_LAST,
             l2_time: u64::from(config.l2_cycles) * units_per_cycle,
             pwc_time: u64::from(config.pwc_cycles) * units_per_cycle,
-            stats: Stats::default(),
+            stats: TranslationStats::default(),
             watched: 0..0,
             config: config.clone(),
         })

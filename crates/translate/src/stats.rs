@@ -32,7 +32,7 @@ const TRAJECTORIES: usize = 1 << 15;
 
 /// Counters of one core's translation hardware. All are events but the cycles.
 #[derive(Clone, Debug)]
-pub struct Stats {
+pub struct TranslationStats {
     /// Data accesses translated.
     pub accesses: u64,
     /// Instruction fetches translated.
@@ -89,9 +89,9 @@ pub struct Stats {
     trajectories: Vec<u64>,
 }
 
-impl Default for Stats {
+impl Default for TranslationStats {
     fn default() -> Self {
-        Stats {
+        TranslationStats {
             accesses: 0,
             fetches: 0,
             bypassed: 0,
@@ -123,7 +123,7 @@ impl Default for Stats {
     }
 }
 
-impl Stats {
+impl TranslationStats {
     /// Walks in all.
     pub fn walks(&self) -> u64 {
         self.walks_data + self.walks_fetch

@@ -5,19 +5,17 @@
 
 mod common;
 
+use ample_kit::random::SplitMix64;
 use ample_translate::{MmuConfig, presets, scheme};
 use common::{Event, HostKind, live, machine, small};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// SplitMix64.
-struct Random(u64);
+/// Random numbers by remainder, as lives have been numbered from the start.
+struct Random(SplitMix64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.next_u64()
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -63,7 +61,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 /// One life: everything about it follows from its number.
 fn one(number: u64) -> Result<(), String> {
-    let mut random = Random(number.wrapping_mul(0xd134_2543_de82_ef95));
+    let mut random = Random(SplitMix64::new(number.wrapping_mul(0xd134_2543_de82_ef95)));
     let name = scheme::REGISTRY[random.below(scheme::REGISTRY.len() as u64) as usize].name;
     let preset = presets::PRESETS[random.below(presets::PRESETS.len() as u64) as usize].0;
     // A host takes as long to make as a hundred events, so most lives are native.

@@ -12,8 +12,8 @@ fn engine(frames: Box<dyn FrameSource>) -> Engine {
     Engine::new(&presets::by_name("skylake").unwrap(), segment, frames, 1).unwrap()
 }
 
-fn anonymous(bytes: u64, wish: Option<bool>) -> Request {
-    Request {
+fn anonymous(bytes: u64, wish: Option<bool>) -> SegmentRequest {
+    SegmentRequest {
         bytes,
         anonymous: true,
         read_write: true,
@@ -28,11 +28,11 @@ fn requests_opt_in_and_opt_out() {
         assert_eq!(primary.admits(&anonymous(1, None)), silent);
         assert!(primary.admits(&anonymous(1, Some(true))));
         assert!(!primary.admits(&anonymous(1, Some(false))));
-        let file = Request {
+        let file = SegmentRequest {
             anonymous: false,
             ..anonymous(1, Some(true))
         };
-        let read_only = Request {
+        let read_only = SegmentRequest {
             read_write: false,
             ..anonymous(1, Some(true))
         };

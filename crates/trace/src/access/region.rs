@@ -46,7 +46,7 @@ impl Region {
 
 /// Hands out regions from the bottom of the heap upwards and keeps their list.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct RegionLayout {
     regions: Vec<Region>,
     next: u64,
 }
@@ -60,10 +60,10 @@ const FILE_BASE: u64 = 0x0000_7f00_0000_0000;
 const DIRECT_MAP_BASE: u64 = 0xffff_8800_0000_0000;
 const VMALLOC_BASE: u64 = 0xffff_c900_0000_0000;
 
-impl Layout {
+impl RegionLayout {
     /// An empty address space.
     pub fn new() -> Self {
-        Layout {
+        RegionLayout {
             regions: Vec::new(),
             next: PRIMARY_BASE,
         }
@@ -138,8 +138,8 @@ impl Layout {
     }
 }
 
-impl Default for Layout {
+impl Default for RegionLayout {
     fn default() -> Self {
-        Layout::new()
+        RegionLayout::new()
     }
 }

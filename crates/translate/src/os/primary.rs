@@ -19,7 +19,7 @@ pub enum Admission {
 
 /// A request for memory as the system's allocator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct SegmentRequest {
     /// Length asked for.
     pub bytes: u64,
     /// Backed by no file.
@@ -63,14 +63,14 @@ impl Primary {
 
     /// Whether a request belongs here. Uniform rights and no file are what a segment needs, so
     /// that no flag lets anything else in.
-    pub fn admits(&self, request: &Request) -> bool {
+    pub fn admits(&self, request: &SegmentRequest) -> bool {
         let suitable = request.anonymous && request.read_write;
         suitable && request.wish.unwrap_or(self.admission == Admission::OptOut)
     }
 
     /// Serves a request: its range, or None where paging elsewhere has to serve it (not admitted,
     /// or the reserved addresses are used up).
-    pub fn allocate(&mut self, request: &Request) -> Option<Range<u64>> {
+    pub fn allocate(&mut self, request: &SegmentRequest) -> Option<Range<u64>> {
         let bytes = request.bytes.max(1).checked_next_multiple_of(4096)?;
         if !self.admits(request) || bytes > self.range.end - self.next {
             return None;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// A leaf found by software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaf {
+pub struct LeafEntry {
     /// Page size.
     pub size: PageSize,
     /// The entry as it stands in memory.
@@ -163,7 +163,7 @@ impl PageTable {
 
     /// The leaf or perforated entry that maps `va` at level 2 or above, or the 4 KB leaf. For a
     /// perforated page this is the 2 MB-level entry, whether or not `va` is a hole.
-    pub fn find(&self, va: u64) -> Option<Leaf> {
+    pub fn find(&self, va: u64) -> Option<LeafEntry> {
         let mut node = ROOT;
         let mut level = self.levels;
         loop {
@@ -174,7 +174,7 @@ impl PageTable {
             }
             if level == 1 || entry & bits::LARGE != 0 {
                 let size = PageSize::ALL[level as usize - 1];
-                return Some(Leaf { size, entry, place });
+                return Some(LeafEntry { size, entry, place });
             }
             node = Self::child(entry);
             level -= 1;
@@ -310,7 +310,7 @@ impl PageTable {
         &mut self,
         va: u64,
         frames: &mut dyn FrameSource,
-    ) -> Result<(Leaf, Vec<u64>), MapError> {
+    ) -> Result<(LeafEntry, Vec<u64>), MapError> {
         if !self.is_canonical(va) {
             return Err(MapError::NotCanonical {
                 va,
@@ -328,7 +328,7 @@ impl PageTable {
             }
             path.push(place);
             if level == 1 || entry & bits::LARGE != 0 {
-                break Leaf {
+                break LeafEntry {
                     size: PageSize::ALL[level as usize - 1],
                     entry,
                     place,
@@ -365,7 +365,7 @@ impl PageTable {
     /// Marks a 2 MB leaf perforated and gives it a shadow node.
     pub(crate) fn perforate(
         &mut self,
-        leaf: Leaf,
+        leaf: LeafEntry,
         frames: &mut dyn FrameSource,
     ) -> Result<(), MapError> {
         debug_assert_eq!(leaf.size, PageSize::M2);
@@ -378,7 +378,7 @@ impl PageTable {
     }
 
     /// Makes a perforated leaf without holes a plain one again.
-    pub(crate) fn make_plain(&mut self, leaf: Leaf, frames: &mut dyn FrameSource) {
+    pub(crate) fn make_plain(&mut self, leaf: LeafEntry, frames: &mut dyn FrameSource) {
         if let Some(shadow) = self.shadows.remove(&leaf.place) {
             self.free_node(shadow, frames);
         }
@@ -437,11 +437,11 @@ impl PageTable {
     }
 
     /// Calls `visit(va, leaf)` for every leaf in address order.
-    pub fn for_each_leaf(&self, mut visit: impl FnMut(u64, Leaf)) {
+    pub fn for_each_leaf(&self, mut visit: impl FnMut(u64, LeafEntry)) {
         self.visit_node(ROOT, self.levels, 0, &mut visit);
     }
 
-    fn visit_node(&self, node: u32, level: u8, base: u64, visit: &mut impl FnMut(u64, Leaf)) {
+    fn visit_node(&self, node: u32, level: u8, base: u64, visit: &mut impl FnMut(u64, LeafEntry)) {
         for slot in 0..512u64 {
             let place = u64::from(node) << 9 | slot;
             let entry = self.entries[place as usize];
@@ -454,7 +454,7 @@ impl PageTable {
                 let va = ((va << unused) as i64 >> unused) as u64;
                 visit(
                     va,
-                    Leaf {
+                    LeafEntry {
                         size: PageSize::ALL[level as usize - 1],
                         entry,
                         place,

@@ -4,7 +4,7 @@
 use super::cache::WalkCache;
 use super::descent::{Fault, Reached, descend};
 use super::port::Port;
-use crate::stats::Stats;
+use crate::stats::TranslationStats;
 use crate::table::entry::{PageSize, bits};
 use crate::table::page_table::PageTable;
 
@@ -40,7 +40,7 @@ impl Walked {
 pub(crate) fn walk<P: Port + ?Sized>(
     table: &mut PageTable,
     pwc: &mut WalkCache,
-    stats: &mut Stats,
+    stats: &mut TranslationStats,
     (va, asid): (u64, u16),
     start: u64,
     port: &mut P,

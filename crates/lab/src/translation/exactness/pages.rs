@@ -7,7 +7,7 @@ use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{K4, M2};
 use ample_translate::{
     Engine, FrameSource, Geometry, Host, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, Space,
-    Stats, TlbArray, USER_RW, scheme,
+    TlbArray, TranslationStats, USER_RW, scheme,
 };
 use anyhow::{Context, Result, anyhow};
 
@@ -98,7 +98,7 @@ pub(super) fn nested_walks(mmu: &MmuConfig, params: &ExactnessParams) -> Result<
 /// Perforated pages without holes are 2 MB pages, to the access.
 pub(super) fn no_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
     let bytes = 256u64 << 20;
-    let count = |name: &str| -> Result<Stats> {
+    let count = |name: &str| -> Result<TranslationStats> {
         let mut engine = engine(mmu, name, bytes, M2)?;
         uniform(
             &mut engine,
@@ -174,7 +174,7 @@ pub(super) fn all_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec
         row(case, "bitmap loads", pages / 64, here.bitmap_loads),
     ];
     for engine in [&mut holed, &mut small] {
-        engine.mmu.stats = Stats::default();
+        engine.mmu.stats = TranslationStats::default();
         sweep(engine, pages, K4)?;
     }
     let case = "room for all in the second level, second sweep of 16 MB";

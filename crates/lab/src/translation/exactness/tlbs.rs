@@ -5,7 +5,7 @@ use super::{BASE, ExactnessParams, ExactnessRow, Rule, bare, engine, read, sweep
 use crate::stop::requested as stop_requested;
 use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{G1, K4, M2};
-use ample_translate::{Geometry, MmuConfig, PageSize, PwcKind, Stats, TlbArray};
+use ample_translate::{Geometry, MmuConfig, PageSize, PwcKind, TlbArray, TranslationStats};
 use anyhow::{Result, ensure};
 
 pub(super) fn name(size: PageSize) -> &'static str {
@@ -43,7 +43,7 @@ pub(super) fn uniform_misses(
             let mut engine = engine(&config, "paging", bytes, tlb.page)?;
             let mut rng = SplitMix64::scattered(params.seed);
             uniform(&mut engine, bytes, params.uniform_warm_up, &mut rng)?;
-            engine.mmu.stats = Stats::default();
+            engine.mmu.stats = TranslationStats::default();
             uniform(&mut engine, bytes, params.uniform_accesses, &mut rng)?;
             let stats = &engine.mmu.stats;
             let here = stats.l1d_misses as f64 / stats.accesses as f64;
@@ -88,7 +88,7 @@ pub(super) fn reach(mmu: &MmuConfig, _: &ExactnessParams) -> Result<Vec<Exactnes
             let mut engine = engine(&config, "paging", pages * size.bytes(), size)?;
             sweep(&mut engine, pages, size)?;
             sweep(&mut engine, pages, size)?;
-            engine.mmu.stats = Stats::default();
+            engine.mmu.stats = TranslationStats::default();
             sweep(&mut engine, pages, size)?;
             let case = format!(
                 "{entries} entries, {ways} ways, a cycle of {pages} pages of {}",
@@ -119,7 +119,7 @@ pub(super) fn inclusion(mmu: &MmuConfig, _: &ExactnessParams) -> Result<Vec<Exac
         let mut engine = engine(&config, "paging", pages * K4.bytes(), K4)?;
         sweep(&mut engine, pages, K4)?;
         sweep(&mut engine, pages, K4)?;
-        engine.mmu.stats = Stats::default();
+        engine.mmu.stats = TranslationStats::default();
         sweep(&mut engine, pages, K4)?;
         let stats = &engine.mmu.stats;
         let first = sweep_misses(pages, 16, 4);
@@ -176,7 +176,7 @@ pub(super) fn walk_references(
             params.uniform_warm_up.max(100_000),
             &mut rng,
         )?;
-        engine.mmu.stats = Stats::default();
+        engine.mmu.stats = TranslationStats::default();
         uniform(&mut engine, pages << 12, params.uniform_accesses, &mut rng)?;
         let stats = &engine.mmu.stats;
         for level in 1..=4 {

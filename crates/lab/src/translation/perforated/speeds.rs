@@ -7,7 +7,7 @@ use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest, measur
 use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_trace::{Access, Program, Region, Replay};
-use ample_translate::{Engine, Host, IdealFrames, Space, Stats, scheme};
+use ample_translate::{Engine, Host, IdealFrames, Space, TranslationStats, scheme};
 use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 
@@ -101,7 +101,7 @@ pub(in crate::translation) struct Speeds {
     pub(in crate::translation) rmm: Option<f64>,
     pub(in crate::translation) ideal: f64,
     /// Counters under perforated pages.
-    pub(super) counters: Stats,
+    pub(super) counters: TranslationStats,
 }
 
 /// Speeds that no state of fragmentation changes, so that they need one run for all states: 4 KB

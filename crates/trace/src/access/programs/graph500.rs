@@ -4,7 +4,7 @@
 //! reference code's compressed-row form.
 
 use super::micro::image_of;
-use crate::{Access, Layout, Program, Recorder, Region};
+use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::{SplitMix64, mix64};
 
 /// The benchmark's Kronecker initiator and edge factor.
@@ -16,7 +16,7 @@ const NO_PARENT: u32 = u32::MAX;
 
 /// The program; the graph is built when it is made.
 pub struct Graph500 {
-    layout: Layout,
+    layout: RegionLayout,
     offsets: Vec<u64>,
     targets: Vec<u32>,
     base: Bases,
@@ -38,7 +38,7 @@ impl Graph500 {
     pub fn new(scale: u32, seed: u64) -> Self {
         let vertices = 1u64 << scale;
         let (offsets, targets) = compress(vertices, scale, seed);
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let base = Bases {
             offsets: layout.anonymous("xoff", (vertices + 1) * 16),
             targets: layout.anonymous("xadj", targets.len() as u64 * 8),

@@ -3,7 +3,7 @@
 //! (omnetpp).
 
 use super::micro::image_of;
-use crate::{Access, Layout, Program, Recorder, Region};
+use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::SplitMix64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 /// mcf-like: sweeps over arcs, the potentials of both ends looked up; the best arc enters the
 /// spanning tree and potentials change along a path to the root.
 pub struct Mcf {
-    layout: Layout,
+    layout: RegionLayout,
     arcs: Vec<(u32, u32, i32)>,
     potential: Vec<i64>,
     parent: Vec<u32>,
@@ -38,7 +38,7 @@ impl Mcf {
         let parent = (0..nodes)
             .map(|n| if n == 0 { 0 } else { (n - 1) / 2 })
             .collect();
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let arc_base = layout.anonymous("arcs", arcs.len() as u64 * ARC_BYTES);
         let node_base = layout.anonymous("nodes", u64::from(nodes) * NODE_BYTES);
         image_of(&mut layout, 64 << 10, 64 << 10);
@@ -100,7 +100,7 @@ impl Program for Mcf {
 
 /// omnetpp-like: a future-event heap, and messages and modules scattered over the heap.
 pub struct Omnetpp {
-    layout: Layout,
+    layout: RegionLayout,
     events: BinaryHeap<Reverse<(u64, u32)>>,
     rng: SplitMix64,
     modules: u64,
@@ -120,7 +120,7 @@ impl Omnetpp {
         let events = (0..messages)
             .map(|m| Reverse((rng.below(1_000_000), m)))
             .collect::<BinaryHeap<_>>();
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let heap_base = layout.anonymous("event heap", u64::from(messages) * 8);
         let message_base = layout.anonymous("messages", u64::from(messages) * MESSAGE_BYTES);
         let module_base = layout.anonymous("modules", modules * MODULE_BYTES);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Micro-benchmarks with closed-form behaviour: GUPS, pointer chase, stream.
 
-use crate::{Access, Backing, Layout, Program, Recorder, Region};
+use crate::{Access, Backing, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::{SplitMix64, mix64};
 
 /// HPC Challenge RandomAccess: `table[r & mask] ^= r` for a stream of random `r`, 6 instructions
 /// an update. Only addresses matter, so that any footprint costs no host memory.
 pub struct Gups {
-    layout: Layout,
+    layout: RegionLayout,
     base: u64,
     words: u64,
     rng: SplitMix64,
@@ -20,7 +20,7 @@ const GUPS_GAP: u16 = 4;
 impl Gups {
     /// A table of `bytes` bytes, read and written.
     pub fn new(bytes: u64, seed: u64) -> Self {
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let base = layout.anonymous("table", bytes);
         image_of(&mut layout, 64 << 10, 64 << 10);
         Gups {
@@ -42,7 +42,7 @@ impl Gups {
 }
 
 /// Code, static data and one stack, as every program has them.
-pub(crate) fn image_of(layout: &mut Layout, code_bytes: u64, static_bytes: u64) {
+pub(crate) fn image_of(layout: &mut RegionLayout, code_bytes: u64, static_bytes: u64) {
     layout.image("text", code_bytes, Backing::Code);
     layout.image("data", static_bytes, Backing::Static);
     layout.stack("stack", 128 << 10);
@@ -73,7 +73,7 @@ impl Program for Gups {
 /// A pointer chase over one random cycle through all nodes: each load's address is the value of
 /// the load before it.
 pub struct Chase {
-    layout: Layout,
+    layout: RegionLayout,
     base: u64,
     stride_bytes: u64,
     next: Successor,
@@ -128,7 +128,7 @@ impl Chase {
     }
 
     fn over(bytes: u64, stride_bytes: u64, gap: u16, next: Successor) -> Self {
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let base = layout.anonymous("nodes", bytes);
         image_of(&mut layout, 64 << 10, 64 << 10);
         Chase {
@@ -194,7 +194,7 @@ impl Program for Chase {
 
 /// STREAM copy: `b[i] = a[i]`, 8 bytes a step.
 pub struct Stream {
-    layout: Layout,
+    layout: RegionLayout,
     source: u64,
     target: u64,
     words: u64,
@@ -204,7 +204,7 @@ pub struct Stream {
 impl Stream {
     /// Two arrays of `bytes / 2` each.
     pub fn new(bytes: u64) -> Self {
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let source = layout.anonymous("a", bytes / 2);
         let target = layout.anonymous("b", bytes / 2);
         image_of(&mut layout, 64 << 10, 64 << 10);

@@ -3,7 +3,7 @@
 //! matrix) and BT-like line solves in three directions.
 
 use super::micro::image_of;
-use crate::{Access, Layout, Program, Recorder, Region};
+use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::mix64;
 
 /// CG. The matrix is symmetric and positive definite, its pattern random, and a function of row
@@ -13,7 +13,7 @@ use ample_kit::random::mix64;
 /// Two hardware threads work on the two halves of the rows, interleaved: the machine of Direct
 /// Segments runs two threads on each core, and they share its TLBs.
 pub struct Cg {
-    layout: Layout,
+    layout: RegionLayout,
     log_rows: u32,
     per_row: u64,
     base: CgBases,
@@ -48,7 +48,7 @@ impl Cg {
     pub fn new(log_rows: u32, per_row: u64) -> Self {
         let rows = 1u64 << log_rows;
         let entries = rows * per_row;
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let base = CgBases {
             colidx: layout.anonymous("colidx", entries * 4),
             rowstr: layout.anonymous("rowstr", rows * 4),
@@ -198,7 +198,7 @@ impl Program for Cg {
 /// directions take turns a few lines at a time (the original does a whole sweep each), so that a
 /// short run is a fair sample of a long one.
 pub struct Bt {
-    layout: Layout,
+    layout: RegionLayout,
     n: u64,
     rhs: Vec<f64>,
     factors: Vec<f64>,
@@ -229,7 +229,7 @@ const TURN: u64 = 16;
 impl Bt {
     /// An n³ grid; class C is 162, class B 102.
     pub fn new(n: u64) -> Self {
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let cells = n * n * n;
         let field = cells * COMPONENTS * 8;
         let base = BtBases {

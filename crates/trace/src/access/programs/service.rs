@@ -3,7 +3,7 @@
 //! data. Each request calls a chain of functions (instruction fetches over the whole of the code)
 //! that touch objects of a heap; both are chosen by Zipf's law.
 
-use crate::{Access, Backing, Layout, Program, Recorder, Region};
+use crate::{Access, Backing, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::{SplitMix64, Zipf, mix64};
 
 /// How large the parts of a service are and how it uses them.
@@ -65,7 +65,7 @@ const OBJECT_BYTES: u64 = 256;
 /// The service at work.
 pub struct Service {
     shape: ServiceShape,
-    layout: Layout,
+    layout: RegionLayout,
     code: u64,
     hot: u64,
     cold: u64,
@@ -78,7 +78,7 @@ pub struct Service {
 impl Service {
     /// A service of a shape.
     pub fn new(shape: ServiceShape, seed: u64) -> Self {
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let hot = layout.anonymous("hot heap", shape.hot_bytes);
         let cold = layout.anonymous("heap", shape.cold_bytes);
         let code = layout.image("text", shape.code_bytes, Backing::Code);

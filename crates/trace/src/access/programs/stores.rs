@@ -3,7 +3,7 @@
 //! uniformly random GETs. Hash chains are real; only the values' bytes are not kept.
 
 use super::micro::image_of;
-use crate::{Access, Layout, Program, Recorder, Region};
+use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::{SplitMix64, Zipf, mix64};
 
 const NONE: u32 = u32::MAX;
@@ -46,7 +46,7 @@ enum Flavour {
 /// A key-value server: for each request it reads a connection's buffer, parses, looks the key up
 /// and copies the value out.
 pub struct Store {
-    pub(super) layout: Layout,
+    pub(super) layout: RegionLayout,
     flavour: Flavour,
     table: Table,
     zipf: Option<Zipf>,
@@ -84,7 +84,7 @@ impl Store {
 
     fn new(flavour: Flavour, items: u32, value_bytes: u64, seed: u64) -> Self {
         let table = Table::new(items);
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let stride = (HEADER_BYTES + value_bytes).next_multiple_of(64);
         let base = StoreBases {
             heads: layout.anonymous("hash table", (table.mask + 1) * 8),

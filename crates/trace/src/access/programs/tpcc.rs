@@ -4,7 +4,7 @@
 //! memory, a mapped log.
 
 use super::micro::image_of;
-use crate::{Access, Backing, Layout, Program, Recorder, Region};
+use crate::{Access, Backing, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::{SplitMix64, mix64};
 
 const PAGE: u64 = 16 << 10;
@@ -53,7 +53,7 @@ const LOG_BYTES: u64 = 64 << 20;
 
 /// A TPC-C database in memory: warehouses in B-trees and rows behind a buffer pool.
 pub struct Tpcc {
-    layout: Layout,
+    layout: RegionLayout,
     pool: u64,
     page_hash: u64,
     hash_slots: u64,
@@ -88,7 +88,7 @@ impl Tpcc {
             Tree::new(warehouses * 100_000, 330, &mut pages),
             Tree::new(warehouses * 300_000, 70, &mut pages),
         ];
-        let mut layout = Layout::new();
+        let mut layout = RegionLayout::new();
         let pool = layout.anonymous("buffer pool", pages * PAGE);
         let hash_slots = (pages * 2).next_power_of_two();
         let page_hash = layout.anonymous("page hash", hash_slots * 8);

@@ -12,11 +12,16 @@ use crate::os::frames::FrameSource;
 use crate::os::segment::Segment;
 use crate::table::entry::{PageSize, bits};
 use crate::table::holes::{HoleMap, filter_of, is_hole};
-use crate::table::page_table::{Leaf, PageTable};
+use crate::table::page_table::{LeafEntry, PageTable};
 use std::collections::HashMap;
 
 /// Rights of an ordinary read-write user page.
 pub const USER_RW: u64 = bits::WRITE | bits::USER | bits::ACCESSED | bits::DIRTY | bits::NO_EXECUTE;
+
+/// Where the array of hole bitmaps starts in physical memory (the base register of the paper):
+/// right above 1 TB, the memory of the largest machine. Caches keep 32 bits of a line's tag, so
+/// that it cannot lie anywhere.
+const BITMAP_BASE: u64 = 1 << 40;
 
 /// What must leave the translation hardware after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +47,7 @@ pub enum Inval {
 
 /// A translation as software finds it; the reference every scheme is tested against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub struct PageMapping {
     /// Physical address, bytes.
     pub pa: u64,
     /// Largest page this translation is part of; a hole and its neighbours are 4 KB.
@@ -65,8 +70,6 @@ pub struct Space {
     pub kernel_segment: Option<Segment>,
     /// Hole bitmaps by 2 MB frame number.
     holes: HashMap<u64, HoleMap>,
-    /// Where the array of bitmaps starts in physical memory (the base register of the paper).
-    pub bitmap_base: u64,
     /// Changes since, for caches of derived data (ranges).
     pub generation: u64,
     /// Invalidations still to be applied.
@@ -86,7 +89,6 @@ impl Space {
             segment: None,
             kernel_segment: None,
             holes: HashMap::new(),
-            bitmap_base: 1 << 45,
             generation: 0,
             pending: Vec::new(),
         })
@@ -106,7 +108,7 @@ impl Space {
     /// Physical address of the 8-byte group of the bitmap that holds frame `index` of a block.
     #[inline]
     pub fn bitmap_pa(&self, frame_2m: u64, index: u64) -> u64 {
-        self.bitmap_base + frame_2m * 64 + index / 64 * 8
+        BITMAP_BASE + frame_2m * 64 + index / 64 * 8
     }
 
     /// The segment registers that serve `va`: its sign bit chooses.
@@ -128,9 +130,9 @@ impl Space {
     }
 
     /// What the page table and the segments say about `va`.
-    pub fn lookup(&self, va: u64) -> Option<Mapping> {
+    pub fn lookup(&self, va: u64) -> Option<PageMapping> {
         if let Some(pa) = self.segment_for(va).and_then(|s| s.translate(va)) {
-            return Some(Mapping {
+            return Some(PageMapping {
                 pa,
                 size: PageSize::K4,
                 flags: USER_RW,
@@ -144,7 +146,7 @@ impl Space {
                 let entry = self.table.hole_entry(leaf.place, va);
                 return (entry & bits::PRESENT != 0).then(|| mapping(entry, va, PageSize::K4));
             }
-            return Some(Mapping {
+            return Some(PageMapping {
                 size: PageSize::M2,
                 ..mapping(leaf.entry, va, PageSize::M2)
             });
@@ -183,7 +185,7 @@ impl Space {
         va: u64,
         release: bool,
         frames: &mut dyn FrameSource,
-    ) -> Result<Leaf, MapError> {
+    ) -> Result<LeafEntry, MapError> {
         let (leaf, hole_entries) = self.table.unmap(va, frames)?;
         let pfn = (leaf.entry & bits::FRAME) >> 12;
         let mut missing = None;
@@ -239,7 +241,7 @@ impl Space {
         Ok(())
     }
 
-    fn is_hole(&self, leaf: Leaf, va: u64) -> bool {
+    fn is_hole(&self, leaf: LeafEntry, va: u64) -> bool {
         let map = self.hole_map((leaf.entry & bits::FRAME) >> 21);
         is_hole(&map, va >> 12 & 511)
     }
@@ -283,9 +285,9 @@ impl Space {
     }
 }
 
-fn mapping(entry: u64, va: u64, size: PageSize) -> Mapping {
+fn mapping(entry: u64, va: u64, size: PageSize) -> PageMapping {
     let offset = va & (size.bytes() - 1);
-    Mapping {
+    PageMapping {
         pa: (entry & bits::FRAME & !(size.bytes() - 1)) + offset,
         size,
         flags: entry,

@@ -6,7 +6,7 @@ use crate::error::MapError;
 use crate::os::frames::FrameSource;
 use crate::table::entry::{PageSize, bits};
 use crate::table::holes::{HoleMap, filter_of, is_hole};
-use crate::table::page_table::Leaf;
+use crate::table::page_table::LeafEntry;
 
 impl Space {
     /// Makes the plain 2 MB page at `va` perforated, without holes as yet.
@@ -112,7 +112,7 @@ impl Space {
         Ok(true)
     }
 
-    fn perforated(&self, va: u64) -> Result<Leaf, MapError> {
+    fn perforated(&self, va: u64) -> Result<LeafEntry, MapError> {
         let leaf = self.table.find(va).ok_or(MapError::Unmapped { va })?;
         if leaf.entry & bits::PERFORATED == 0 {
             return Err(MapError::NotPerforated { va });

@@ -5,7 +5,7 @@
 use super::{Host, HostLeaf, Reader};
 use crate::mmu::Mmu;
 use crate::os::space::Space;
-use crate::stats::Stats;
+use crate::stats::TranslationStats;
 use crate::table::entry::{PageSize, bits};
 use crate::table::holes::{HoleMap, filter_of, is_hole};
 use crate::walk::descent::{Fault, descend};
@@ -44,7 +44,7 @@ impl Host {
     /// Translates a block's start for the joint entry: the host's walk to its 2 MB-level entry.
     pub(super) fn translate_block<P: Port + ?Sized>(
         &mut self,
-        stats: &mut Stats,
+        stats: &mut TranslationStats,
         gpa: u64,
         now: u64,
         port: &mut P,

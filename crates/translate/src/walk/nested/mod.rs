@@ -11,7 +11,7 @@ use super::port::Port;
 use crate::config::MmuConfig;
 use crate::error::ConfigError;
 use crate::os::space::Space;
-use crate::stats::Stats;
+use crate::stats::TranslationStats;
 use crate::table::entry::{PageSize, bits};
 use crate::table::holes::{HoleMap, filter_of, is_hole};
 use crate::table::page_table::PageTable;
@@ -71,7 +71,7 @@ impl Host {
     /// Translates one guest-physical address, through the nested TLB where there is one.
     fn translate<P: Port + ?Sized>(
         &mut self,
-        stats: &mut Stats,
+        stats: &mut TranslationStats,
         gpa: u64,
         now: u64,
         port: &mut P,
@@ -112,7 +112,7 @@ impl Host {
 
     fn walk_host<P: Port + ?Sized>(
         &mut self,
-        stats: &mut Stats,
+        stats: &mut TranslationStats,
         gpa: u64,
         now: u64,
         port: &mut P,
@@ -171,7 +171,7 @@ impl Host {
 
 /// Reads host entries and keeps count.
 struct Reader<'a, P: Port + ?Sized> {
-    stats: &'a mut Stats,
+    stats: &'a mut TranslationStats,
     port: &'a mut P,
     refs: u64,
     time: u64,
