@@ -216,6 +216,16 @@ fn a_heap_that_was_never_large_gives_memory_back_too() {
     expect_ok(&program("giveback.c"), &[], "background=1");
 }
 
+/// Large objects were always copied, and moved to shrink.
+#[test]
+fn large_objects_grow_and_shrink_without_a_copy() {
+    let binary = program("realloc.c");
+    for options in ["", "rseq=0", "background=1", "huge=never"] {
+        expect_ok(&binary, &[], options);
+        expect_ok(&binary, &["700001"], options);
+    }
+}
+
 /// What was freed stayed until the next call, and with it for good in a program that makes none.
 #[test]
 fn a_program_that_goes_idle_has_given_its_memory_back() {

@@ -9,8 +9,9 @@ use crate::cache;
 use crate::heap::pageheap;
 use crate::heap::pagemap::{self, GUARDED, LARGE, NO_SPAN, SAMPLED};
 use crate::os::report::corrupt;
+use crate::os::sys;
 use crate::size_class::{MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of};
-use crate::units::{PAGE_BYTES, PAGE_SHIFT, pages_for};
+use crate::units::{HUGE_BYTES, PAGE_BYTES, PAGE_SHIFT, pages_for};
 
 /// Memory of at least `bytes`, aligned to 16 bytes; 0 if there is none.
 #[inline(always)]
@@ -231,6 +232,32 @@ pub fn owns(address: usize) -> bool {
     pagemap::class_of(address >> PAGE_SHIFT) != NO_SPAN
 }
 
+/// From this size on the memory of an object that grows is moved, not its contents.
+const MOVE_FROM_BYTES: usize = 4 << 20;
+
+/// Moves a large object to a larger new one and frees it; false if its memory cannot be moved.
+fn move_large(old: usize, new: usize) -> bool {
+    let movable = pageheap::movable_bytes(old);
+    if movable == 0
+        || pagemap::class_of(new >> PAGE_SHIFT) != LARGE
+        || pageheap::movable_bytes(new) < movable
+        || crate::os::vm::real::hugetlb_bytes() > 0
+    {
+        return false;
+    }
+    sys::move_memory(old, new, movable, HUGE_BYTES);
+    let rest = usable_bytes(old) - movable;
+    let (from, to) = ((old + movable) as *const u8, (new + movable) as *mut u8);
+    // SAFETY: both objects have at least so many bytes, and are distinct.
+    unsafe { core::ptr::copy_nonoverlapping(from, to, rest) };
+    let page = old >> PAGE_SHIFT;
+    let id = pagemap::span_of(page);
+    pagemap::set(page, NO_SPAN, 0);
+    pageheap::free_moved(page, id);
+    crate::watch::upkeep::tick();
+    true
+}
+
 /// Moves an object to `bytes` bytes, in place where possible; 0, with the object unchanged, if
 /// there is no memory.
 ///
@@ -245,11 +272,14 @@ pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
     if bytes <= old_bytes && (bytes >= old_bytes / 2 || old_bytes <= 32) {
         return address;
     }
-    if bytes > old_bytes
-        && old_bytes > MAX_SMALL_BYTES
-        && pagemap::class_of(address >> PAGE_SHIFT) == LARGE
+    let large = bytes > MAX_SMALL_BYTES && pagemap::class_of(address >> PAGE_SHIFT) == LARGE;
+    if large
         && let Some(len) = pages_for(bytes)
-        && pageheap::grow_large(address, len)
+        && (if bytes > old_bytes {
+            pageheap::grow_large(address, len)
+        } else {
+            pageheap::shrink_large(address, len)
+        })
     {
         return address;
     }
@@ -264,6 +294,9 @@ pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
     if new == 0 {
         // A smaller object can stay where it is.
         return if bytes <= old_bytes { address } else { 0 };
+    }
+    if large && bytes > old_bytes && old_bytes >= MOVE_FROM_BYTES && move_large(address, new) {
+        return new;
     }
     let copied = old_bytes.min(bytes);
     // SAFETY: both objects have at least the copied bytes, and the new one is distinct.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spans with an alignment, and spans that grow where they lie.
+//! Spans with an alignment, and spans that grow or shrink where they lie or move without a copy.
 
 use super::{Owner, PageHeap, SMALL_PAGES};
 use crate::os::vm::Vm;
@@ -94,5 +94,65 @@ impl<V: Vm> PageHeap<V> {
             self.note_used(more as isize);
         }
         grown
+    }
+
+    /// Shrinks the span of `len` pages at `page` to its first `new_len` pages; false, with nothing
+    /// changed, where it has to stay as it is.
+    pub fn shrink(&mut self, page: usize, len: usize, new_len: usize) -> bool {
+        debug_assert!(0 < new_len && new_len < len);
+        let start = page >> HUGE_PAGES_SHIFT;
+        match self.map.get(start) {
+            // A donated hugepage remembers the length of the span that donated it.
+            Owner::Filler(id) if !self.trackers[id].donated => {
+                let rest = len - new_len;
+                self.filler
+                    .resize(&mut self.trackers, id, page + new_len, rest, false);
+            }
+            Owner::None => {
+                let kept = new_len.div_ceil(PAGES_PER_HUGE);
+                let whole = self.whole_hugepages(page, len);
+                if kept > whole {
+                    return false;
+                }
+                self.free_tail(page, len);
+                self.large_pages -= (whole - kept) << HUGE_PAGES_SHIFT;
+                if whole > kept {
+                    self.give_back(HugeRange {
+                        start: start + kept,
+                        len: whole - kept,
+                    });
+                }
+            }
+            _ => return false,
+        }
+        self.note_used(-((len - new_len) as isize));
+        true
+    }
+
+    /// Whether the span at `page` begins with hugepages of its own.
+    pub fn is_whole(&self, page: usize, len: usize) -> bool {
+        page.is_multiple_of(PAGES_PER_HUGE)
+            && len >= PAGES_PER_HUGE
+            && self.map.get(page >> HUGE_PAGES_SHIFT) == Owner::None
+    }
+
+    /// Frees a span for which [`PageHeap::is_whole`] holds and whose first `len / 256` hugepages
+    /// have no memory any more: it was moved.
+    pub fn free_moved(&mut self, page: usize, len: usize) {
+        let start = page >> HUGE_PAGES_SHIFT;
+        let (moved, whole) = (len / PAGES_PER_HUGE, self.whole_hugepages(page, len));
+        self.free_tail(page, len);
+        self.large_pages -= whole << HUGE_PAGES_SHIFT;
+        let now_ns = self.vm.now_ns();
+        self.cache.put_unbacked(now_ns, moved);
+        let range = HugeRange { start, len: moved };
+        self.allocator.free(&mut self.nodes, range);
+        if whole > moved {
+            self.give_back(HugeRange {
+                start: start + moved,
+                len: whole - moved,
+            });
+        }
+        self.note_used(-(len as isize));
     }
 }

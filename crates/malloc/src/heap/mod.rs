@@ -342,21 +342,33 @@ impl<V: Vm> PageHeap<V> {
         }
     }
 
-    fn free_large(&mut self, page: usize, len: usize) {
-        let start = page >> HUGE_PAGES_SHIFT;
-        let mut hugepages = len.div_ceil(PAGES_PER_HUGE);
-        let tail = len % PAGES_PER_HUGE;
-        if tail > 0
-            && let Owner::Filler(id) = self.map.get(start + hugepages - 1)
+    /// Hugepages of a large span's own: all, but for one whose tail was donated.
+    fn whole_hugepages(&self, page: usize, len: usize) -> usize {
+        let hugepages = len.div_ceil(PAGES_PER_HUGE);
+        let last = (page >> HUGE_PAGES_SHIFT) + hugepages - 1;
+        let donated = !len.is_multiple_of(PAGES_PER_HUGE) && self.map.get(last) != Owner::None;
+        hugepages - usize::from(donated)
+    }
+
+    /// Frees the part of a large span that lies on a hugepage whose tail was donated, if any does.
+    fn free_tail(&mut self, page: usize, len: usize) {
+        let whole = self.whole_hugepages(page, len);
+        let tail_page = page + (whole << HUGE_PAGES_SHIFT);
+        if tail_page < page + len
+            && let Owner::Filler(id) = self.map.get(tail_page >> HUGE_PAGES_SHIFT)
         {
-            hugepages -= 1;
+            let tail = len % PAGES_PER_HUGE;
             self.note_tail_gone(id, tail);
-            let tail_page = (start + hugepages) << HUGE_PAGES_SHIFT;
             self.free_on_filler(id, tail_page, tail);
         }
+    }
+
+    fn free_large(&mut self, page: usize, len: usize) {
+        let hugepages = self.whole_hugepages(page, len);
+        self.free_tail(page, len);
         self.large_pages -= hugepages << HUGE_PAGES_SHIFT;
         self.give_back(HugeRange {
-            start,
+            start: page >> HUGE_PAGES_SHIFT,
             len: hugepages,
         });
     }

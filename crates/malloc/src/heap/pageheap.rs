@@ -13,7 +13,7 @@ use crate::os::sys;
 use crate::os::vm::Vm;
 use crate::os::vm::real::{HugeMode, RealVm};
 use crate::size_class::TABLE;
-use crate::units::{Density, PAGE_SHIFT};
+use crate::units::{Density, HUGE_BYTES, PAGE_SHIFT, PAGES_PER_HUGE};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The heap with what belongs to it.
@@ -240,6 +240,51 @@ pub fn grow_large(address: usize, new_len: usize) -> bool {
     pages.trace.grow(now_ns, page, new_len);
     span.pages = new_len as u32;
     true
+}
+
+/// Shrinks a large object where it lies; false if it has to stay as it is.
+pub fn shrink_large(address: usize, new_len: usize) -> bool {
+    let page = address >> PAGE_SHIFT;
+    // SAFETY: the owner of the object is the only one to touch its span.
+    let span = unsafe { span::get(pagemap::span_of(page)) };
+    let (len, node) = (span.pages as usize, pagemap::node_of(page));
+    let mut pages = PAGES[node].lock();
+    if new_len >= len || !pages.heap.shrink(page, len, new_len) {
+        return false;
+    }
+    span.pages = new_len as u32;
+    finish(pages, node);
+    true
+}
+
+/// The bytes at the start of a large object that may be moved by moving its memory: hugepages of
+/// its own, before any that it shares. The caller owns the object.
+pub fn movable_bytes(address: usize) -> usize {
+    let page = address >> PAGE_SHIFT;
+    let len = large_pages(address);
+    let whole = PAGES[pagemap::node_of(page)]
+        .lock()
+        .heap
+        .is_whole(page, len);
+    if whole {
+        len / PAGES_PER_HUGE * HUGE_BYTES
+    } else {
+        0
+    }
+}
+
+/// Frees a large object of which [`movable_bytes`] have been moved away, and whose page the caller
+/// has already taken out of the pagemap.
+pub fn free_moved(page: usize, id: u32) {
+    // SAFETY: the caller removed the page's entry, so it is the only one that knows the span.
+    let len = unsafe { span::get(id) }.pages as usize;
+    span::destroy(&[id]);
+    let node = pagemap::node_of(page);
+    let mut pages = PAGES[node].lock();
+    let now_ns = pages.heap.vm().now_ns();
+    pages.trace.free(now_ns, page, len);
+    pages.heap.free_moved(page, len);
+    finish(pages, node);
 }
 
 impl Pages {

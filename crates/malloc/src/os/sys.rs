@@ -114,6 +114,53 @@ pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
     result == 0
 }
 
+/// Linux 5.7, `include/uapi/linux/mman.h`.
+const MREMAP_DONTUNMAP: i32 = 4;
+
+/// Moves the memory of a range of private anonymous mappings to another, of which the memory is
+/// dropped. The old range stays mapped, without memory. False, with nothing changed, if the system
+/// refuses; [`errno`] says why.
+fn move_range(from: usize, to: usize, bytes: usize) -> bool {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | MREMAP_DONTUNMAP;
+    // SAFETY: the callers own both ranges; what lies in the new one is not used.
+    let moved = unsafe {
+        libc::mremap(
+            from as *mut libc::c_void,
+            bytes,
+            bytes,
+            flags,
+            to as *mut libc::c_void,
+        )
+    };
+    moved != libc::MAP_FAILED
+}
+
+/// Moves `bytes`, a multiple of `unit`, from one range of the allocator's own memory to another that
+/// does not overlap it. The old range is without memory afterwards. What the system does not move
+/// is copied. Keeps errno.
+pub fn move_memory(from: usize, to: usize, bytes: usize, unit: usize) {
+    let saved = errno();
+    if bytes > 0 && !move_range(from, to, bytes) {
+        // The kernel moves no more than one mapping at a time, and does not say where it ends.
+        if errno() == libc::EFAULT && bytes > unit {
+            let half = bytes / 2 / unit * unit;
+            move_memory(from, to, half, unit);
+            move_memory(from + half, to + half, bytes - half, unit);
+        } else {
+            // SAFETY: two ranges of so many bytes, which the caller owns; the old one is given up.
+            unsafe {
+                core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes);
+            }
+            if !advise(from, bytes, libc::MADV_DONTNEED) {
+                // Locked memory. Whoever gets it next takes it for zero.
+                // SAFETY: as above.
+                unsafe { core::ptr::write_bytes(from as *mut u8, 0, bytes) };
+            }
+        }
+    }
+    set_errno(saved);
+}
+
 /// `MPOL_PREFERRED` (`include/uapi/linux/mempolicy.h`).
 const MPOL_PREFERRED: i32 = 1;
 

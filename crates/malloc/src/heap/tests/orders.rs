@@ -18,6 +18,8 @@ enum Step {
     Aligned { len: usize, align_log2: u32 },
     Delete { pick: usize },
     Grow { pick: usize, more: usize },
+    Shrink { pick: usize, by: usize },
+    Move { pick: usize },
     Release { pages: usize },
     HalfRelease { pages: usize },
     EndRelease { succeeded: bool },
@@ -45,6 +47,8 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (lengths(), 0..11u32).prop_map(|(len, align_log2)| Step::Aligned { len, align_log2 }),
         7 => any::<usize>().prop_map(|pick| Step::Delete { pick }),
         1 => (any::<usize>(), 1..40usize).prop_map(|(pick, more)| Step::Grow { pick, more }),
+        2 => (any::<usize>(), 1..2000usize).prop_map(|(pick, by)| Step::Shrink { pick, by }),
+        1 => any::<usize>().prop_map(|pick| Step::Move { pick }),
         1 => (1..2000usize).prop_map(|pages| Step::Release { pages }),
         1 => (1..2000usize).prop_map(|pages| Step::HalfRelease { pages }),
         1 => any::<bool>().prop_map(|succeeded| Step::EndRelease { succeeded }),
@@ -107,6 +111,22 @@ impl World {
                     && self.heap.grow(page, len, len + more)
                 {
                     self.spans.insert(page, len + more);
+                }
+            }
+            Step::Shrink { pick, by } => {
+                if let Some((page, len)) = self.picked(pick)
+                    && by < len
+                    && self.heap.shrink(page, len, len - by)
+                {
+                    self.spans.insert(page, len - by);
+                }
+            }
+            Step::Move { pick } => {
+                if let Some((page, len)) = self.picked(pick)
+                    && self.heap.is_whole(page, len)
+                {
+                    self.spans.remove(&page);
+                    self.heap.free_moved(page, len);
                 }
             }
             Step::Release { pages } => {
