@@ -176,7 +176,7 @@ impl Mmu {
         self.l2.iter_mut().find(|t| t.holds(size))
     }
 
-    /// Walks the page table of `space` as [`native::walk`] does, after a look-up of the page-walk
+    /// Walks the page table of `space` as `native::walk` does, after a look-up of the page-walk
     /// cache. `now` is when the walker has started.
     ///
     /// # Errors

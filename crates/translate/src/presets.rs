@@ -49,7 +49,7 @@ pub fn file(name: &str) -> Result<&'static str, ConfigError> {
 /// The translation hardware of a machine.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub fn by_name(name: &str) -> Result<MmuConfig, ConfigError> {
     /// The part of a file that is read here.
     #[derive(Deserialize)]
