@@ -19,12 +19,13 @@ const FOLDERS: [&str; 9] = [
     "results/",
 ];
 
-/// Texts that tell of the tree as it is; the changelog tells of what it was.
+/// Texts that tell of the tree as it is; the changelog and results tell of what it was.
 fn texts() -> impl Iterator<Item = &'static SourceFile> {
     files().iter().filter(|file| {
         let is_text = matches!(file.extension(), "md" | "sh" | "py" | "rs" | "toml");
         (is_text || file.path.ends_with("Makefile"))
             && file.path != "CHANGELOG.md"
+            && !file.path.starts_with("results/")
             && !file.path.starts_with("crates/tidy/")
     })
 }
