@@ -43,7 +43,7 @@ THREADS = {f"{load} x{count}": ["loads", load, str(count)]
            for load in ("server", "batches", "mixed") for count in (1, 2, 4)}
 # Suite -> its share of the time of `all`.
 ALL = {"speed": 0.25, "threads": 0.1, "drift": 0.25, "redis": 0.3, "memcached": 0.1}
-# The tables of `all`, for RESULTS.md; everything else is in the JSON.
+# The tables of `all`, for results/data; everything else is in the JSON.
 SHOWN = {"speed": ["cpu_s", "pair_ns", "stack_pair_ns", "peak_mib"],
          "threads": ["cpu_s_a_thread", "wall_s"]}
 PYTHON = "import json\nd=[{'k%d'%i: list(range(20))} for i in range(60000)]\n" \

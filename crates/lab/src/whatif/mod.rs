@@ -70,7 +70,7 @@ impl WhatIf {
         format!(
             " Of the page cache’s traffic {:.0} % is simulated, which makes stock Linux look \
              better than it is, by up to 6 points under ci and cache-b, and leaves the other \
-             policies as they are (RESULTS.md, convergence).",
+             policies as they are (results/predict.md, convergence).",
             100.0 * self.event_ratio
         )
     }

@@ -42,3 +42,25 @@ fn results_name_their_commands() {
     }
     super::report(&problems);
 }
+
+/// A result that names an experiment can be made again by it.
+#[test]
+fn results_name_experiments_that_exist() {
+    let mut problems = Vec::new();
+    for file in files() {
+        if !file.path.starts_with("results/data/") || file.extension() != "json" {
+            continue;
+        }
+        for after in file.text.split("ample sim ").skip(1) {
+            let id = after.split([' ', '"', '`', ';', ',', '.', '\\']).next();
+            let id = id.unwrap_or("");
+            if text(&format!("experiments/{id}.toml")).is_none() {
+                problems.push(format!(
+                    "{}: experiments/{id}.toml does not exist",
+                    file.path
+                ));
+            }
+        }
+    }
+    super::report(&problems);
+}

@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Share of page-cache traffic that is simulated, 0 to 1. Half is faster and makes stock Linux
-    /// look better, by up to 6 points under ci and cache-b (RESULTS.md, convergence).
+    /// look better, by up to 6 points under ci and cache-b (results/predict.md, convergence).
     #[arg(long, value_name = "RATIO", default_value_t = 0.5, value_parser = event_ratio)]
     event_ratio: f64,
     /// Write the page to FILE.
