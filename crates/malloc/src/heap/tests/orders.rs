@@ -74,10 +74,6 @@ impl World {
     }
 
     fn step(&mut self, step: Step) {
-        let policy = ReleasePolicy {
-            huge_floor_percent: 0,
-            ..ReleasePolicy::default()
-        };
         match step {
             Step::New { len, dense } => {
                 let density = if dense {
@@ -129,6 +125,17 @@ impl World {
                     self.heap.free_moved(page, len);
                 }
             }
+            step => self.release_step(step),
+        }
+    }
+
+    /// The steps that take no span and give none.
+    fn release_step(&mut self, step: Step) {
+        let policy = ReleasePolicy {
+            huge_floor_percent: 0,
+            ..ReleasePolicy::default()
+        };
+        match step {
             Step::Release { pages } => {
                 self.heap.release(pages, &policy);
             }
@@ -149,6 +156,7 @@ impl World {
                 self.heap.vm().advance_ns(ns);
                 self.heap.age();
             }
+            step => unreachable!("{step:?} takes or gives a span"),
         }
     }
 
