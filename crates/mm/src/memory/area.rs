@@ -11,6 +11,16 @@ const ORDERS: usize = MAX_ORDER as usize + 1;
 /// Order of a band when placement is biased: 32 MB.
 const BAND_SHIFT: u32 = 13;
 
+/// The orders that each type has a block of, as bits. As many entries as two bits can name, so
+/// that an index needs no check.
+type Orders = [u16; 4];
+
+#[inline]
+fn row(mt: MigrateType) -> usize {
+    debug_assert!((mt as usize) < TYPES, "{mt:?} has no lists");
+    mt as usize & 3
+}
+
 /// Free lists by order and type. With more than one band, each band of addresses has its own
 /// lists, so that the allocator can prefer the end away from the border.
 ///
@@ -20,7 +30,7 @@ const BAND_SHIFT: u32 = 13;
 pub(crate) struct Area {
     shift: u32,
     lists: Vec<List>,
-    mask: Vec<[u16; TYPES]>,
+    mask: Vec<Orders>,
     free_pages: u64,
 }
 
@@ -32,7 +42,7 @@ impl Area {
         Area {
             shift,
             lists: vec![List::EMPTY; bands * ORDERS * TYPES],
-            mask: vec![[0; TYPES]; bands],
+            mask: vec![Orders::default(); bands],
             free_pages: 0,
         }
     }
@@ -45,7 +55,7 @@ impl Area {
 
     #[inline]
     fn list(band: usize, order: u32, mt: MigrateType) -> usize {
-        (band * ORDERS + order as usize) * TYPES + mt as usize
+        (band * ORDERS + order as usize) * TYPES + row(mt)
     }
 
     #[inline]
@@ -71,7 +81,7 @@ impl Area {
         } else {
             list.push_head(frames, pfn)
         };
-        self.mask[band][mt as usize] |= 1 << order;
+        self.mask[band][row(mt)] |= 1 << order;
         self.free_pages += 1 << order;
         frames.set(pfn, State::free(Kind::Free, order, mt).at(place));
     }
@@ -86,7 +96,7 @@ impl Area {
         let list = &mut self.lists[Area::list(band, order, mt)];
         list.remove(state.place());
         if list.len() == 0 {
-            self.mask[band][mt as usize] &= !(1 << order);
+            self.mask[band][row(mt)] &= !(1 << order);
         }
         self.free_pages -= 1 << order;
         frames.set(pfn, State::INTERIOR);
@@ -109,13 +119,13 @@ impl Area {
 
     #[inline]
     fn find(&self, order: u32, mt: MigrateType, near_border: bool) -> Option<(usize, u32)> {
-        let hit = |mask: &[u16; TYPES]| mask[mt as usize] >> order != 0;
+        let hit = |mask: &Orders| mask[row(mt)] >> order != 0;
         let band = if near_border {
             self.mask.iter().rposition(hit)?
         } else {
             self.mask.iter().position(hit)?
         };
-        let rest = self.mask[band][mt as usize] >> order;
+        let rest = self.mask[band][row(mt)] >> order;
         Some((band, order + rest.trailing_zeros()))
     }
 
@@ -124,12 +134,12 @@ impl Area {
     pub(crate) fn orders(&self, mt: MigrateType) -> u16 {
         self.mask
             .iter()
-            .fold(0, |orders, mask| orders | mask[mt as usize])
+            .fold(0, |orders, mask| orders | mask[row(mt)])
     }
 
     /// The first block of exactly `order` on a list of `mt`.
     pub(crate) fn first(&self, order: u32, mt: MigrateType) -> Option<u32> {
-        let held = |mask: &[u16; TYPES]| mask[mt as usize] >> order & 1 == 1;
+        let held = |mask: &Orders| mask[row(mt)] >> order & 1 == 1;
         let band = self.mask.iter().position(held)?;
         self.lists[Area::list(band, order, mt)].head()
     }
@@ -183,7 +193,7 @@ impl Area {
             if count != list.len() {
                 return Err(format!("a list counts {} and has {count}", list.len()));
             }
-            if (self.mask[band][mt as usize] >> order & 1 == 1) != (count > 0) {
+            if (self.mask[band][row(mt)] >> order & 1 == 1) != (count > 0) {
                 return Err(format!("the mask is wrong for order {order}, {mt:?}"));
             }
             pages += u64::from(count) << order;

@@ -87,11 +87,15 @@ impl CpuLists {
     }
 
     /// Fills a list with `count` neighbouring blocks from the buddy lists.
+    #[inline]
     pub(crate) fn refill(&mut self, frames: &mut Frames, slot: Slot, first: u32, count: u32) {
         let list = &mut self.lists[slot.list];
-        for pfn in (first..).step_by(1 << slot.order).take(count as usize) {
-            frames.set(pfn, State::free(Kind::Pcp, slot.order, slot.mt));
+        let state = State::free(Kind::Pcp, slot.order, slot.mt);
+        let mut pfn = first;
+        for _ in 0..count {
+            frames.set(pfn, state);
             list.push_front(pfn);
+            pfn += 1 << slot.order;
         }
         self.pages[slot.region] += u64::from(count << slot.order);
     }
