@@ -7,12 +7,12 @@ use ample_translate::{Engine, IdealFrames, MmuConfig, Scheme, presets};
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
-/// A machine.
+/// A core with its caches, translation hardware and DRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineConfig {
     /// Name of the preset it came from.
     pub name: String,
-    /// Core.
+    /// The core without its caches and translation hardware.
     pub core: CoreConfig,
     /// Caches and DRAM.
     pub memory: MemoryConfig,

@@ -10,9 +10,9 @@ use std::time::Instant;
 /// Median times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// `New`.
+    /// `New` of a span.
     pub new_ns: f64,
-    /// `Delete`.
+    /// `Delete` of a span.
     pub delete_ns: f64,
 }
 

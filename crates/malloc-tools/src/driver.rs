@@ -23,7 +23,7 @@ pub struct Load {
     pub cycle_s: f64,
     /// When the target drops to a third, in seconds.
     pub drop_at_s: Option<f64>,
-    /// Seed.
+    /// Seed of the sizes and lifetimes.
     pub seed: u64,
 }
 

@@ -48,7 +48,7 @@ pub struct Plan {
     pub target_pages: usize,
     /// Steps after the rise; one replacement each. The drop comes in the middle.
     pub steps: usize,
-    /// Seed.
+    /// Seed of the order of calls.
     pub seed: u64,
 }
 

@@ -10,7 +10,7 @@
 
 use core::cell::Cell;
 
-/// Words of a slab.
+/// 8-byte words of a per-CPU slab: headers, then slots.
 pub const SLAB_WORDS: usize = crate::cache::HEADERS + crate::cache::SLOTS;
 /// Processors of the model.
 pub const CPUS: i32 = 2;

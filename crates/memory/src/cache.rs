@@ -91,7 +91,7 @@ pub struct Victim<T> {
     pub line: u64,
     /// Whether it is newer than the level below and must be written back.
     pub dirty: bool,
-    /// Its value.
+    /// What the cache kept with the line.
     pub value: T,
 }
 

@@ -23,7 +23,7 @@ pub struct DramConfig {
     pub tras: u32,
     /// Bursts of this many transfers, two a cycle.
     pub burst: u32,
-    /// Channels.
+    /// Independent channels; lines are spread over them.
     pub channels: u32,
     /// Banks of one channel (all ranks).
     pub banks: u32,

@@ -24,7 +24,7 @@ pub struct MemoryConfig {
     pub prefetch_lines: u32,
     /// Whether walks start at the first-level data cache (else at the second level).
     pub walks_use_l1: bool,
-    /// Memory.
+    /// The memory below the last level.
     pub dram: DramConfig,
 }
 
@@ -37,7 +37,7 @@ pub struct HitCounts {
     pub l2: u64,
     /// Last level.
     pub llc: u64,
-    /// Memory.
+    /// Accesses that went to memory.
     pub dram: u64,
 }
 

@@ -46,7 +46,7 @@ pub enum Level {
     L2,
     /// Last level.
     Llc,
-    /// Memory.
+    /// Main memory, below all caches.
     Dram,
 }
 

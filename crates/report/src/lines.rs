@@ -15,12 +15,12 @@ pub struct Series {
     pub band: Vec<(f64, f64)>,
 }
 
-/// A line chart.
+/// A chart of lines over a common axis, as SVG.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineChart {
     /// What the figure shows, for screen readers.
     pub title: String,
-    /// The lines.
+    /// One line each, with its name.
     pub series: Vec<Series>,
     /// Unit of the horizontal axis.
     pub x_unit: Unit,

@@ -9,7 +9,7 @@ use crate::svg::{Anchor, Svg};
 pub enum LinePlace {
     /// In the source page.
     Source,
-    /// On its way.
+    /// Read from the source, not yet written to the destination.
     OnItsWay,
     /// In the destination page.
     Destination,

@@ -97,7 +97,7 @@ impl Section {
     }
 }
 
-/// A page.
+/// One self-contained page of HTML.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     title: String,

@@ -6,9 +6,9 @@ use crate::escape::escape;
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Text.
+    /// Text, flush left.
     Left,
-    /// Numbers.
+    /// Numbers, flush right.
     Right,
 }
 

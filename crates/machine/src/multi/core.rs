@@ -56,7 +56,7 @@ pub enum Wait {
     Device,
 }
 
-/// A core.
+/// An out-of-order core of the multi-core machine.
 #[derive(Clone)]
 pub struct Core {
     params: CoreParams,
@@ -109,7 +109,7 @@ impl Core {
         self.instructions - self.kernel_instructions
     }
 
-    /// Its cycle.
+    /// The cycle up to which it has run.
     pub fn now(&self) -> u64 {
         self.slots / self.params.width
     }

@@ -55,7 +55,7 @@ pub enum Step {
     DeviceTlb {
         /// Place of the descriptor.
         place: u64,
-        /// The page.
+        /// Index of the page whose mapping is dropped.
         page: u32,
     },
     /// Writes the status word of a wait descriptor.
@@ -78,7 +78,7 @@ pub struct InvalidationQueue {
     end: u64,
     writer: Option<u8>,
     pending: VecDeque<(Submission, bool)>,
-    /// The registers.
+    /// The IOMMU's head and tail registers.
     head: u64,
     tail: u64,
     /// The IOMMU's: descriptors before this place have been read, or are being read.

@@ -17,9 +17,9 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 /// The server. A clone goes on from the same state: two futures of one past.
 #[derive(Clone)]
 pub struct Machine<P> {
-    /// Memory.
+    /// Caches, slices, engine and DRAM that the cores share.
     pub memory: MemorySystem,
-    /// Cores.
+    /// Cores by number.
     pub cores: Vec<Core>,
     pub(super) program: P,
     pub(super) os: OsParams,

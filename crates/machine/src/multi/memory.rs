@@ -28,7 +28,7 @@ pub enum Access {
     Full,
 }
 
-/// Counters.
+/// What happened in the memory system since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counters {
     /// Accesses by agents.
@@ -142,7 +142,7 @@ impl MemorySystem {
         Ok(())
     }
 
-    /// The parameters.
+    /// The parameters in force.
     pub fn params(&self) -> &MemoryParams {
         &self.params
     }

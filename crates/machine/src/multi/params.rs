@@ -50,7 +50,7 @@ pub struct MemoryParams {
     pub l2: CacheConfig,
     /// One slice of the last level.
     pub llc_slice: CacheConfig,
-    /// Slices.
+    /// Number of slices of the last-level cache.
     pub slices: u8,
     /// Address → slice.
     pub hash: SliceHash,
@@ -58,7 +58,7 @@ pub struct MemoryParams {
     pub mshrs: u32,
     /// Cycles for each stop on the ring.
     pub hop_cycles: u64,
-    /// Memory.
+    /// Timing and geometry of the memory.
     pub dram: DramConfig,
     /// Physical memory in 4 KB frames.
     pub frames: u64,

@@ -29,7 +29,7 @@ pub trait Program {
 /// Times of one migration, in cycles since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Timeline {
-    /// Cycle of the start.
+    /// When the migration started, in cycles of the run.
     pub start_cycle: u64,
     /// Both mappings usable, the destination purged (cacheable design).
     pub installed_cycles: Option<u64>,

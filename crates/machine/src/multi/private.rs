@@ -97,7 +97,7 @@ pub struct Completed {
     pub agent: u8,
     /// The number the asker gave it.
     pub token: u64,
-    /// When.
+    /// Cycle in which the data are there.
     pub at: u64,
 }
 

@@ -5,7 +5,7 @@ use super::lines::LineMap;
 use super::params::PAGE_LINES;
 use ample_migration::protocol::{LineAddr, Mapping, Performed};
 
-/// The reference.
+/// What memory must hold: the last value written to each line.
 #[derive(Clone, Debug, Default)]
 pub struct Shadow {
     values: LineMap<u64>,

@@ -40,7 +40,7 @@ pub struct PageView {
     pub stale_tlbs: Vec<bool>,
     /// Whether the source has been let go.
     pub is_clearing: bool,
-    /// Its lines.
+    /// Where each line of the page is.
     pub lines: Vec<LineView>,
 }
 

@@ -87,7 +87,7 @@ const PENDING: usize = 32;
 
 /// One core at work.
 pub struct TimedCore<M: MemorySystem> {
-    /// Translation.
+    /// TLBs, page-walk caches and walkers of this core.
     pub engine: Engine,
     /// Caches and memory.
     pub memory: M,

@@ -36,7 +36,7 @@ impl HugeAllocator {
         self.free.total()
     }
 
-    /// Free ranges.
+    /// Number of runs of free address space.
     pub const fn free_ranges(&self) -> usize {
         self.free.count()
     }

@@ -17,7 +17,7 @@ pub enum Owner {
     None,
     /// The filler, with this tracker.
     Filler(u32),
-    /// This region.
+    /// The region of this index.
     Region(u32),
 }
 

@@ -48,7 +48,7 @@ static COLLAPSE_NOT_BEFORE_NS: AtomicU64 = AtomicU64::new(0);
 /// A large object, as it was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
-    /// Its address.
+    /// First byte of the span.
     pub address: usize,
     /// Whether its memory is known to be zero.
     pub zeroed: bool,

@@ -253,7 +253,7 @@ impl<V: Vm> PageHeap<V> {
         })
     }
 
-    /// Ends a collapse.
+    /// Takes note of how a collapse ended.
     pub fn end_collapse(&mut self, collapse: Collapse, succeeded: bool) {
         if succeeded {
             self.collapsed += 1;

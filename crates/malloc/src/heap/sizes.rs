@@ -32,7 +32,7 @@ impl Default for HeapOptions {
 /// Sizes of the page heap's parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeapSizes {
-    /// The filler.
+    /// Spans smaller than a hugepage.
     pub filler: FillerSizes,
     /// Backed hugepages in the cache.
     pub cache_hugepages: usize,
@@ -99,7 +99,7 @@ impl HeapSizes {
     }
 }
 
-/// Sizes of the filler.
+/// What the filler holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FillerSizes {
     /// Hugepages held.

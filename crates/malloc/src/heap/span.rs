@@ -15,7 +15,7 @@ pub const UNLISTED: u8 = u8::MAX;
 pub struct Span {
     /// First page number.
     pub page: usize,
-    /// Pages.
+    /// Length in pages.
     pub pages: u32,
     /// Next on the list of its class, or of free spans.
     pub next: u32,

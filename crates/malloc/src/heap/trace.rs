@@ -34,7 +34,7 @@ pub struct Event {
     pub time_ns: u64,
     /// First page number: the span's name.
     pub page: u64,
-    /// Pages.
+    /// Length of the span in pages.
     pub len_pages: u32,
     /// log2 of the alignment in pages.
     pub align_log2: u8,
@@ -45,7 +45,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The record.
+    /// The bytes of the event in a trace file, little-endian.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let kind = match self.kind {
             Kind::New => 1u64,

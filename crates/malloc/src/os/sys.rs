@@ -136,8 +136,8 @@ fn move_range(from: usize, to: usize, bytes: usize) -> bool {
 }
 
 /// Moves `bytes`, a multiple of `unit`, from one range of the allocator's own memory to another
-/// that does not overlap it. The old range is without memory afterwards. What the system does not move
-/// is copied. Keeps errno.
+/// that does not overlap it. The old range is without memory afterwards. What the system does
+/// not move is copied. Keeps errno.
 pub fn move_memory(from: usize, to: usize, bytes: usize, unit: usize) {
     let saved = errno();
     if bytes > 0 && !move_range(from, to, bytes) {

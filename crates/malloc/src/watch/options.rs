@@ -64,7 +64,7 @@ impl Path {
     }
 }
 
-/// All options.
+/// Every option, by default or as the environment sets it.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// How hugepages are asked for.

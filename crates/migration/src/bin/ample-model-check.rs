@@ -22,7 +22,7 @@ struct Args {
     /// Only this configuration
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Threads
+    /// Threads that explore at once
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// Check that everything can end on graphs up to this many states

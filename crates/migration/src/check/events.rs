@@ -6,7 +6,7 @@ use super::state::State;
 use crate::protocol::{Cached, Envelope, Fault, LineAddr, OsMigration};
 use std::fmt;
 
-/// An event.
+/// What can happen next in a state.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Action {
     /// A core walks the page table and fills its TLB.

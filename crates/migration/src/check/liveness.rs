@@ -14,9 +14,9 @@ use std::hash::{Hash, Hasher};
 /// Result of the exploration.
 #[derive(Debug)]
 pub struct Liveness {
-    /// States.
+    /// Distinct states reached.
     pub states: usize,
-    /// Transitions.
+    /// Steps between them.
     pub transitions: usize,
     /// States in which all is over.
     pub quiet: usize,

@@ -9,7 +9,7 @@ use crate::protocol::{Cached, Directory, Kind, LineAddr, Message, OsPhase, Role}
 /// A property of a state, with its name.
 pub type Check = (&'static str, fn(&Config, &State) -> bool);
 
-/// All of them.
+/// The properties that hold in every state.
 pub const CHECKS: [Check; 4] = [
     ("every access returns the last write", reads_are_fresh),
     ("no write is lost", some_copy_is_fresh),

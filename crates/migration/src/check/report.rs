@@ -21,7 +21,7 @@ pub struct Params {
 /// One configuration.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checked {
-    /// Name.
+    /// Name of the configuration.
     pub name: &'static str,
     /// Distinct states.
     pub states: usize,
@@ -40,7 +40,7 @@ pub struct Checked {
 /// One planted fault.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// The fault.
+    /// What was planted.
     pub fault: crate::protocol::Fault,
     /// The design it was planted in.
     pub design: crate::protocol::Design,
@@ -55,7 +55,7 @@ pub struct Finding {
 pub struct Report {
     /// Format of this object.
     pub schema: &'static str,
-    /// Configurations.
+    /// Configurations without a fault.
     pub configurations: Vec<Checked>,
     /// Planted faults.
     pub faults: Vec<Finding>,

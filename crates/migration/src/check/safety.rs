@@ -47,7 +47,7 @@ impl Model for Machine {
 /// A shortest run that breaks a property.
 #[derive(Clone, Debug)]
 pub struct Counterexample {
-    /// The property.
+    /// Name of the property that broke.
     pub property: &'static str,
     /// The events, in order.
     pub events: Vec<String>,

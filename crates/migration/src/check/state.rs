@@ -77,7 +77,7 @@ impl ModelCore {
 pub struct ModelNic {
     /// Device TLB.
     pub tlb: Vec<Option<Role>>,
-    /// IOTLB.
+    /// Translations that the IOMMU caches.
     pub iotlb: Vec<Option<Role>>,
     /// The DMA that waits, at most one at a time: its line, and whether it writes.
     pub pending: Option<(LineAddr, bool)>,
@@ -86,9 +86,9 @@ pub struct ModelNic {
 /// A state of the whole machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// Cores.
+    /// Cores by number.
     pub cores: Vec<ModelCore>,
-    /// NIC.
+    /// The device that writes by DMA.
     pub nic: ModelNic,
     /// Slices of the last-level cache.
     pub slices: Vec<Slice<FewLines>>,

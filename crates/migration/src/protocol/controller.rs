@@ -67,7 +67,7 @@ impl Status {
 pub struct Completion {
     /// The command that ended.
     pub command: Command,
-    /// How.
+    /// Whether it succeeded, or why not.
     pub status: Status,
 }
 
@@ -87,7 +87,7 @@ enum State {
     Clearing { waiting: u8 },
 }
 
-/// The controller.
+/// Takes commands of the operating system and leads the slices through them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Controller {
     queue: VecDeque<Command>,

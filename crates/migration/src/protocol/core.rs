@@ -93,7 +93,7 @@ pub enum Issued {
 /// The private caches and MSHRs of a core.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CoreSide<L, T> {
-    /// The lines.
+    /// Lines in the private caches.
     pub lines: L,
     misses: Vec<Miss<T>>,
     marks: MarkedPages,

@@ -8,7 +8,7 @@ use super::types::{Grant, Kind, LineAddr, Mapping, Probe, Request, Rules};
 /// invariant that makes private caching safe during a migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Directory {
-    /// Nobody.
+    /// No core has the line.
     #[default]
     Idle,
     /// These cores (a bit each) may read it.
@@ -22,7 +22,7 @@ pub enum Directory {
     Owned {
         /// The mapping it uses.
         tag: LineAddr,
-        /// The core.
+        /// Number of the core.
         owner: u8,
     },
 }

@@ -32,7 +32,7 @@ pub enum OsPhase {
 pub struct OsMigration {
     /// What moves where.
     pub map: Mapping,
-    /// Progress.
+    /// How far the kernel has come.
     pub phase: OsPhase,
     /// Which page the page table entry names.
     pub pte: Role,

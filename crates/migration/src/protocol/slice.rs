@@ -21,14 +21,14 @@ pub trait LineStore<V> {
     fn line(&mut self, at: LineAddr) -> &mut HomeLine<V>;
 }
 
-/// A slice.
+/// A slice of the last-level cache, home of the lines that hash to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Slice<S> {
-    /// Its number.
+    /// Number of the slice.
     pub id: u8,
     /// Its metadata table.
     pub table: Table,
-    /// Its lines.
+    /// Lines of which it is the home.
     pub lines: S,
 }
 

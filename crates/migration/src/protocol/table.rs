@@ -23,7 +23,7 @@ pub enum Phase {
 pub struct Entry {
     /// Source, destination and size.
     pub map: Mapping,
-    /// Progress.
+    /// What the engine does with the page now.
     pub phase: Phase,
     /// Next line of the current pass: all lines of this slice below it are done.
     pub pointer: u32,

@@ -249,7 +249,7 @@ pub enum Node {
     Controller,
 }
 
-/// The messages.
+/// What agents, slices and the controller send each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Message<V> {
     /// To a slice: serve this. Waits while the line is busy.
@@ -278,7 +278,7 @@ pub enum Message<V> {
         at: LineAddr,
         /// The slice to unblock.
         home: u8,
-        /// The data.
+        /// What the line holds.
         data: V,
         /// How it may be cached.
         grant: Grant,
@@ -297,7 +297,7 @@ pub enum Message<V> {
     },
     /// To an agent: its write-back was taken (or is obsolete).
     WriteBackDone {
-        /// The tag.
+        /// The tag that was written back.
         line: LineAddr,
     },
     /// To an agent: see [`Probe`].
@@ -327,16 +327,16 @@ pub enum Message<V> {
     Turn(Mapping),
     /// To a slice: write this line of the destination.
     CopyWrite {
-        /// The migration.
+        /// Source and destination.
         map: Mapping,
         /// Index of the line.
         index: u32,
-        /// The data.
+        /// What the line holds.
         data: V,
     },
     /// To a slice: instead of a copy, become home of a line that `owner` holds modified.
     Handover {
-        /// The migration.
+        /// Source and destination.
         map: Mapping,
         /// Index of the line.
         index: u32,
@@ -345,7 +345,7 @@ pub enum Message<V> {
     },
     /// To a slice: the destination has the line.
     CopyAck {
-        /// The migration.
+        /// Source and destination.
         map: Mapping,
         /// Index of the line.
         index: u32,
@@ -370,11 +370,11 @@ pub enum Message<V> {
 /// A message with its sender and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Envelope<V> {
-    /// Sender.
+    /// Who sends it.
     pub from: Node,
-    /// Receiver.
+    /// Who gets it.
     pub to: Node,
-    /// Content.
+    /// What it says.
     pub message: Message<V>,
 }
 
@@ -425,7 +425,7 @@ impl<V> Outbox<V> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Taken {
-    /// Yes.
+    /// The message was taken.
     Yes,
     /// No: this line is busy; deliver the message again once it is not.
     Busy(LineAddr),

@@ -59,7 +59,7 @@ pub type Slabs = [AtomicPtr<Slab>; MAX_CPUS];
 /// What became of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Push {
-    /// Stored.
+    /// The object is on the stack.
     Done,
     /// The stack is at its limit.
     Full,

@@ -12,7 +12,7 @@ use core::fmt::{self, Write};
 pub struct ClassSizes {
     /// The number of the class.
     pub class: usize,
-    /// Its spans.
+    /// Spans that hold objects of the class.
     pub spans: usize,
     /// Objects in use by the application.
     pub live: usize,

@@ -90,7 +90,7 @@ pub struct Stats {
     pub overflows: u64,
     /// Caches in use.
     pub caches: usize,
-    /// Spans.
+    /// Number of spans.
     pub spans: usize,
     /// Whether per-CPU caches work by restartable sequences.
     pub rseq: bool,
