@@ -90,7 +90,7 @@ lint:            ## format, clippy and rustdoc, warnings denied
 
 book:            ## build the book of docs/ into target/book
 	@scripts/setup.sh book
-	mdbook build docs --dest-dir ../target/book
+	mdbook build docs --dest-dir target/book
 
 deny:            ## licences, advisories, versions and sources of the dependencies
 	@scripts/setup.sh deny

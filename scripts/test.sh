@@ -54,7 +54,7 @@ finish() { # finish STATUS [STAGE]
 }
 
 run "format" cargo fmt --all --check
-run "book" mdbook build docs --dest-dir ../target/book
+run "book" mdbook build docs --dest-dir target/book
 run "dependencies" scripts/deny.sh
 run "RTL" hw/synthesize.sh 1 16
 run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
