@@ -16,6 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::Debug;
 
+/// Text of a result: a constant here, a string when it was read back.
+pub type Text = std::borrow::Cow<'static, str>;
+
 /// The layer of the project that an experiment is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

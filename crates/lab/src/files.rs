@@ -11,7 +11,7 @@
 //! [parameters]                 # those of the experiment
 //! ```
 
-use crate::list::nearest;
+use crate::names::nearest;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,7 @@
 //! The inputs that the papers state: machines and the first size of the unmovable region, as this
 //! project simulates them.
 
-use crate::Text;
-use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use ample_machine::MachineConfig;
 use ample_mm::{PolicyConfig, PolicyKind};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The readers of `ample scan` beside a bare read loop, interleaved.
 
-use crate::Text;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::needs::Need;
 use ample_host::{ReaderTimes, bench_readers};

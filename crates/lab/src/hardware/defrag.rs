@@ -8,9 +8,8 @@
 //! free share swings with the load, so that it is given for the last moment, which is the one
 //! packed, and over the second half of the run, which is how the paper's §5.2 measures it.
 
-use crate::Text;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::server_model::Spread;

@@ -4,9 +4,8 @@
 //! of the copy engine within the paper's design are worth.
 
 use super::stats::parallel;
-use crate::Text;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::random::SplitMix64;

@@ -2,8 +2,7 @@
 //! One migration under traffic, step by step, to be looked at: eight cores and a NIC read and
 //! write a page while it moves.
 
-use crate::Text;
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps as Parts;
 use crate::stop;

@@ -5,9 +5,8 @@
 use super::stats::{finite, parallel};
 use super::traffic::{self, TrafficRun};
 use super::{Service, Way};
-use crate::Text;
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::statistics::{mean, mean_and_ci};

@@ -3,9 +3,8 @@
 
 use super::stats::{advance, finite, parallel};
 use super::{BUFFER_PAGES, Server, Service, Way};
-use crate::Text;
 use crate::charts::{Bars, with_interval};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::statistics::{mean, mean_and_ci};

@@ -4,9 +4,8 @@
 
 use super::stats::{advance, parallel};
 use super::{BUFFER_PAGES, Server, Service};
-use crate::Text;
 use crate::charts::{line as points_of, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::random::SplitMix64;

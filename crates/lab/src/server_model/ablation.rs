@@ -4,8 +4,7 @@
 use super::{
     Cell, ServerExperiment, ServerParams, Spread, charts, load_all, run_cells, steady, tables,
 };
-use crate::Text;
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use ample_mm::{Mechanisms, PolicyConfig, PolicyKind, RunResult};
 use ample_report::Table;

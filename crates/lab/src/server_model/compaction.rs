@@ -3,9 +3,8 @@
 //! servers of the server model.
 
 use super::{check_memory, run_server};
-use crate::Text;
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Shares;
 use crate::stop;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far the metrics move when page-cache traffic is thinned, and when the server is smaller.
 
-use super::figures::{campaign, groups};
+use super::campaign::{Group, campaign, groups};
 use super::{ServerParams, Spread, steady};
-use crate::Text;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::stop;
 use ample_mm::PolicyKind;
@@ -147,7 +146,7 @@ fn at_size(
     };
     let results = campaign(&params, progress)?;
     let groups = groups(&params, &results);
-    let row = |group: &super::figures::Group<'_>| ConvergenceRow {
+    let row = |group: &Group<'_>| ConvergenceRow {
         memory_bytes: size.memory_bytes,
         event_ratio: size.event_ratio,
         workload: group.workload.clone(),

@@ -2,9 +2,8 @@
 //! Contiguitas §1: how few unmovable pages deny every 1 GB block, by where they lie. Counted on a
 //! server's map by the metrics that all of Ample uses, beside the closed form.
 
-use crate::Text;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use ample_kit::random::SplitMix64;
 use ample_pfn::{Coverage, Layout, MetricsBuilder, PageClass, Pfn, SizeList};

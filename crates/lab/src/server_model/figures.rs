@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figure 11 (unmovable 2 MB blocks) and figure 12 (potential contiguity).
 
+use super::campaign::{Group, campaign, groups};
 use super::{
-    Cell, Curve, PaperValue, ServerExperiment, ServerParams, Spread, charts, curve, load_all,
-    run_cells, steady, tables,
+    Curve, PaperValue, ServerExperiment, ServerParams, Spread, charts, curve, steady, tables,
 };
-use crate::Text;
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
-use ample_mm::{PolicyConfig, PolicyKind, RunResult};
+use ample_mm::{PolicyKind, RunResult};
 use ample_report::Table;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -109,76 +108,6 @@ pub struct Fig12 {
     /// Ended early: cells that all seeds have run are there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-}
-
-/// All runs of one workload under one policy.
-pub(super) struct Group<'a> {
-    pub(super) workload: String,
-    pub(super) policy: PolicyKind,
-    runs: Vec<&'a RunResult>,
-}
-
-impl Group<'_> {
-    pub(super) fn over(&self, metric: impl Fn(&RunResult) -> f64) -> Spread {
-        Spread::of(self.runs.iter().map(|run| metric(run)))
-    }
-
-    /// Over the runs that have the metric; `None` if none has.
-    pub(super) fn over_known(&self, metric: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
-        let values: Vec<f64> = self.runs.iter().filter_map(|run| metric(run)).collect();
-        (!values.is_empty()).then(|| Spread::of(values))
-    }
-
-    fn low_ratio(&self) -> Option<Spread> {
-        self.runs
-            .iter()
-            .all(|run| run.samples[0].low_region_bytes.is_some())
-            .then(|| {
-                self.over(|run| {
-                    steady(run, |s| s.low_region_bytes.unwrap_or(0) as f64)
-                        / run.memory_bytes as f64
-                })
-            })
-    }
-}
-
-/// Every workload under every policy with every seed.
-pub(super) fn campaign(
-    params: &ServerParams,
-    progress: Progress<'_>,
-) -> Result<Vec<Option<RunResult>>> {
-    params.check()?;
-    let workloads = load_all(params)?;
-    let mut cells = Vec::new();
-    for workload in 0..workloads.len() {
-        for &kind in &params.policies {
-            for &seed in &params.seeds {
-                let policy = PolicyConfig::new(kind);
-                cells.push(Cell {
-                    workload,
-                    policy,
-                    seed,
-                });
-            }
-        }
-    }
-    Ok(run_cells(params, &workloads, &cells, progress)?)
-}
-
-/// Those of which every seed has run.
-pub(super) fn groups<'a>(
-    params: &ServerParams,
-    results: &'a [Option<RunResult>],
-) -> Vec<Group<'a>> {
-    results
-        .chunks(params.seeds.len())
-        .filter_map(|runs| runs.iter().map(Option::as_ref).collect())
-        .map(|runs: Vec<&RunResult>| Group {
-            workload: runs[0].workload.clone(),
-            policy: runs[0].policy,
-            runs,
-        })
-        .collect()
 }
 
 /// Part of the pages asked for that were obtained; `None` if none were asked for.

@@ -3,9 +3,8 @@
 //! at an uptime of its own: free blocks, unmovable memory, correlation with uptime.
 
 use super::{Spread, check_memory, run_server};
-use crate::Text;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Shares;
 use crate::stop;

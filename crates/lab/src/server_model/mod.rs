@@ -4,6 +4,7 @@
 //! not depend on the number of threads.
 
 mod ablation;
+mod campaign;
 mod charts;
 pub mod compaction;
 mod convergence;

@@ -2,9 +2,8 @@
 //! Recordings of a kernel's page events through the server model: each policy, and the traced
 //! kernel itself, over time.
 
-use crate::Text;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::needs::{Need, source_tree};
 use crate::progress::Steps;

@@ -3,8 +3,7 @@
 //! prints as Markdown tables becomes rows; its exit code is the verdict.
 
 use super::finished;
-use crate::Text;
-use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::needs::{Need, source_tree};
 use ample_report::{Align, Table};

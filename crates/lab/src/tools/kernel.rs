@@ -2,9 +2,8 @@
 //! Stock Linux, `kernelcore=` and Contiguitas for Linux in guests (`make kernel-bench`).
 
 use super::output;
-use crate::Text;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::needs::{Need, source_tree};
 use ample_kit::statistics::MedianRange;

@@ -3,8 +3,7 @@
 //! `ample-model-check` runs it.
 
 use super::output;
-use crate::Text;
-use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::needs::{Need, built};
 use anyhow::{Context, Result};

@@ -3,9 +3,8 @@
 //! (`hw/synthesize.sh`, `hw/energy.sh`).
 
 use super::output;
-use crate::Text;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::needs::{Need, source_tree};
 use crate::progress::Steps;

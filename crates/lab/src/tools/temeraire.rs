@@ -4,9 +4,8 @@
 //! malloc.
 
 use super::output;
-use crate::Text;
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::needs::{Need, built};
 use ample_report::Unit;

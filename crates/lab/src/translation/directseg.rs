@@ -4,9 +4,8 @@
 
 use super::program;
 use super::runs::{Mapping, check_seeds, map_as, mean};
-use crate::Text;
 use crate::charts::{Bars, plain, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::setup::{Length, Measured, anonymous_range, engine, measure_redirected, stretch};

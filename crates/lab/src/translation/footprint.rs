@@ -2,9 +2,8 @@
 //! Direct Segments, figure 5: cycles on D-TLB misses of GUPS as its footprint grows.
 
 use super::directseg::one;
-use crate::Text;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::setup::Length;

@@ -2,9 +2,8 @@
 //! How fast the simulator itself runs, in processor time of this thread: accesses a second of
 //! functional runs, instructions a second of the timed core, both on 4 KB pages.
 
-use crate::Text;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::stop::requested as stop_requested;

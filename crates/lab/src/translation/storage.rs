@@ -2,8 +2,7 @@
 //! Perforated Pages: the memory that a perforated 2 MB frame takes beside a plain one, counted on
 //! the page tables that the simulator walks.
 
-use crate::Text;
-use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use ample_translate::{HoleMap, IdealFrames, Space, USER_RW, bits};
 use anyhow::{Context, Result, ensure};

@@ -4,9 +4,8 @@
 
 use super::program;
 use super::runs::in_page_mix;
-use crate::Text;
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};

@@ -11,9 +11,8 @@ mod paged;
 
 use super::stats::finite;
 use super::{Requests, Way};
-use crate::Text;
 use crate::charts::{Bars, with_interval};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::stop;

@@ -17,9 +17,8 @@ mod windows;
 
 use super::stats::{finite, parallel};
 use super::{Service, Way};
-use crate::Text;
 use crate::charts::{Bars, with_interval};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::statistics::{lag_1_correlation, mean, mean_and_ci};

@@ -17,9 +17,8 @@ pub use measure::{LatencyCurve, LatencyPoint};
 pub use preset::preset_of;
 pub use turns::Turn;
 
-use crate::Text;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::setup::HostPages;
 use crate::stop;

@@ -5,9 +5,8 @@
 mod pages;
 mod tlbs;
 
-use crate::Text;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::stop::requested as stop_requested;

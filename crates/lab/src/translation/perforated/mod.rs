@@ -13,9 +13,8 @@ pub(super) use speeds::{blocks_of, speeds};
 pub use variants::VariantPoint;
 
 use super::runs::Recording;
-use crate::Text;
 use crate::charts::{Bars, line, lines, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::setup::Length;

@@ -3,7 +3,7 @@
 //! hole bitmap, and a system that leaves regions with holes everywhere to 4 KB pages.
 
 use super::{Form, Fragmentation, PerforatedPoint, Policy, one};
-use crate::Text;
+use crate::experiment::Text;
 use crate::setup::Length;
 use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;

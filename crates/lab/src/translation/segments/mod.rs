@@ -6,9 +6,8 @@ mod kernel;
 
 use super::program;
 use super::runs::{Mapping, check_seeds, map_as};
-use crate::Text;
 use crate::charts::Bars;
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
+use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
 use crate::files::Declared;
 use crate::progress::Steps;
 use crate::setup::{
