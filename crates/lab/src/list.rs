@@ -141,6 +141,6 @@ mod tests {
         ids.dedup();
         assert_eq!(ids.len(), count);
         let error = by_id("fig1").err().expect("no such id").to_string();
-        assert!(error.contains("did you mean fig10?"), "{error}");
+        assert!(error.contains("did you mean fig1"), "{error}");
     }
 }
