@@ -242,7 +242,7 @@ impl Controller {
         if *waiting > 0 {
             return None;
         }
-        let migrate = |start| Command::Migrate { map, start };
+        let ended = |command, status| Some(Completion { command, status });
         match *state {
             State::Installing { start: true, .. } => {
                 self.start_copy(rules, map, out);
@@ -250,10 +250,7 @@ impl Controller {
             }
             State::Installing { start, .. } => {
                 *state = State::Installed;
-                Some(Completion {
-                    command: migrate(start),
-                    status: Status::Installed,
-                })
+                ended(Command::Migrate { map, start }, Status::Installed)
             }
             State::Copying { .. } => {
                 *state = State::Finishing {
@@ -264,10 +261,7 @@ impl Controller {
             }
             State::Finishing { .. } => {
                 *state = State::Copied;
-                Some(Completion {
-                    command: migrate(true),
-                    status: Status::Copied,
-                })
+                ended(Command::Migrate { map, start: true }, Status::Copied)
             }
             State::Flushing { .. } => {
                 *state = State::Clearing {
@@ -278,10 +272,7 @@ impl Controller {
             }
             State::Clearing { .. } => {
                 self.slots.retain(|(m, _)| *m != map);
-                Some(Completion {
-                    command: Command::Clear { map },
-                    status: Status::Cleared,
-                })
+                ended(Command::Clear { map }, Status::Cleared)
             }
             State::Installed | State::Copied => None,
         }
