@@ -86,6 +86,7 @@ pub const ALL: &[&dyn AnyExperiment] = &[
         text: include_str!("../../../experiments/temeraire-fig12.toml"),
         claims: &["tm.fig12"],
     },
+    &crate::tools::heaps::AllocatorFleet,
     &crate::tools::kernel::KernelBench,
     &GuestCheck {
         id: "kernel-confine",

@@ -7,6 +7,7 @@ pub mod bench;
 pub mod driver;
 pub mod figures;
 pub mod fill;
+pub mod heaps;
 pub mod replay;
 
 /// A small generator for experiments: splitmix64. The seed is part of every result.

@@ -3,7 +3,7 @@
 
 use ample_malloc::heap::{HeapOptions, ReleasePolicy};
 use ample_malloc::units::PAGE_BYTES;
-use ample_malloc_tools::{bench, driver, figures, fill, replay};
+use ample_malloc_tools::{bench, driver, figures, fill, heaps, replay};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ Run programs under libample_malloc, look at them, and experiment with page heaps
   ample-malloc figures [9|10|11|12] [--json] [--mib N]
                                                     figures 9 to 12 of the paper, beside it
   ample-malloc drive [--json] [--mib N]             the empirical driver over the page heap
+  ample-malloc heaps [--mib N] [--seeds N] [--spans-release N]
+                                                    this page heap and one of spans, as JSON
   ample-malloc pageheap [--json] [--gib N]          time of New and Delete, size sweep
 
 The library is looked for beside this program and in its ../lib; AMPLE_MALLOC_LIB overrides.
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Some("fill") => run_fill(&arguments[1..]),
         Some("figures") => run_figures(&arguments[1..]),
         Some("drive") => run_drive(&arguments[1..]),
+        Some("heaps") => run_heaps(&arguments[1..]),
         Some("pageheap") => run_pageheap(&arguments[1..]),
         Some(other) => Err(format!(
             "unknown command \"{other}\"; see ample-malloc --help"
@@ -357,6 +360,16 @@ fn run_drive(arguments: &[String]) -> Result<(), String> {
     let events = driver::generate(&load);
     let outcome = replay::replay(&events, HeapOptions::default(), &ReleasePolicy::default());
     print_outcome(&outcome, has(arguments, "--json"));
+    Ok(())
+}
+
+fn run_heaps(arguments: &[String]) -> Result<(), String> {
+    let mib = value(arguments, "--mib", 512)?;
+    let seeds = value(arguments, "--seeds", 3)? as u64;
+    // Ten-thousandths of the memory in use, a second.
+    let release = value(arguments, "--spans-release", 40)?;
+    let pages = mib * (1 << 20) / PAGE_BYTES;
+    print!("{}", heaps::json(pages, seeds, release as f64 / 1e4));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Contiguitas §2.4 and §2.5: a fleet of simulated servers under stock Linux, each looked at once,
-//! at an uptime of its own: free blocks, unmovable memory, correlation with uptime.
+//! Contiguitas §2.4 and §2.5: a fleet of simulated servers under stock Linux, each looked at
+//! once, at an uptime of its own: free blocks, unmovable memory, correlation with uptime.
 
 use super::{Spread, check_memory, run_server};
 use crate::charts::{line, lines};

@@ -269,6 +269,8 @@ pub fn run_server(
     sample_every_s: f64,
     progress: &dyn Fn(f64),
 ) -> Result<RunResult, ServerError> {
+    // Many runs may wait for their turn: none of them starts after an early end was asked for.
+    stop::checkpoint();
     let told = |share| {
         stop::checkpoint();
         progress(share);

@@ -4,6 +4,7 @@
 //! get it, runs the program, and reads what it wrote into a typed result.
 
 pub mod guests;
+pub mod heaps;
 pub mod kernel;
 pub mod model_check;
 pub mod rtl;

@@ -297,13 +297,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_unique() {
+    fn ids_are_unique_and_every_claim_names_one() {
         let entries = entries(true).expect("entries");
         let mut ids: Vec<&str> = entries.iter().map(|entry| entry.job.id()).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), count);
+        for claim in shipped() {
+            for check in &claim.checks {
+                let known = ids.contains(&check.experiment.as_str());
+                assert!(known, "{}: no experiment {}", claim.id, check.experiment);
+            }
+        }
     }
 
     #[test]
