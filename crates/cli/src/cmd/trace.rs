@@ -291,7 +291,7 @@ fn make(args: &Make) -> anyhow::Result<Value> {
         );
     }
     let mut program = programs::by_name(&args.program, args.scale, args.seed)
-        .with_context(|| format!("{} is not to be had", args.program))?;
+        .with_context(|| format!("{} cannot be had", args.program))?;
     let header = TraceHeader {
         program: args.program.clone(),
         regions: program.regions().to_vec(),

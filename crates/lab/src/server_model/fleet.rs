@@ -45,7 +45,7 @@ pub struct FleetParams {
 /// One server when it was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetServer {
-    /// Workload.
+    /// Workload of the server.
     pub workload: String,
     /// Seed to repeat it with.
     pub seed: u64,

@@ -69,16 +69,16 @@ pub struct HeapFleetRow {
     pub speed: f64,
 }
 
-/// The result.
+/// What both heaps made of the same loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeapFleet {
     /// `ample.allocator-fleet/1`.
     pub schema: Text,
-    /// Parameters.
+    /// Parameters that the loads were run with.
     pub params: HeapParams,
     /// Ended early.
     pub partial: bool,
-    /// Means.
+    /// Means over all loads.
     pub rows: Vec<HeapFleetRow>,
     /// Each run.
     pub runs: Vec<HeapRun>,
