@@ -10,7 +10,8 @@ use std::path::Path;
 
 /// Those whose quick version takes more than a few seconds in a test build; `ample reproduce
 /// --quick` runs them.
-const SLOW: [&str; 9] = [
+const SLOW: [&str; 10] = [
+    "hw-rtl",
     "fig11",
     "fig12",
     "ablation",

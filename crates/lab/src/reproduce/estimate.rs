@@ -60,7 +60,8 @@ impl Estimate {
             Some((elapsed_s, share)) if share >= TELLING_SHARE => {
                 elapsed_s * (1.0 - share).max(0.0) / share
             }
-            Some((elapsed_s, _)) => (job.declared_s * pace - elapsed_s).max(0.0),
+            // What is over its time takes longer still: nobody knows how much.
+            Some((elapsed_s, _)) => (job.declared_s * pace - elapsed_s).max(elapsed_s / 4.0),
             None => job.declared_s * pace,
         };
         let longest = rest.iter().map(seconds).fold(0.0, f64::max);
@@ -103,6 +104,11 @@ mod tests {
             ..waiting(5.0, 1)
         };
         assert_eq!(Estimate::default().left(&[starting], 2).as_secs(), 4);
+        let late = Rest {
+            running: Some((40.0, 0.0)),
+            ..waiting(5.0, 2)
+        };
+        assert_eq!(Estimate::default().left(&[late], 2).as_secs(), 10);
         assert!(Estimate::default().left(&[], 2).is_zero());
     }
 }

@@ -116,9 +116,9 @@ impl Experiment for TableRtl {
             entries: full
                 .entries
                 .into_iter()
-                .filter(|&entries| entries <= 4)
+                .filter(|&entries| entries == 16)
                 .collect(),
-            energy: false,
+            ..full
         }
     }
 
