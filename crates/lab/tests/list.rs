@@ -24,7 +24,7 @@ const SLOW: [&str; 10] = [
 ];
 
 /// Those that print values only.
-const NO_FIGURE: [&str; 1] = ["presets"];
+const NO_FIGURE: [&str; 2] = ["presets", "perforated-storage"];
 
 fn quick(experiment: &dyn AnyExperiment) -> Finished {
     let request = Request {
