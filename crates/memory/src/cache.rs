@@ -125,8 +125,19 @@ impl<T: Copy + Default> Cache<T> {
 
     #[inline(always)]
     fn place(&self, line: u64) -> (usize, u32) {
+        let (set, tag) = self.guess(line);
+        debug_assert!(
+            tag != EMPTY && self.line_of(set, tag) == line,
+            "line {line:#x} is beyond memory"
+        );
+        (set, tag)
+    }
+
+    /// The place of a line that is only read ahead. Its address may be wrong, and then wider than
+    /// a tag: the end of a walk is guessed as that of a 4 KB page.
+    #[inline(always)]
+    fn guess(&self, line: u64) -> (usize, u32) {
         let (tag, set) = self.sets.split(line);
-        debug_assert!(tag < u64::from(EMPTY), "line {line:#x} is beyond memory");
         (set as usize, tag as u32)
     }
 
@@ -248,7 +259,7 @@ impl Cache<u64> {
     /// Reads the head of the line's set and changes nothing.
     #[inline(always)]
     pub fn read_head(&self, line: u64) -> u64 {
-        self.heads[self.place(line).0].order.word()
+        self.heads[self.guess(line).0].order.word()
     }
 
     /// Reads what a look-up and an installation of the line touch besides the head: of the way
@@ -256,7 +267,7 @@ impl Cache<u64> {
     /// latter way, the line that leaves. No branch waits for what is read.
     #[inline(always)]
     pub fn read_way(&self, line: u64) -> (u64, Option<u64>) {
-        let (set, tag) = self.place(line);
+        let (set, tag) = self.guess(line);
         let head = &self.heads[set];
         let like = head
             .bytes
@@ -335,6 +346,17 @@ mod tests {
                 prop_assert_eq!(dirty, expected);
             }
         }
+    }
+
+    #[test]
+    fn a_guess_beyond_memory_may_be_read_ahead() {
+        let mut cache = Cache::<u64>::new(&SMALL, "test").unwrap();
+        cache.install(7, 1, false);
+        for line in [7, u64::from(EMPTY) * 3, 0x7ff_ffff_f980, u64::MAX >> 6] {
+            cache.read_head(line);
+            cache.read_way(line);
+        }
+        assert_eq!(cache.peek(7), Some(&mut 1));
     }
 
     #[test]
