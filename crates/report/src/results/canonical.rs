@@ -36,6 +36,12 @@ impl ResultRecord {
         if let Some(list) = &self.list {
             fields.push(field("list", json(list)));
         }
+        if !self.only.is_empty() {
+            fields.push(field("only", json(&self.only)));
+        }
+        if !self.rows_by.is_empty() {
+            fields.push(field("rows_by", json(&self.rows_by)));
+        }
         fields.push(field("columns", lines(self.columns.iter().map(json), 2)));
         let rows = self
             .rows

@@ -18,5 +18,5 @@ mod tree;
 pub use cell::{Cell, SpreadCell};
 pub use figure::{FigureKind, FigureSpec};
 pub use record::{BarRecord, Column, Layer, MachineRecord, ResultKind, ResultRecord, Scalar};
-pub use refresh::{CellSource, SpreadSource};
+pub use refresh::{CellSource, Condition, SpreadSource};
 pub use tree::{GeneratedFile, IndexLayer, Results, ResultsError};

@@ -3,7 +3,7 @@
 
 use super::cell::Cell;
 use super::figure::FigureSpec;
-use super::refresh::CellSource;
+use super::refresh::{CellSource, Condition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,9 +88,18 @@ pub struct Column {
     /// Factor from the experiment's unit to the column's, such as 100 for per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
+    /// Field that the numbers of the experiment are divided by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per: Option<String>,
     /// Where the experiment's result holds the cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<CellSource>,
+    /// Which item of the row the column is about, where a row is made of several.
+    #[serde(default, rename = "where", skip_serializing_if = "Condition::is_empty")]
+    pub of: Condition,
+    /// What is shown for a value of the experiment: a longer name, or what a paper gives for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, Cell>,
 }
 
 /// A target that was set before the measurement, and whether it is met.
@@ -171,6 +180,12 @@ pub struct ResultRecord {
     /// Dotted path of the list in the experiment's result that holds the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<String>,
+    /// Items of that list that are taken: all without a condition.
+    #[serde(default, skip_serializing_if = "Condition::is_empty")]
+    pub only: Condition,
+    /// Fields that make a row: items that agree in them are one row. Without: an item is a row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows_by: Vec<String>,
     /// Columns of the table.
     pub columns: Vec<Column>,
     /// Rows, each with one cell a column.

@@ -5,6 +5,7 @@ use super::cell::{Cell, SpreadCell};
 use super::record::{Column, ResultRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Where the cells of a column come from: dotted paths in the objects of the experiment's list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct SpreadSource {
     /// Field of the largest value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<String>,
+    /// Field whose smallest and largest value over all items of the row are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each: Option<String>,
     /// Field of the half of an interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plus_minus: Option<String>,
@@ -55,15 +59,14 @@ impl ResultRecord {
         }
         let items = at(result, list).and_then(Value::as_array);
         let items = items.ok_or_else(|| format!("the result has no list {list}"))?;
-        let row = |item: &Value| {
-            self.columns
-                .iter()
-                .map(|column| cell(item, column))
-                .collect()
+        let taken = items.iter().filter(|item| fits(item, &self.only));
+        let row = |group: Vec<&Value>| {
+            let columns = self.columns.iter();
+            columns.map(|column| cell(&group, column)).collect()
         };
-        let rows = items.iter().map(row).collect::<Result<_, String>>()?;
+        let rows = groups(taken, &self.rows_by).into_iter().map(row);
         let mut record = ResultRecord {
-            rows,
+            rows: rows.collect::<Result<_, String>>()?,
             date: date.into(),
             ..self.clone()
         };
@@ -73,47 +76,107 @@ impl ResultRecord {
     }
 }
 
-fn cell(item: &Value, column: &Column) -> Result<Cell, String> {
+/// Fields of an item with the value that each must have.
+pub type Condition = BTreeMap<String, Value>;
+
+/// Whether an item has these values; numbers are compared as numbers.
+fn fits(item: &Value, wanted: &Condition) -> bool {
+    wanted.iter().all(|(path, wanted)| {
+        at(item, path).is_some_and(|value| {
+            let numbers = value.as_f64().zip(wanted.as_f64());
+            numbers.map_or(value == wanted, |(value, wanted)| value == wanted)
+        })
+    })
+}
+
+/// Items by the fields that make a row, in the order of the first of each; without such fields
+/// every item is a row.
+fn groups<'a>(items: impl Iterator<Item = &'a Value>, rows_by: &[String]) -> Vec<Vec<&'a Value>> {
+    let mut groups: Vec<Vec<&Value>> = Vec::new();
+    for item in items {
+        let same = |group: &&mut Vec<&Value>| {
+            let equal = |path: &String| at(group[0], path) == at(item, path);
+            !rows_by.is_empty() && rows_by.iter().all(equal)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(item),
+            None => groups.push(vec![item]),
+        }
+    }
+    groups
+}
+
+/// The cell of a column from the items of the row that the column is about; absent without one.
+fn cell(group: &[&Value], column: &Column) -> Result<Cell, String> {
     let source = column.from.as_ref();
     let source = source.ok_or_else(|| format!("column {} has no source", column.key))?;
+    let items: Vec<&Value> = group
+        .iter()
+        .filter(|item| fits(item, &column.of))
+        .copied()
+        .collect();
+    let Some(&item) = items.first() else {
+        return Ok(Cell::Absent);
+    };
     match source {
         CellSource::Field(path) => {
             let value = at(item, path).ok_or_else(|| format!("no field {path}"))?;
-            match value {
-                Value::String(text) => Ok(Cell::Text(text.clone())),
-                Value::Bool(holds) => Ok(Cell::Text(if *holds { "yes" } else { "no" }.into())),
-                _ => Ok(number(value, column).map_or(Cell::Absent, Cell::Number)),
-            }
-        }
-        CellSource::Spread(spread) => {
-            let part = |path: &Option<String>| match path {
-                None => Ok(None),
-                Some(path) => {
-                    let value = at(item, path).ok_or_else(|| format!("no field {path}"))?;
-                    Ok::<_, String>(number(value, column))
+            let text = match value {
+                Value::String(text) => text.clone(),
+                Value::Bool(holds) => if *holds { "yes" } else { "no" }.into(),
+                _ if column.texts.is_empty() => {
+                    let number = number(item, path, column)?;
+                    return Ok(number.map_or(Cell::Absent, Cell::Number));
                 }
+                _ => value.to_string(),
             };
-            let cell = SpreadCell {
-                value: part(&spread.value)?,
-                low: part(&spread.low)?,
-                high: part(&spread.high)?,
-                plus_minus: part(&spread.plus_minus)?,
-            };
-            match cell.value.or(cell.low) {
-                None => Ok(Cell::Absent),
-                Some(_) => Ok(Cell::Spread(cell)),
-            }
+            let shown = column.texts.get(&text);
+            Ok(shown.cloned().unwrap_or(Cell::Text(text)))
         }
+        CellSource::Spread(spread) => spread_cell(&items, spread, column),
     }
 }
 
-/// The number in the unit and with the digits of the column.
-fn number(value: &Value, column: &Column) -> Option<f64> {
-    let scaled = value.as_f64()? * column.scale.unwrap_or(1.0);
+fn spread_cell(items: &[&Value], spread: &SpreadSource, column: &Column) -> Result<Cell, String> {
+    let part = |path: &Option<String>| match path {
+        None => Ok(None),
+        Some(path) => number(items[0], path, column),
+    };
+    let mut cell = SpreadCell {
+        value: part(&spread.value)?,
+        low: part(&spread.low)?,
+        high: part(&spread.high)?,
+        plus_minus: part(&spread.plus_minus)?,
+    };
+    if let Some(path) = &spread.each {
+        let numbers = items.iter().map(|item| number(item, path, column));
+        let numbers = numbers.collect::<Result<Vec<_>, String>>()?;
+        let numbers = || numbers.iter().flatten().copied();
+        cell.low = numbers().reduce(f64::min);
+        cell.high = numbers().reduce(f64::max);
+    }
+    Ok(match (cell.value, cell.low, cell.high) {
+        (None, None, _) => Cell::Absent,
+        (None, Some(low), Some(high)) if low == high => Cell::Number(low),
+        _ => Cell::Spread(cell),
+    })
+}
+
+/// The number of a field in the unit and with the digits of the column.
+fn number(item: &Value, path: &str, column: &Column) -> Result<Option<f64>, String> {
+    let of = |path: &str| {
+        let value = at(item, path).ok_or_else(|| format!("no field {path}"))?;
+        Ok::<_, String>(value.as_f64())
+    };
+    let divisor = column.per.as_deref().map_or(Ok(Some(1.0)), of)?;
+    let Some((value, divisor)) = of(path)?.zip(divisor) else {
+        return Ok(None);
+    };
+    let scaled = value / divisor * column.scale.unwrap_or(1.0);
     let factor = 10f64.powi(i32::from(column.digits.unwrap_or(0)));
     let rounded = (scaled * factor).round() / factor;
-    debug_assert!(rounded.is_finite(), "JSON holds no other numbers");
-    Some(rounded)
+    // Without a sign for zero.
+    Ok(rounded.is_finite().then_some(rounded + 0.0))
 }
 
 /// The value at a dotted path; null below null.
@@ -140,7 +203,7 @@ mod tests {
             value: Some("share.mean".into()),
             low: Some("share.range.0".into()),
             high: Some("share.range.1".into()),
-            plus_minus: None,
+            ..SpreadSource::default()
         }));
         record
     }
@@ -157,6 +220,57 @@ mod tests {
         assert_eq!(record.date, "2026-02-01");
         assert_eq!(record.rows[0][1].full(Some(1)), "12.3 (10.0–20.0)");
         assert_eq!(record.rows[1], [Cell::Text("b".into()), Cell::Absent]);
+    }
+
+    #[test]
+    fn items_that_agree_in_the_fields_of_a_row_are_one_row() {
+        let mut record = mapped();
+        record.list = Some("points".into());
+        record.rows_by = vec!["who".into()];
+        record.only = [("late".into(), false.into())].into();
+        record.columns[0].texts = [("a".into(), Cell::Text("a long name".into()))].into();
+        record.columns[1].from = Some(CellSource::Field("share".into()));
+        let mut other = record.columns[1].clone();
+        other.key = "other".into();
+        record.columns[1].of = [("pages".into(), 4.into())].into();
+        other.of = [("pages".into(), 2.into())].into();
+        record.columns.push(other);
+        let result = serde_json::json!({"points": [
+            {"who": "a", "pages": 4, "share": 0.5, "late": false},
+            {"who": "b", "pages": 4.0, "share": 0.25, "late": false},
+            {"who": "a", "pages": 2, "share": 0.75, "late": false},
+            {"who": "c", "pages": 2, "share": 1, "late": true},
+        ]});
+        let of = |text: &str, here: Cell, other: Cell| vec![Cell::Text(text.into()), here, other];
+        let refreshed = record.refreshed(&result, "2026-02-01", "abc");
+        let rows = refreshed.expect("it fits").rows;
+        assert_eq!(
+            rows[0],
+            of("a long name", Cell::Number(50.0), Cell::Number(75.0))
+        );
+        assert_eq!(rows[1], of("b", Cell::Number(25.0), Cell::Absent));
+        assert_eq!(rows.len(), 2);
+    }
+
+    #[test]
+    fn a_cell_can_be_a_ratio_or_the_range_of_the_items_of_a_row() {
+        let mut record = mapped();
+        record.rows_by = vec!["who".into()];
+        record.columns[1].per = Some("of".into());
+        record.columns[1].from = Some(CellSource::Spread(SpreadSource {
+            each: Some("share".into()),
+            ..SpreadSource::default()
+        }));
+        let result = serde_json::json!({"points": {"all": [
+            {"who": "a", "share": 1, "of": 4},
+            {"who": "a", "share": 3, "of": 4},
+            {"who": "b", "share": 1, "of": 2},
+            {"who": "c", "share": null, "of": 2},
+        ]}});
+        let refreshed = record.refreshed(&result, "2026-02-01", "abc");
+        let cells = refreshed.expect("it fits").rows;
+        let cells: Vec<String> = cells.iter().map(|row| row[1].full(Some(0))).collect();
+        assert_eq!(cells, ["25–75", "50", "–"]);
     }
 
     #[test]
