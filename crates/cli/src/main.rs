@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[command(name = "ample", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Args {
     #[command(subcommand)]
-    command: cmd::Command,
+    command: cmd::Subcommand,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok; 1 a threshold was crossed or the verdict is negative; \

@@ -6,7 +6,7 @@ use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_machine::PrivateMemory;
 use ample_machine::{TimedCore, TimedReport};
-use ample_trace::{Access, Backing, Consumer, Kind, Program, Recorder, Region};
+use ample_trace::{Access, AccessKind, Backing, Consumer, Program, Recorder, Region};
 use ample_translate::{
     Engine, FrameSource, Host, IdealFrames, PageSize, Space, TranslationStats, USER_RW, bits,
     scheme,
@@ -303,7 +303,7 @@ pub type Redirect<'a> = &'a dyn Fn(Access) -> Access;
 /// instruction mix is calibrated, on 4 KB pages and nothing else.
 pub fn stretch(work: f64) -> impl Fn(Access) -> Access {
     move |access| {
-        if access.kind == Kind::Fetch {
+        if access.kind == AccessKind::Fetch {
             return access;
         }
         let stretched = f64::from(access.gap + 1) * work;

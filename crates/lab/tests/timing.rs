@@ -28,7 +28,7 @@ fn run(program: &mut dyn Program, machine: &MachineConfig, size: PageSize) -> (f
 fn a_chase_takes_the_latency_of_its_level() {
     let machine = MachineConfig::preset("skylake").unwrap();
     for (bytes, cycles) in [(16u64 << 10, 4.0), (256 << 10, 14.0)] {
-        let mut chase = programs::Chase::new(bytes, 64, 1, 1);
+        let mut chase = programs::PointerChase::new(bytes, 64, 1, 1);
         let (per_hop, _, _) = run(&mut chase, &machine, PageSize::M2);
         assert!(
             (per_hop - cycles).abs() < 0.3,
@@ -41,7 +41,7 @@ fn a_chase_takes_the_latency_of_its_level() {
 #[test]
 fn a_long_chase_takes_the_latency_of_memory() {
     let machine = MachineConfig::preset("skylake").unwrap();
-    let mut chase = programs::Chase::new(4 << 30, 64, 1, 1);
+    let mut chase = programs::PointerChase::new(4 << 30, 64, 1, 1);
     let (per_hop, _, _) = run(&mut chase, &machine, PageSize::G1);
     let dram = &machine.memory.dram;
     let nanoseconds = |cycles: u32| f64::from(cycles) * dram.tck_ns * machine.core.ghz;

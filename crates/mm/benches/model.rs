@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Speed of the server model: page operations in steady state, and a simulated hour of `web`.
 
-use ample_mm::{Config, PolicyKind, PoolId, Request, Rng, ServerModel, Workload, run};
+use ample_mm::{AllocRequest, Config, PolicyKind, PoolId, Rng, ServerModel, Workload, run};
 use ample_pfn::PageClass;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -14,9 +14,9 @@ fn busy_server(kind: PolicyKind) -> (ServerModel, PoolId) {
     let mut server = ServerModel::new(&config).expect("a valid configuration");
     let frames = server.frames();
     let anon = server.new_pool();
-    server.allocate(anon, &Request::new(PageClass::Anon), frames / 2, 0);
+    server.allocate(anon, &AllocRequest::new(PageClass::Anon), frames / 2, 0);
     let network = server.new_pool();
-    let request = Request::new(PageClass::Network);
+    let request = AllocRequest::new(PageClass::Network);
     server.allocate(network, &request, frames / 16, 1);
     server.read_cache(PageClass::File, frames / 2, 2);
     for _ in 0..60 {
@@ -33,7 +33,7 @@ fn page_operations(c: &mut Criterion) {
     group.sample_size(20);
     for kind in [PolicyKind::Linux, PolicyKind::Contiguitas] {
         let (mut server, pool) = busy_server(kind);
-        let request = Request::new(PageClass::Network);
+        let request = AllocRequest::new(PageClass::Network);
         let len = server.pool_len(pool) as u32;
         let mut cursor = 0;
         group.bench_function(format!("{}/ring", kind.name()), |b| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Speed of a replay: reading the text alone, and driving one server with it.
 
-use ample_mm::replay::{Replay, ReplayOptions};
+use ample_mm::replay::{KernelReplay, ReplayOptions};
 use ample_mm::{Config, PolicyKind};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -21,7 +21,7 @@ fn replay(c: &mut Criterion) {
         samples: 2,
         ..ReplayOptions::default()
     };
-    let replay = Replay::from_bytes(recording(20), "bench", options).expect("a recording");
+    let replay = KernelReplay::from_bytes(recording(20), "bench", options).expect("a recording");
     let mut group = c.benchmark_group("replay");
     group.sample_size(10);
     group.throughput(Throughput::Elements(replay.survey().counts.page_events()));

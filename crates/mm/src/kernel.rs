@@ -7,8 +7,8 @@ use crate::compact::state::{Deferral, Kcompactd, Scanners};
 use crate::config::Rules;
 use crate::counters::Counters;
 use crate::memory::{
-    self, CpuLists, HIGH, Kind, LOW, Lru, PCP_BATCH, PCP_ORDERS, PoolId, Pools, Slot, Watermarks,
-    Zone,
+    self, CpuLists, FrameKind, HIGH, LOW, Lru, PCP_BATCH, PCP_ORDERS, PoolId, Pools, Slot,
+    Watermarks, Zone,
 };
 use crate::psi::Psi;
 use ample_kit::random::Xoshiro256 as Rng;
@@ -115,7 +115,7 @@ impl SimKernel {
     pub(crate) fn free(&mut self, pfn: u32, cpu: usize) {
         let state = self.zone.state(pfn);
         let order = state.order();
-        debug_assert_eq!(state.kind(), Kind::Used);
+        debug_assert_eq!(state.kind(), FrameKind::Used);
         self.zone.count_used(pfn, order, state.class(), false);
         self.counters.frees += 1;
         let block = self.zone.block_of(pfn);
@@ -133,7 +133,7 @@ impl SimKernel {
     /// Frees a used block past the per-CPU lists, as reclaim does (`free_unref_folios`).
     pub(crate) fn free_to_buddy(&mut self, pfn: u32) {
         let state = self.zone.state(pfn);
-        debug_assert_eq!(state.kind(), Kind::Used);
+        debug_assert_eq!(state.kind(), FrameKind::Used);
         let order = state.order();
         self.zone.count_used(pfn, order, state.class(), false);
         self.counters.frees += 1;

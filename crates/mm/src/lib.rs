@@ -16,7 +16,7 @@ mod run;
 mod server;
 pub mod workload;
 
-pub use alloc::Request;
+pub use alloc::AllocRequest;
 pub use ample_kit::random::Xoshiro256 as Rng;
 pub use config::{Config, Mechanisms, PolicyConfig, PolicyKind};
 pub use counters::Counters;

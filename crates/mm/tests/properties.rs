@@ -2,7 +2,7 @@
 //! Random operations under every policy: no page in two places, counts equal lists, the border
 //! respected, pages conserved.
 
-use ample_mm::{Config, Mechanisms, PolicyKind, PoolId, Request, Rng, ServerModel};
+use ample_mm::{AllocRequest, Config, Mechanisms, PolicyKind, PoolId, Rng, ServerModel};
 use ample_pfn::{MetricsBuilder, PageClass, SizeList};
 use proptest::prelude::*;
 
@@ -58,7 +58,7 @@ impl Machine {
             &[0, 0, 0, 1, 3]
         };
         let order = orders[self.rng.below(orders.len() as u32) as usize];
-        let mut request = Request::new(CLASSES[pick]).order(order);
+        let mut request = AllocRequest::new(CLASSES[pick]).order(order);
         if self.rng.below(8) == 0 {
             request = request.atomic();
         }

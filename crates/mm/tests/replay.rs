@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small recordings in the three text forms, damaged ones, and a real one.
 
-use ample_mm::replay::{Repairs, Replay, ReplayError, ReplayOptions, ReplayResult};
+use ample_mm::replay::{KernelReplay, Repairs, ReplayError, ReplayOptions, ReplayResult};
 use ample_mm::{Config, PolicyKind};
 use ample_trace::pages::PageTraceError;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ fn configs(memory_bytes: u64) -> Vec<Config> {
     PolicyKind::ALL.map(config).to_vec()
 }
 
-fn play(replay: &Replay) -> ReplayResult {
+fn play(replay: &KernelReplay) -> ReplayResult {
     let bytes = replay.survey().memory_bytes();
     replay.run(&configs(bytes), &|_| {}).expect("a replay")
 }
 
-fn text(lines: &str) -> Result<Replay, ReplayError> {
-    Replay::from_bytes(
+fn text(lines: &str) -> Result<KernelReplay, ReplayError> {
+    KernelReplay::from_bytes(
         lines.as_bytes().to_vec(),
         "trace.txt",
         ReplayOptions::default(),
@@ -77,7 +77,7 @@ fn the_three_forms_say_the_same() {
             samples: 3,
             ..ReplayOptions::default()
         };
-        Replay::open(&data(name), options).expect(name)
+        KernelReplay::open(&data(name), options).expect(name)
     };
     for (name, failed, lost) in [
         ("tracefs.txt", 1, 43),
@@ -115,7 +115,8 @@ fn the_three_forms_say_the_same() {
 
 #[test]
 fn other_events_of_a_trace_file_are_counted_by_name() {
-    let replay = Replay::open(&data("tracefs.txt"), ReplayOptions::default()).expect("a trace");
+    let replay =
+        KernelReplay::open(&data("tracefs.txt"), ReplayOptions::default()).expect("a trace");
     let counts = &replay.survey().counts;
     assert_eq!(counts.other_event_names["rss_stat"], 1);
     assert_eq!((counts.page_alloc_extfrag, counts.extfrag_claimed), (1, 1));
@@ -292,13 +293,15 @@ fn what_is_no_recording_is_refused() {
         assert!(matches!(error, ReplayError::NoEvents { .. }), "{error}");
     }
     let options = ReplayOptions::default();
-    let error = Replay::open(Path::new("/nonexistent"), options.clone()).expect_err("no file");
+    let error =
+        KernelReplay::open(Path::new("/nonexistent"), options.clone()).expect_err("no file");
     assert!(error.to_string().contains("/nonexistent"), "{error}");
-    let error = Replay::open(&data(""), options).expect_err("a directory");
+    let error = KernelReplay::open(&data(""), options).expect_err("a directory");
     assert!(matches!(error, ReplayError::NotAFile { .. }), "{error}");
     let mut cut = std::fs::read(data("stock-2g-start.trace.zst")).expect("the recording");
     cut.truncate(cut.len() / 2);
-    let error = Replay::from_bytes(cut, "cut.zst", ReplayOptions::default()).expect_err("cut");
+    let error =
+        KernelReplay::from_bytes(cut, "cut.zst", ReplayOptions::default()).expect_err("cut");
     let said = error.to_string();
     assert!(said.starts_with("cut.zst: line "), "{said}");
 }
@@ -321,7 +324,7 @@ fn a_line_longer_than_the_buffer_is_one_unreadable_line() {
 #[test]
 fn a_real_kernel_drives_every_policy() {
     let path = data("stock-2g-start.trace.zst");
-    let replay = Replay::open(&path, ReplayOptions::default()).expect("the recording");
+    let replay = KernelReplay::open(&path, ReplayOptions::default()).expect("the recording");
     let counts = &replay.survey().counts;
     assert_eq!(counts.lines, 14_000);
     assert_eq!(counts.page_events() + counts.quiet_lines, 14_000);
@@ -348,7 +351,7 @@ fn a_real_kernel_drives_every_policy() {
 #[test]
 fn a_replay_does_not_depend_on_threads() {
     let path = data("stock-2g-start.trace.zst");
-    let replay = Replay::open(&path, ReplayOptions::default()).expect("the recording");
+    let replay = KernelReplay::open(&path, ReplayOptions::default()).expect("the recording");
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.expect("a thread pool");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whatever the bytes, a replay ends with counts that add up.
 
-use ample_mm::replay::{Replay, ReplayError, ReplayOptions};
+use ample_mm::replay::{KernelReplay, ReplayError, ReplayOptions};
 use ample_mm::{Config, PolicyKind};
 use ample_trace::pages::{PageTraceError, ReadCounts};
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn configs(kinds: &[PolicyKind]) -> Vec<Config> {
 
 /// Replays bytes under two policies; the server checks its own invariants at the end.
 fn survives(bytes: Vec<u8>) {
-    match Replay::from_bytes(bytes, "random", lenient()) {
+    match KernelReplay::from_bytes(bytes, "random", lenient()) {
         Ok(replay) => {
             assert!(adds_up(&replay.survey().counts));
             let kinds = [PolicyKind::Linux, PolicyKind::Contiguitas];
@@ -130,7 +130,7 @@ proptest! {
         for (pfn, order) in live {
             free(&mut trace, pfn, order, time);
         }
-        let replay = Replay::from_bytes(trace.into_bytes(), "balanced", lenient())
+        let replay = KernelReplay::from_bytes(trace.into_bytes(), "balanced", lenient())
             .expect("a readable trace");
         let result = replay.run(&configs(&PolicyKind::ALL), &|_| {}).expect("a replay");
         prop_assert_eq!(result.repairs.total(), 0);

@@ -2,7 +2,7 @@
 //! Replays that start from a snapshot of the recorded machine: pages that were there before are
 //! there, and their frees match them.
 
-use ample_mm::replay::{Replay, ReplayError, ReplayOptions, ReplayResult, Start};
+use ample_mm::replay::{KernelReplay, ReplayError, ReplayOptions, ReplayResult, Start};
 use ample_mm::{Config, PolicyKind, ServerError};
 use ample_pfn::{Layout, PageClass, Pfn};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn machine() -> Start {
     })
 }
 
-fn replay(lines: &[String]) -> Replay {
+fn replay(lines: &[String]) -> KernelReplay {
     let text: String = lines
         .iter()
         .enumerate()
@@ -43,7 +43,7 @@ fn replay(lines: &[String]) -> Replay {
         samples: 3,
         ..ReplayOptions::default()
     };
-    Replay::from_bytes(text.into_bytes(), "trace.txt", options).expect("a readable trace")
+    KernelReplay::from_bytes(text.into_bytes(), "trace.txt", options).expect("a readable trace")
 }
 
 fn free(pfn: u64, order: u32) -> String {

@@ -16,8 +16,8 @@ macro_rules! page_classes {
         /// Number of page classes; discriminants are `0..CLASS_COUNT`.
         pub const CLASS_COUNT: usize = [$($id),+].len();
 
-        const CLASSES: [(PageClass, &str, [Verdict; 3], Source); CLASS_COUNT] = [
-            $((PageClass::$name, $text, [Verdict::$k, Verdict::$p, Verdict::$o],
+        const CLASSES: [(PageClass, &str, [Mobility; 3], Source); CLASS_COUNT] = [
+            $((PageClass::$name, $text, [Mobility::$k, Mobility::$p, Mobility::$o],
                Source::$source),)+
         ];
     };
@@ -101,7 +101,7 @@ impl Definition {
 
 /// What one definition says about one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Mobility {
     /// Does not hold its block in place (free, movable, or not memory at all).
     Movable,
     /// Holds its block in place.
@@ -177,7 +177,7 @@ impl PageClass {
     }
 
     /// What `definition` says about a page of this class.
-    pub fn verdict(self, definition: Definition) -> Verdict {
+    pub fn verdict(self, definition: Definition) -> Mobility {
         CLASSES[self as usize].2[definition as usize]
     }
 
@@ -241,7 +241,7 @@ mod tests {
         for class in PageClass::all() {
             let held = Definition::ALL
                 .iter()
-                .any(|&d| class.verdict(d) != Verdict::Movable);
+                .any(|&d| class.verdict(d) != Mobility::Movable);
             let free = class.is_free();
             assert_eq!(
                 held && !free,

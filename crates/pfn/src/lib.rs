@@ -28,7 +28,7 @@ mod migratetype;
 mod sizes;
 mod tally;
 
-pub use class::{CLASS_COUNT, ClassSet, Definition, PageClass, Source, Verdict};
+pub use class::{CLASS_COUNT, ClassSet, Definition, Mobility, PageClass, Source};
 pub use frame::{
     BASE_PAGE_BYTES, MAX_PAGE_ORDER, Order, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK, Pfn, PfnRange,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From page classes to per-block tallies: one pass over the pages, no page kept.
 
-use crate::class::{CLASS_COUNT, Definition, PageClass, Source, Verdict};
+use crate::class::{CLASS_COUNT, Definition, Mobility, PageClass, Source};
 use crate::{Layout, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, SizeList};
 
 /// What the metrics need to know about one aligned base block (2 MB unless smaller block sizes
@@ -82,11 +82,11 @@ impl BlockTally {
             _ => {}
         }
         for definition in Definition::ALL {
-            if class.verdict(definition) == Verdict::Unmovable {
+            if class.verdict(definition) == Mobility::Unmovable {
                 self.unmovable[definition as usize] += pages;
             }
         }
-        if class.verdict(Definition::K) == Verdict::Ambiguous {
+        if class.verdict(Definition::K) == Mobility::Ambiguous {
             self.ambiguous += pages;
         }
         if let Some(bit) = Source::ALL.iter().position(|&s| s == class.source()) {

@@ -3,8 +3,8 @@
 //! straight from `docs/definitions.md` and sharing nothing with the crate's folding.
 
 use ample_pfn::{
-    Coverage, Definition, Layout, MetricsBuilder, Order, PageClass, Pfn, PfnRange, SizeList,
-    Verdict, Zone,
+    Coverage, Definition, Layout, MetricsBuilder, Mobility, Order, PageClass, Pfn, PfnRange,
+    SizeList, Zone,
 };
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ proptest! {
             prop_assert_eq!(size.free_blocks, all_free.count() as u64);
             for definition in Definition::ALL {
                 let held = |b: &&Vec<PageClass>| {
-                    b.iter().any(|c| c.verdict(definition) != Verdict::Movable)
+                    b.iter().any(|c| c.verdict(definition) != Mobility::Movable)
                 };
                 let got = &metrics.total.definition(definition).unwrap().sizes[index];
                 let unmovable = blocks.iter().filter(held).count() as u64;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Grouped bars with spread and, where a paper gives one, its value as a dashed mark.
 
-use crate::scale::{Scale, Unit};
+use crate::scale::{Axis, Unit};
 use crate::svg::{Anchor, Svg, legend, series_colour, text_width};
 
 /// One bar. Values in the chart's unit.
@@ -50,7 +50,7 @@ impl BarChart {
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::new(WIDTH, HEIGHT, &self.title);
         let top = self.max.unwrap_or_else(|| self.largest());
-        let y = Scale::new(0.0, top, 5, HEIGHT - BOTTOM, TOP);
+        let y = Axis::new(0.0, top, 5, HEIGHT - BOTTOM, TOP);
         self.draw_axis(&mut svg, &y);
         let group_width = (WIDTH - LEFT - 8.0) / self.groups.len().max(1) as f64;
         let bars = self.series.len().max(1) as f64;
@@ -83,7 +83,7 @@ impl BarChart {
         values.filter(|v| v.is_finite()).fold(0.0, f64::max)
     }
 
-    fn draw_axis(&self, svg: &mut Svg, y: &Scale) {
+    fn draw_axis(&self, svg: &mut Svg, y: &Axis) {
         for tick in y.ticks() {
             svg.line((LEFT, y.px(tick)), (WIDTH, y.px(tick)), "rule");
             let label = self.unit.format(tick);
@@ -94,7 +94,7 @@ impl BarChart {
     fn draw_bar(
         &self,
         svg: &mut Svg,
-        y: &Scale,
+        y: &Axis,
         (x, width): (f64, f64),
         series: usize,
         group: &BarGroup,

@@ -22,6 +22,6 @@ pub use lines::{LineChart, Series};
 pub use memmap::{MapLegend, MemoryMap};
 pub use migration::{LineCell, LinePlace, MIGRATION_LEGEND, MigrationFrame, migration_frame};
 pub use page::{Page, Section};
-pub use scale::{Scale, Unit};
+pub use scale::{Axis, Unit};
 pub use svg::{STYLE, plain, standalone};
 pub use table::{Align, Table};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines over time (or any other axis) with bands for the spread over seeds.
 
-use crate::scale::{Scale, Unit};
+use crate::scale::{Axis, Unit};
 use crate::svg::{Anchor, Svg, legend, series_colour};
 
 /// One line.
@@ -85,7 +85,7 @@ impl LineChart {
         svg.finish()
     }
 
-    fn scales(&self) -> (Scale, Scale) {
+    fn scales(&self) -> (Axis, Axis) {
         let points = || self.series.iter().flat_map(|s| &s.points);
         let finite = |v: &f64| v.is_finite();
         let x_low = points()
@@ -104,18 +104,18 @@ impl LineChart {
             .fold(0.0, f64::max);
         let x = match self.x_unit {
             Unit::Seconds => seconds_scale(x_low, x_high),
-            Unit::Log2Bytes => Scale::stepped(x_low, x_high, 2.0, LEFT, WIDTH - RIGHT),
-            _ => Scale::new(x_low, x_high, 8, LEFT, WIDTH - RIGHT),
+            Unit::Log2Bytes => Axis::stepped(x_low, x_high, 2.0, LEFT, WIDTH - RIGHT),
+            _ => Axis::new(x_low, x_high, 8, LEFT, WIDTH - RIGHT),
         };
         (
             x,
-            Scale::new(0.0, self.y_max.unwrap_or(y_high), 5, HEIGHT - BOTTOM, TOP),
+            Axis::new(0.0, self.y_max.unwrap_or(y_high), 5, HEIGHT - BOTTOM, TOP),
         )
     }
 }
 
 /// Ticks at whole minutes, hours or days rather than at round numbers of seconds.
-fn seconds_scale(low: f64, high: f64) -> Scale {
+fn seconds_scale(low: f64, high: f64) -> Axis {
     const STEPS: [f64; 12] = [
         1.0, 10.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 21_600.0, 43_200.0,
         86_400.0,
@@ -124,7 +124,7 @@ fn seconds_scale(low: f64, high: f64) -> Scale {
         .into_iter()
         .find(|step| (high - low) / step <= 9.0)
         .unwrap_or(864_000.0);
-    Scale::stepped(low, high, step, LEFT, WIDTH - RIGHT)
+    Axis::stepped(low, high, step, LEFT, WIDTH - RIGHT)
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ fn count(value: f64) -> String {
 
 /// A linear axis from data to pixels.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scale {
+pub struct Axis {
     low: f64,
     high: f64,
     from_px: f64,
@@ -75,10 +75,10 @@ pub struct Scale {
     step: f64,
 }
 
-impl Scale {
+impl Axis {
     /// An axis over `[low, high]`, widened to whole ticks (about `ticks` of them), drawn from
     /// `from_px` to `to_px`. Values that are not finite, or an empty interval, give a unit axis.
-    pub fn new(low: f64, high: f64, ticks: usize, from_px: f64, to_px: f64) -> Scale {
+    pub fn new(low: f64, high: f64, ticks: usize, from_px: f64, to_px: f64) -> Axis {
         let (low, high) = usable(low, high);
         let raw = (high - low) / ticks.max(1) as f64;
         let magnitude = 10f64.powf(raw.log10().floor());
@@ -87,16 +87,16 @@ impl Scale {
             .map(|factor| factor * magnitude)
             .find(|&step| step >= raw * (1.0 - 1e-9))
             .unwrap_or(10.0 * magnitude);
-        Scale::stepped(low, high, step, from_px, to_px)
+        Axis::stepped(low, high, step, from_px, to_px)
     }
 
     /// An axis over `[low, high]`, widened to multiples of a given `step`.
-    pub fn stepped(low: f64, high: f64, step: f64, from_px: f64, to_px: f64) -> Scale {
+    pub fn stepped(low: f64, high: f64, step: f64, from_px: f64, to_px: f64) -> Axis {
         let (low, high) = usable(low, high);
         // A bound within rounding of a tick stays on that tick.
         let low = (low / step + 1e-9).floor() * step;
         let high = ((high / step - 1e-9).ceil() * step).max(low + step);
-        Scale {
+        Axis {
             low,
             high,
             from_px,
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_cover_the_data() {
-        let scale = Scale::new(0.0, 0.42, 5, 0.0, 100.0);
+        let scale = Axis::new(0.0, 0.42, 5, 0.0, 100.0);
         let ticks: Vec<String> = scale
             .ticks()
             .iter()
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn unusable_bounds_fall_back_to_the_unit_axis() {
-        assert_eq!(Scale::new(f64::NAN, 1.0, 4, 0.0, 1.0).ticks().len(), 5);
-        assert_eq!(Scale::new(3.0, 3.0, 4, 0.0, 1.0).px(0.5), 0.5);
+        assert_eq!(Axis::new(f64::NAN, 1.0, 4, 0.0, 1.0).ticks().len(), 5);
+        assert_eq!(Axis::new(3.0, 3.0, 4, 0.0, 1.0).px(0.5), 0.5);
     }
 
     #[test]

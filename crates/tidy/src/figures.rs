@@ -18,10 +18,10 @@ pub const MAX_FUNCTION_LINES: usize = 70;
 pub const MAX_CIRCLE_FILES: usize = 3;
 
 /// A rule: its name in `exceptions.toml`, and what is over its limit.
-pub type Rule = (&'static str, fn() -> Figures);
+pub type FigureRule = (&'static str, fn() -> Figures);
 
 /// Every rule with a figure.
-pub const RULES: [Rule; 8] = [
+pub const RULES: [FigureRule; 8] = [
     ("edges", foreign_edges),
     ("file-lines", file_lines),
     ("function-lines", function_lines),

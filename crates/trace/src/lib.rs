@@ -6,6 +6,6 @@ pub mod pages;
 
 pub use access::format::{TraceHeader, TraceReader, TraceWriter};
 pub use access::programs::{self, Scale};
-pub use access::record::{Access, BLOCK, Consumer, Kind, MapChange, Program, Recorder};
+pub use access::record::{Access, AccessKind, BLOCK, Consumer, MapChange, Program, Recorder};
 pub use access::region::{Backing, Region, RegionLayout};
 pub use access::{AddressMap, Replay, TraceError, capture, files, import};

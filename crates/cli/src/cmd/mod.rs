@@ -19,14 +19,14 @@ use progress::progress_bar;
 
 /// What follows `ample` on the command line.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub enum Subcommand {
     Fleet(fleet::FleetArgs),
     Malloc(malloc::MallocArgs),
     Record(record::RecordArgs),
-    Replay(replay::Args),
+    Replay(replay::ReplayArgs),
     Reproduce(reproduce::Args),
     Scan(scan::ScanArgs),
-    Sim(sim::Args),
+    Sim(sim::SimArgs),
     Trace(trace::TraceArgs),
     Whatif(whatif::Args),
 }
@@ -35,16 +35,16 @@ pub enum Command {
 ///
 /// # Errors
 /// Anything that keeps the command from its end; printed by `main`, exit code 2.
-pub fn run(command: Command) -> anyhow::Result<Verdict> {
+pub fn run(command: Subcommand) -> anyhow::Result<Verdict> {
     match command {
-        Command::Fleet(args) => fleet::run(&args),
-        Command::Malloc(args) => malloc::run(&args),
-        Command::Record(args) => record::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Reproduce(args) => reproduce::run(&args),
-        Command::Scan(args) => scan::run(&args),
-        Command::Sim(args) => sim::run(&args),
-        Command::Trace(args) => trace::run(&args),
-        Command::Whatif(args) => whatif::run(&args),
+        Subcommand::Fleet(args) => fleet::run(&args),
+        Subcommand::Malloc(args) => malloc::run(&args),
+        Subcommand::Record(args) => record::run(&args),
+        Subcommand::Replay(args) => replay::run(&args),
+        Subcommand::Reproduce(args) => reproduce::run(&args),
+        Subcommand::Scan(args) => scan::run(&args),
+        Subcommand::Sim(args) => sim::run(&args),
+        Subcommand::Trace(args) => trace::run(&args),
+        Subcommand::Whatif(args) => whatif::run(&args),
     }
 }

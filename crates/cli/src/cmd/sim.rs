@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// second Ctrl-C ends the process at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct SimArgs {
     /// Name of an experiment, or a TOML file of the same form.
     #[arg(value_name = "ID|FILE")]
     id: Option<String>,
@@ -65,7 +65,7 @@ fn memory(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// When there is no such experiment, its file is wrong, or the output cannot be written.
-pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub fn run(args: &SimArgs) -> anyhow::Result<Verdict> {
     let Some(id) = &args.id else {
         std::io::stdout().lock().write_all(list().as_bytes())?;
         return Ok(Verdict::Ok);
@@ -166,7 +166,7 @@ fn own_file(id: &str) -> anyhow::Result<Option<String>> {
     Ok(Some(text))
 }
 
-fn settings(args: &Args) -> anyhow::Result<Vec<(String, toml::Value)>> {
+fn settings(args: &SimArgs) -> anyhow::Result<Vec<(String, toml::Value)>> {
     let mut all = Vec::new();
     let mut put = |key: &str, value: toml::Value| all.push((key.to_string(), value));
     if let Some(bytes) = args.memory {

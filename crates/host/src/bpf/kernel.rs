@@ -28,13 +28,13 @@ const BASE_PAGE_BYTES: usize = 4096;
 const PAGEMAP_PFN: u64 = (1 << 55) - 1;
 
 /// The programs and their shared memory.
-pub struct Kernel {
+pub struct BpfPrograms {
     skeleton: skeleton::PagesSkel<'static>,
 }
 
-impl Kernel {
+impl BpfPrograms {
     /// Loads the programs into the running kernel.
-    pub fn load() -> Result<Kernel, HostError> {
+    pub fn load() -> Result<BpfPrograms, HostError> {
         if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
             let what = "the kernel has no type information (CONFIG_DEBUG_INFO_BTF)";
             return Err(HostError::Bpf(what.into()));
@@ -52,7 +52,7 @@ impl Kernel {
         let open = skeleton::PagesSkelBuilder::default()
             .open(slot)
             .map_err(refused)?;
-        let mut kernel = Kernel {
+        let mut kernel = BpfPrograms {
             skeleton: open.load().map_err(refused)?,
         };
         kernel.run(|progs| &progs.describe)?;
@@ -82,7 +82,7 @@ impl Kernel {
         self.shared().layout
     }
 
-    /// What [`Kernel::copy`] copied last.
+    /// What [`BpfPrograms::copy`] copied last.
     pub fn buffer(&self) -> &[u64] {
         &self
             .skeleton

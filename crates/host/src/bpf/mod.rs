@@ -5,7 +5,7 @@ mod format;
 mod kernel;
 mod pageblocks;
 
-use self::kernel::Kernel;
+use self::kernel::BpfPrograms;
 use crate::procfs::sections;
 use crate::structpage::{PAGE_WORDS, PageDecoder};
 use crate::{HostError, PageblockRun, Reader, Root, System};
@@ -20,7 +20,7 @@ const SMALLEST_COPY_PAGES: u64 = 4096 / PAGE_BYTES;
 pub struct BpfReader {
     layout: Layout,
     ram: Vec<PfnRange>,
-    kernel: Kernel,
+    kernel: BpfPrograms,
     decoder: PageDecoder,
     base: u64,
     unreadable_pages: u64,
@@ -38,7 +38,7 @@ impl BpfReader {
                 "it reads the running kernel, not a saved tree".into(),
             ));
         }
-        let mut kernel = Kernel::load()?;
+        let mut kernel = BpfPrograms::load()?;
         let format = format::page_format(&kernel.layout()).map_err(HostError::Bpf)?;
         let base = kernel.memory_map_base()?;
         Ok(BpfReader {

@@ -6,7 +6,7 @@
 //! found by looking for the note. Every section must point back at the memory map that the
 //! reader uses, so a wrong turn anywhere ends in an error and never in a wrong type.
 
-use super::kernel::{Kernel, types};
+use super::kernel::{BpfPrograms, types};
 use crate::HostError;
 use crate::reader::PageblockRun;
 use ample_pfn::{MigrateType, PAGES_PER_PAGEBLOCK, PfnRange};
@@ -33,7 +33,7 @@ fn fail<T>(what: impl Into<String>) -> Result<T, HostError> {
 
 /// Migratetypes of all pageblocks that overlap `ram`, ascending.
 pub fn read(
-    kernel: &mut Kernel,
+    kernel: &mut BpfPrograms,
     memory_map: u64,
     ram: &[PfnRange],
 ) -> Result<Vec<PageblockRun>, HostError> {
@@ -67,7 +67,7 @@ pub fn read(
 }
 
 struct Sections<'a> {
-    kernel: &'a mut Kernel,
+    kernel: &'a mut BpfPrograms,
     layout: types::layout,
     bits: u32,
     /// Address of the array of pointers to sections.
@@ -160,14 +160,14 @@ fn push(runs: &mut Vec<PageblockRun>, start_pfn: u64, migratetype: MigrateType) 
 }
 
 /// One word of kernel memory; `None` when it is not mapped.
-fn word(kernel: &mut Kernel, address: u64) -> Result<Option<u64>, HostError> {
+fn word(kernel: &mut BpfPrograms, address: u64) -> Result<Option<u64>, HostError> {
     Ok(kernel
         .copy(address, POINTER_BYTES)?
         .then(|| kernel.buffer()[0]))
 }
 
 /// Text of the vmcoreinfo note.
-fn find_note(kernel: &mut Kernel) -> Result<String, HostError> {
+fn find_note(kernel: &mut BpfPrograms) -> Result<String, HostError> {
     let path = std::path::Path::new("/sys/kernel/vmcoreinfo");
     let text = std::fs::read_to_string(path).map_err(|error| HostError::io(path, error))?;
     let address = text

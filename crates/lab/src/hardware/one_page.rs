@@ -10,7 +10,7 @@ use crate::files::Declared;
 use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
-use ample_machine::multi::{BadParams, EngineParams, MemoryParams, MemorySystem, PAGE_LINES};
+use ample_machine::multi::{BadParams, CoherentMemory, EngineParams, MemoryParams, PAGE_LINES};
 use ample_migration::protocol::{Command, Design, LineAddr, Mapping, Status};
 use ample_report::Unit;
 use serde::{Deserialize, Serialize};
@@ -145,7 +145,7 @@ const ENGINES: [Change; 9] = [
 
 /// A machine with the parts a migration needs.
 struct Bench {
-    memory: MemorySystem,
+    memory: CoherentMemory,
     now: u64,
 }
 
@@ -202,7 +202,7 @@ fn row(
     let mut rng = SplitMix64::new(params.seed);
     let half = memory.frames / 2;
     let mut bench = Bench {
-        memory: MemorySystem::new(&memory)?,
+        memory: CoherentMemory::new(&memory)?,
         now: 0,
     };
     let (mut copies, mut installs) = (Vec::new(), Vec::new());

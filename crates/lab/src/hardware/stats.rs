@@ -4,7 +4,7 @@
 use crate::experiment::Progress;
 use crate::progress::Steps;
 use crate::stop;
-use ample_machine::multi::{BadParams, Machine, Program};
+use ample_machine::multi::{BadParams, CoreProgram, MultiCore};
 use rayon::prelude::*;
 
 /// Runs one simulation for each job, on as many threads as the host gives. Results come in the
@@ -31,7 +31,7 @@ pub(super) fn parallel<J: Sync, R: Send>(
 const CHECKPOINT_CYCLES: u64 = 20_000;
 
 /// Runs a machine from one moment to another, with checkpoints on the way.
-pub(super) fn advance<P: Program>(machine: &mut Machine<P>, from: u64, until: u64) {
+pub(super) fn advance<P: CoreProgram>(machine: &mut MultiCore<P>, from: u64, until: u64) {
     let mut now = from;
     while now < until {
         stop::checkpoint();

@@ -8,8 +8,8 @@ use crate::progress::Steps as Parts;
 use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_machine::multi::{
-    BadParams, CoreParams, LineView, Machine, MemoryParams, Mover, Op, OsParams, PAGE_LINES,
-    PageView, Place, Placement, Program,
+    BadParams, CoreAccess, CoreParams, CoreProgram, LineView, MemoryParams, Mover, MultiCore,
+    OsParams, PAGE_LINES, PagePlacement, PageView, Place,
 };
 use ample_migration::protocol::Design;
 use ample_report::{LineCell, LinePlace, MIGRATION_LEGEND, MigrationFrame, migration_frame};
@@ -83,12 +83,12 @@ struct Visitors {
     visits: u64,
 }
 
-impl Program for Visitors {
-    fn next(&mut self, core: u8) -> Op {
+impl CoreProgram for Visitors {
+    fn next(&mut self, core: u8) -> CoreAccess {
         let hot = self.rng.unit() < self.share_of_page;
         self.visits += u64::from(hot);
         let own = 1 + u64::from(core) * 8 + self.rng.below(8);
-        Op {
+        CoreAccess {
             gap: 3,
             page: if hot { 0 } else { own as u32 },
             index: self.rng.below(PAGE_LINES) as u32,
@@ -97,8 +97,8 @@ impl Program for Visitors {
         }
     }
 
-    fn next_dma(&mut self) -> Option<(u64, Op)> {
-        let op = Op {
+    fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
+        let op = CoreAccess {
             gap: 0,
             page: 0,
             index: self.rng.below(PAGE_LINES) as u32,
@@ -156,8 +156,8 @@ fn film(params: &StepParams, design: Design) -> Result<StepFilm, BadParams> {
         visits: 0,
     };
     let os = OsParams::default();
-    let placement = Placement::single(PAGES, 4);
-    let mut machine = Machine::new(&memory, core, os, program, placement, params.seed)?;
+    let placement = PagePlacement::single(PAGES, 4);
+    let mut machine = MultiCore::new(&memory, core, os, program, placement, params.seed)?;
     let mut now = 60_000;
     machine.run_until(now);
     machine.requests.push((0, Mover::Hardware));

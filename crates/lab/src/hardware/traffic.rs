@@ -8,7 +8,7 @@ use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progres
 use crate::files::Declared;
 use crate::stop;
 use ample_kit::statistics::{mean, mean_and_ci};
-use ample_machine::multi::{BadParams, Machine, MemoryParams, OsParams};
+use ample_machine::multi::{BadParams, MemoryParams, MultiCore, OsParams};
 use ample_report::Unit;
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +112,7 @@ pub(super) fn warmed(
     params: &TrafficParams,
     service: Service,
     seed: u64,
-) -> Result<Machine<Server>, BadParams> {
+) -> Result<MultiCore<Server>, BadParams> {
     let group_pages = params.group_pages.max(1);
     let mut machine = Server::machine(service, &params.memory, params.os, group_pages, seed)?;
     let start = (WARM_UP_MS * params.memory.clock_ghz * 1e6) as u64;
@@ -123,7 +123,7 @@ pub(super) fn warmed(
 /// How a server goes on when buffers move at a rate, by one mover, or not at all.
 pub(super) fn go_on(
     params: &TrafficParams,
-    mut machine: Machine<Server>,
+    mut machine: MultiCore<Server>,
     moving: Option<(Way, f64)>,
 ) -> Result<TrafficRun, BadParams> {
     let way = moving.map_or(Way::NonCacheable, |(way, _)| way);
@@ -160,7 +160,7 @@ pub(super) fn go_on(
 
 /// Asks for migrations at even intervals; returns the moment of the last one.
 fn ask(
-    machine: &mut Machine<Server>,
+    machine: &mut MultiCore<Server>,
     params: &TrafficParams,
     way: Way,
     rate_per_s: f64,

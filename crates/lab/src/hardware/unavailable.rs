@@ -11,7 +11,7 @@ use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
 use ample_machine::multi::{
-    BadParams, CoreParams, Machine, MemoryParams, Mover, OsParams, Placement, Timeline,
+    BadParams, CoreParams, MemoryParams, Mover, MultiCore, OsParams, PagePlacement, Timeline,
 };
 use ample_migration::protocol::Design;
 use ample_report::Unit;
@@ -138,8 +138,8 @@ fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>, BadP
     let program = Server::new(case.service, case.cores, params.seed);
     let pages = Server::pages(case.service, case.cores);
     let core = CoreParams::table1();
-    let placement = Placement::single(pages, 1024);
-    let mut machine = Machine::new(&memory, core, params.os, program, placement, params.seed)?;
+    let placement = PagePlacement::single(pages, 1024);
+    let mut machine = MultiCore::new(&memory, core, params.os, program, placement, params.seed)?;
     // Destinations lie anywhere, as free frames of a server do.
     let mut rng = SplitMix64::new(params.seed);
     for i in (1..machine.free_frames.len()).rev() {

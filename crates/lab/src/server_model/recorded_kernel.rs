@@ -10,7 +10,7 @@ use crate::progress::Steps;
 use crate::stop;
 use ample_host::snapshot;
 use ample_kit::statistics::median;
-use ample_mm::replay::{Replay, ReplayOptions, ReplayResult, Start};
+use ample_mm::replay::{KernelReplay, ReplayOptions, ReplayResult, Start};
 use ample_mm::{Config, PolicyKind};
 use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
@@ -170,7 +170,7 @@ fn row(
         samples: parameters.samples,
         ..ReplayOptions::default()
     };
-    let replay = Replay::open(&path.with_extension("trace.zst"), options)?;
+    let replay = KernelReplay::open(&path.with_extension("trace.zst"), options)?;
     let scan = snapshot::read(&path.with_extension("snap"))?;
     let start = Start::new(scan.layout, scan.pages.expand())?;
     let mut results = Vec::new();

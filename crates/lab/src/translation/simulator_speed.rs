@@ -10,7 +10,7 @@ use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
 use ample_machine::run_functional;
 use ample_report::Unit;
-use ample_trace::programs::{Chase, Gups, Stream};
+use ample_trace::programs::{Gups, PointerChase, Stream};
 use ample_trace::{Program, Recorder};
 use ample_translate::{Engine, PageSize, scheme};
 use anyhow::{Result, anyhow, ensure};
@@ -150,7 +150,7 @@ fn program(params: &SimulatorSpeedParams, name: &str) -> Box<dyn Program> {
     let (bytes, seed) = (params.gups_bytes, params.seed);
     match name {
         "gups" => Box::new(Gups::new(bytes, seed)),
-        "chase" => Box::new(Chase::new(bytes, 64, 28, seed)),
+        "chase" => Box::new(PointerChase::new(bytes, 64, 28, seed)),
         "stream" => Box::new(Stream::new(params.stream_bytes)),
         _ => Box::new(Gups::reads(bytes, seed)),
     }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// One memory access of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Op {
+pub struct CoreAccess {
     /// Instructions before it that do not touch memory.
     pub gap: u32,
     /// Page of data, as the program knows it.
@@ -73,9 +73,9 @@ pub struct Core {
     /// Why it does not run.
     pub wait: Wait,
     /// The access to issue next.
-    pub next: Option<Op>,
+    pub next: Option<CoreAccess>,
     /// Accesses the kernel makes first (a page copy, the invalidation queue).
-    pub kernel: VecDeque<Op>,
+    pub kernel: VecDeque<CoreAccess>,
     /// Cycles it has waited for pages that software was moving.
     pub blocked_cycles: u64,
     /// Instructions of page copies, not of the program.
@@ -126,7 +126,7 @@ impl Core {
     }
 
     /// Makes room in the window for `op`; on `Err` the core must wait.
-    pub fn make_room(&mut self, op: &Op) -> Result<(), Wait> {
+    pub fn make_room(&mut self, op: &CoreAccess) -> Result<(), Wait> {
         while let Some(&(token, at, end)) = self.window.front() {
             match end {
                 Some(end) if end <= self.now() => {}
@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// The access was issued and ended in the private caches.
-    pub fn issued_hit(&mut self, op: &Op, at: u64) {
+    pub fn issued_hit(&mut self, op: &CoreAccess, at: u64) {
         self.advance(op);
         if !op.write {
             self.last_load = None;
@@ -155,7 +155,7 @@ impl Core {
     }
 
     /// The access was issued and missed.
-    pub fn issued_miss(&mut self, op: &Op, token: u64) {
+    pub fn issued_miss(&mut self, op: &CoreAccess, token: u64) {
         self.advance(op);
         self.outstanding += 1;
         if !op.write {
@@ -164,7 +164,7 @@ impl Core {
         }
     }
 
-    fn advance(&mut self, op: &Op) {
+    fn advance(&mut self, op: &CoreAccess) {
         self.instructions += u64::from(op.gap) + 1;
         self.slots += u64::from(op.gap) + 1;
     }

@@ -3,12 +3,12 @@
 //! write descriptors and read statuses through their caches, the IOMMU reads the ring and writes
 //! statuses coherently.
 
-use super::core::{Op, Wait};
+use super::core::{CoreAccess, Wait};
 use super::iommu::{Refused, Step};
-use super::machine::Machine;
-use super::memory::Access;
+use super::machine::MultiCore;
+use super::memory::AccessStatus;
 use super::params::PAGE_LINES;
-use super::parts::{Event, Hardware, Program, QUEUE_FRAMES, Then};
+use super::parts::{CoreProgram, Event, Hardware, QUEUE_FRAMES, Then};
 use ample_migration::protocol::{LineAddr, OsMigration};
 
 /// The line of the lock and of the driver's own head and tail, in the second frame.
@@ -16,7 +16,7 @@ const LOCK_LINE: u32 = PAGE_LINES as u32 - 1;
 /// Cycles until a core that must have its invalidation tries a full or locked queue again.
 const RETRY_CYCLES: u64 = 100;
 
-impl<P: Program> Machine<P> {
+impl<P: CoreProgram> MultiCore<P> {
     fn ring_frame(&self) -> u32 {
         // Data lie in frames of 32 bits.
         let frames = self.memory.params().frames.min(1 << 32);
@@ -24,7 +24,7 @@ impl<P: Program> Machine<P> {
     }
 
     fn touch(&mut self, core: u8, frame: u32, index: u32, write: bool) {
-        self.cores[usize::from(core)].kernel.push_back(Op {
+        self.cores[usize::from(core)].kernel.push_back(CoreAccess {
             gap: 2,
             page: frame,
             index,
@@ -131,7 +131,7 @@ impl<P: Program> Machine<P> {
         let line = LineAddr(u64::from(frame) * PAGE_LINES + u64::from(index));
         let agent = self.memory.params().cores + 1;
         let access = self.memory.access(now, agent, line, write, self.token);
-        debug_assert_eq!(access, Access::Pending, "devices have no cache");
+        debug_assert_eq!(access, AccessStatus::Pending, "devices have no cache");
         self.token
     }
 
@@ -209,16 +209,16 @@ impl<P: Program> Machine<P> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Hammer, hammer_with};
-    use super::super::{CoreParams, MemoryParams, Mover, OsParams, Placement};
+    use super::super::{CoreParams, MemoryParams, Mover, OsParams, PagePlacement};
     use super::*;
-    use ample_migration::protocol::{Design, Rules};
+    use ample_migration::protocol::{Design, Protocol};
 
     /// One core that hardly does anything, and no NIC traffic.
     struct Quiet;
 
-    impl Program for Quiet {
-        fn next(&mut self, _core: u8) -> Op {
-            Op {
+    impl CoreProgram for Quiet {
+        fn next(&mut self, _core: u8) -> CoreAccess {
+            CoreAccess {
                 gap: 400,
                 page: 1,
                 index: 0,
@@ -227,14 +227,14 @@ mod tests {
             }
         }
 
-        fn next_dma(&mut self) -> Option<(u64, Op)> {
+        fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
             None
         }
     }
 
     /// A read or write of the IOMMU, at stop 0 of the ring, of a line that core 0, at the same
     /// stop, has modified: to the home, to the core, back, and back.
-    fn coherent_access(params: &MemoryParams, rules: &Rules, frame: u32, line: u32) -> u64 {
+    fn coherent_access(params: &MemoryParams, rules: &Protocol, frame: u32, line: u32) -> u64 {
         let home = rules.home(LineAddr(u64::from(frame) * PAGE_LINES + u64::from(line)));
         let stops = u64::from(params.slices);
         let apart = u64::from(home).min(stops - u64::from(home));
@@ -252,9 +252,9 @@ mod tests {
             };
             params.engine.design = design;
             let (core, os) = (CoreParams::table1(), OsParams::default());
-            let placement = Placement::single(8, 8);
+            let placement = PagePlacement::single(8, 8);
             let mut machine =
-                Machine::new(&params, core, os, Quiet, placement, 1).expect("valid machine");
+                MultiCore::new(&params, core, os, Quiet, placement, 1).expect("valid machine");
             machine.requests.push((5, Mover::Hardware));
             machine.run_until(1_000_000);
             assert_eq!((machine.finished.len(), machine.invalidations), (1, 1));
@@ -318,7 +318,8 @@ mod tests {
             change(&mut os);
             let program = Hammer::new(8);
             let (memory, core) = (MemoryParams::table1(), CoreParams::table1());
-            let machine = Machine::new(&memory, core, os, program, Placement::single(8, 8), 1);
+            let machine =
+                MultiCore::new(&memory, core, os, program, PagePlacement::single(8, 8), 1);
             machine
                 .err()
                 .map(|error| error.to_string())

@@ -2,18 +2,18 @@
 //! The data array of the last level: what lies in it, what must come from memory, and what the
 //! copy engine fetches before it needs it.
 
-use super::memory::MemorySystem;
+use super::memory::CoherentMemory;
 use ample_migration::protocol::{
-    Directory, Kind, LineAddr, Mapping, Message, Phase, Request, Role,
+    Directory, LineAddr, LineRequest, Mapping, Message, Phase, RequestKind, Role,
 };
 
-impl MemorySystem {
+impl CoherentMemory {
     /// Data that come into a slice fill its array.
     pub(super) fn note_data_in(&mut self, now: u64, s: u8, message: &Message<u64>) {
         let line = match *message {
-            Message::Request(Request {
+            Message::Request(LineRequest {
                 line,
-                kind: Kind::WriteBack(_),
+                kind: RequestKind::WriteBack(_),
                 ..
             }) => line,
             Message::ProbeReply {

@@ -2,12 +2,12 @@
 //! A server: cores running a program each, a NIC, the memory system, and an operating system
 //! that moves pages.
 
-use super::core::{Core, CoreParams, Op, Wait};
+use super::core::{Core, CoreAccess, CoreParams, Wait};
 use super::iommu::InvalidationQueue;
-use super::memory::{Access, MemorySystem};
+use super::memory::{AccessStatus, CoherentMemory};
 use super::os_params::{Mover, OsParams};
 use super::params::{MemoryParams, PAGE_LINES};
-use super::parts::{Event, Hardware, Placement, Program, Software, Then, Timeline, Walk};
+use super::parts::{CoreProgram, Event, Hardware, PagePlacement, Software, Then, Timeline, Walk};
 use ample_kit::random::SplitMix64;
 use ample_memory::BadParams;
 use ample_migration::protocol::{LineAddr, OsMigration, Role};
@@ -16,9 +16,9 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// The server. A clone goes on from the same state: two futures of one past.
 #[derive(Clone)]
-pub struct Machine<P> {
+pub struct MultiCore<P> {
     /// Caches, slices, engine and DRAM that the cores share.
-    pub memory: MemorySystem,
+    pub memory: CoherentMemory,
     /// Cores by number.
     pub cores: Vec<Core>,
     pub(super) program: P,
@@ -49,7 +49,7 @@ pub struct Machine<P> {
     pub(super) rng: SplitMix64,
     pub(super) token: u64,
     pub(super) walks: HashMap<u64, Walk>,
-    pub(super) pending_dma: Option<Op>,
+    pub(super) pending_dma: Option<CoreAccess>,
     /// Free frames (the first of each group), taken from the end.
     pub free_frames: Vec<u32>,
     /// Migrations to start: page and how. Taken up at the next kernel entry of any core.
@@ -74,7 +74,7 @@ pub struct Machine<P> {
 /// A core may run ahead of the memory system by this much between two events.
 const QUANTUM_CYCLES: u64 = 64;
 
-impl<P: Program> Machine<P> {
+impl<P: CoreProgram> MultiCore<P> {
     /// A server with its data placed.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl<P: Program> Machine<P> {
         core: CoreParams,
         os: OsParams,
         program: P,
-        placement: Placement,
+        placement: PagePlacement,
         seed: u64,
     ) -> Result<Self, BadParams> {
         placement.check(memory.frames)?;
@@ -93,7 +93,7 @@ impl<P: Program> Machine<P> {
         let mut rng = SplitMix64::new(seed);
         let interval = memory.clock_ghz * 1e9 / os.kernel_entries_per_s;
         let mut machine = Self {
-            memory: MemorySystem::new(memory)?,
+            memory: CoherentMemory::new(memory)?,
             cores: (0..memory.cores).map(|_| Core::new(core)).collect(),
             program,
             os,
@@ -358,15 +358,15 @@ impl<P: Program> Machine<P> {
         let outcome = self.memory.access(now, id, line, op.write, token);
         let core = &mut self.cores[c];
         match outcome {
-            Access::Done(at) => core.issued_hit(&op, at),
-            Access::Pending => core.issued_miss(&op, token),
-            Access::Full if core.outstanding == 0 => {
+            AccessStatus::Done(at) => core.issued_hit(&op, at),
+            AccessStatus::Pending => core.issued_miss(&op, token),
+            AccessStatus::Full if core.outstanding == 0 => {
                 // A write-back of the same line is under way; there is no miss to wait for.
                 let later = now + 20;
                 self.schedule(later, Event::Core(id));
                 return false;
             }
-            Access::Full => {
+            AccessStatus::Full => {
                 core.wait = Wait::Any;
                 return false;
             }

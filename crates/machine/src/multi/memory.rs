@@ -12,17 +12,18 @@ use super::ring::Ring;
 use super::shadow::Shadow;
 use ample_memory::{BadParams, Dram, LastLevel};
 use ample_migration::protocol::{
-    Command, Completion, Controller, CoreSide, CoreStep, Envelope, Issued, Kind, LineAddr,
-    LineStore, Mapping, Message, Node, Outbox, QueueFull, Request, Role, Rules, Slice, Taken,
+    Command, Completion, Controller, CoreSide, CoreStep, Envelope, Issued, LineAddr, LineRequest,
+    LineStore, Mapping, Message, Outbox, Party, Protocol, QueueFull, RequestKind, Role, Slice,
+    Taken,
 };
 use std::collections::VecDeque;
 
 /// What became of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessStatus {
     /// Done in the private caches at this cycle.
     Done(u64),
-    /// A miss: [`MemorySystem::completed`] will list the token.
+    /// A miss: [`CoherentMemory::completed`] will list the token.
     Pending,
     /// No MSHR is free, or the line is being written back: try again after a completion.
     Full,
@@ -30,7 +31,7 @@ pub enum Access {
 
 /// What happened in the memory system since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Counters {
+pub struct MemoryCounters {
     /// Accesses by agents.
     pub accesses: u64,
     /// Those that missed the private caches.
@@ -58,9 +59,9 @@ pub(super) struct SliceState {
 /// The memory system. Agents `0..cores` are cores; higher numbers are devices. A clone goes on
 /// from the same state.
 #[derive(Clone)]
-pub struct MemorySystem {
+pub struct CoherentMemory {
     pub(super) params: MemoryParams,
-    pub(super) rules: Rules,
+    pub(super) rules: Protocol,
     pub(super) slices: Vec<SliceState>,
     controller: Controller,
     pub(super) cores: Vec<PrivateCache>,
@@ -77,10 +78,10 @@ pub struct MemorySystem {
     /// Completion records written, with their cycle.
     pub records: Vec<(u64, Completion)>,
     /// Counters since the start.
-    pub counters: Counters,
+    pub counters: MemoryCounters,
 }
 
-impl MemorySystem {
+impl CoherentMemory {
     /// An empty system.
     ///
     /// # Errors
@@ -113,12 +114,12 @@ impl MemorySystem {
             out: Outbox::default(),
             completed: Vec::new(),
             records: Vec::new(),
-            counters: Counters::default(),
+            counters: MemoryCounters::default(),
         })
     }
 
     /// The rules of the protocol.
-    pub fn rules(&self) -> &Rules {
+    pub fn rules(&self) -> &Protocol {
         &self.rules
     }
 
@@ -165,7 +166,7 @@ impl MemorySystem {
         line: LineAddr,
         write: bool,
         token: u64,
-    ) -> Access {
+    ) -> AccessStatus {
         self.counters.accesses += 1;
         if agent >= self.params.cores {
             self.devices
@@ -174,16 +175,16 @@ impl MemorySystem {
                 .push_back((agent, token));
             let value = write.then(|| self.shadow.next_value());
             let envelope = Envelope {
-                from: Node::Agent(agent),
-                to: Node::Slice(self.rules.home(line)),
-                message: Message::Request(Request::of_device(agent, line, value)),
+                from: Party::Agent(agent),
+                to: Party::Slice(self.rules.home(line)),
+                message: Message::Request(LineRequest::of_device(agent, line, value)),
             };
             self.ring.post(now, envelope);
-            return Access::Pending;
+            return AccessStatus::Pending;
         }
         let core = &mut self.cores[usize::from(agent)];
         if let Some(latency) = core.hit(line, write, &mut self.shadow) {
-            return Access::Done(now + latency);
+            return AccessStatus::Done(now + latency);
         }
         let capacity = self.params.mshrs as usize;
         let issued = self.at_core(now, agent, |core, step| {
@@ -192,13 +193,13 @@ impl MemorySystem {
         match issued {
             Issued::Refused => {
                 self.counters.accesses -= 1;
-                Access::Full
+                AccessStatus::Full
             }
-            Issued::Joined => Access::Pending,
+            Issued::Joined => AccessStatus::Pending,
             Issued::Asked => {
                 self.counters.misses += 1;
                 self.post_from_core(now + self.params.l2_cycles());
-                Access::Pending
+                AccessStatus::Pending
             }
         }
     }
@@ -232,7 +233,10 @@ impl MemorySystem {
             let lookup = match envelope.message {
                 Message::ProbeReply { .. } => self.params.l2_cycles() / 2,
                 Message::Request(request) => {
-                    let once = matches!(request.kind, Kind::ReadOnce | Kind::WriteOnce(_));
+                    let once = matches!(
+                        request.kind,
+                        RequestKind::ReadOnce | RequestKind::WriteOnce(_)
+                    );
                     self.counters.uncached += u64::from(once);
                     0
                 }
@@ -283,20 +287,20 @@ impl MemorySystem {
     fn deliver(&mut self, now: u64, envelope: Envelope<u64>) {
         self.counters.messages += 1;
         match envelope.to {
-            Node::Slice(s) => self.deliver_to_slice(now, s, envelope),
-            Node::Controller => {
+            Party::Slice(s) => self.deliver_to_slice(now, s, envelope),
+            Party::Controller => {
                 let record = self
                     .controller
                     .handle(&self.rules, envelope.message, &mut self.out);
                 self.records.extend(record.map(|record| (now, record)));
                 self.flush(now, None, 0);
             }
-            Node::Agent(a) if a < self.params.cores => {
+            Party::Agent(a) if a < self.params.cores => {
                 let message = envelope.message;
                 self.at_core(now, a, |core, step| core.receive(step, message));
                 self.post_from_core(now);
             }
-            Node::Agent(_) => {
+            Party::Agent(_) => {
                 if let Message::Once { line, .. } = envelope.message
                     && let Some(queue) = self.devices.get_mut(&line)
                     && let Some((agent, token)) = queue.pop_front()

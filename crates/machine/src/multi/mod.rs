@@ -22,13 +22,13 @@ mod walks;
 mod way;
 mod workload;
 
-pub use self::core::{Core, CoreParams, Op, Wait};
+pub use self::core::{Core, CoreAccess, CoreParams, Wait};
 pub use ample_memory::{BadParams, CacheConfig, Dram, DramConfig};
-pub use machine::Machine;
-pub use memory::{Access, Counters, MemorySystem, PAGE_BYTES};
+pub use machine::MultiCore;
+pub use memory::{AccessStatus, CoherentMemory, MemoryCounters, PAGE_BYTES};
 pub use os_params::{Mover, OsParams};
 pub use params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
-pub use parts::{Placement, Program, Timeline};
+pub use parts::{CoreProgram, PagePlacement, Timeline};
 pub use private::Completed;
 pub use view::{LineView, PageView, Place};
 pub use way::Way;

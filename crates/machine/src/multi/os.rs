@@ -3,17 +3,17 @@
 //! looks after those in hardware, and what all that costs.
 
 use super::core::Wait;
-use super::machine::Machine;
+use super::machine::MultiCore;
 use super::os_params::Mover;
 use super::params::PAGE_LINES;
-use super::parts::{Hardware, Program, Then, Timeline};
+use super::parts::{CoreProgram, Hardware, Then, Timeline};
 use ample_migration::protocol::{LineAddr, Mapping, OsMigration, OsPhase, Role, Status};
 
 /// INVLPG page by page up to this many pages, then one flush of everything that costs as much
 /// (Linux 6.12, `tlb_single_page_flush_ceiling` in arch/x86/mm/tlb.c).
 const FLUSH_CEILING_PAGES: u32 = 33;
 
-impl<P: Program> Machine<P> {
+impl<P: CoreProgram> MultiCore<P> {
     /// The kernel runs on a core; `false` when it must wait for the core's own misses first.
     pub(super) fn kernel_entry(&mut self, id: u8) -> bool {
         let c = usize::from(id);

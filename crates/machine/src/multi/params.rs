@@ -3,7 +3,7 @@
 
 pub use ample_memory::LINE_BYTES;
 use ample_memory::{BadParams, CacheConfig, DramConfig};
-use ample_migration::protocol::{Design, Rules, SliceHash};
+use ample_migration::protocol::{Design, Protocol, SliceHash};
 use serde::{Deserialize, Serialize};
 
 /// Lines of a 4 KB page.
@@ -178,8 +178,8 @@ impl MemoryParams {
     }
 
     /// The rules the protocol works by.
-    pub fn rules(&self) -> Rules {
-        Rules {
+    pub fn rules(&self) -> Protocol {
+        Protocol {
             design: self.engine.design,
             cores: self.cores,
             slices: self.slices,

@@ -2,7 +2,7 @@
 //! What a server is made of besides its memory: programs, where data lie, migrations under way,
 //! events.
 
-use super::core::Op;
+use super::core::CoreAccess;
 use ample_memory::BadParams;
 use ample_migration::protocol::{Completion, LineAddr, OsMigration};
 use serde::Serialize;
@@ -12,14 +12,14 @@ use serde::Serialize;
 pub(super) const QUEUE_FRAMES: u64 = 2;
 
 /// What the program of a core does.
-pub trait Program {
+pub trait CoreProgram {
     /// Its next access.
-    fn next(&mut self, core: u8) -> Op;
+    fn next(&mut self, core: u8) -> CoreAccess;
     /// The NIC's next access and the cycles until it, if there is a NIC.
-    fn next_dma(&mut self) -> Option<(u64, Op)>;
+    fn next_dma(&mut self) -> Option<(u64, CoreAccess)>;
     /// Looks the page of an access up in the core's TLBs: cycles beyond a first-level hit, and
     /// the page-table lines that a walk reads, in order. Without this every access hits.
-    fn translation(&mut self, _core: u8, _op: &Op, _reads: &mut Vec<LineAddr>) -> u64 {
+    fn translation(&mut self, _core: u8, _op: &CoreAccess, _reads: &mut Vec<LineAddr>) -> u64 {
         0
     }
     /// INVLPG of a page on a core.
@@ -76,7 +76,7 @@ pub(super) enum Event {
 
 /// Where the data of a server lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct PagePlacement {
     /// Pages of data, in frames from 0 on.
     pub pages: u32,
     /// Free destinations behind them, each of `group_pages` frames.
@@ -85,7 +85,7 @@ pub struct Placement {
     pub group_pages: u32,
 }
 
-impl Placement {
+impl PagePlacement {
     /// Pages that move one by one.
     pub fn single(pages: u32, spare: u32) -> Self {
         Self {
@@ -174,7 +174,7 @@ pub(super) struct Software {
 #[derive(Clone)]
 pub(super) struct Walk {
     pub(super) core: u8,
-    pub(super) op: Op,
+    pub(super) op: CoreAccess,
     /// Token of the access, once it is made.
     pub(super) token: u64,
     /// Page-table lines still to read, the next one last.

@@ -2,7 +2,7 @@
 //! The ring: messages on their way, in the order in which they arrive.
 
 use super::params::MemoryParams;
-use ample_migration::protocol::{Envelope, Node};
+use ample_migration::protocol::{Envelope, Party};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -58,11 +58,11 @@ impl Ring {
     }
 
     /// Slice `i` sits beside core `i`, devices beside slice 0.
-    fn stop(&self, node: Node) -> u64 {
+    fn stop(&self, node: Party) -> u64 {
         match node {
-            Node::Slice(s) => u64::from(s),
-            Node::Agent(a) if a < self.cores => u64::from(a) * self.stops / u64::from(self.cores),
-            Node::Agent(_) | Node::Controller => 0,
+            Party::Slice(s) => u64::from(s),
+            Party::Agent(a) if a < self.cores => u64::from(a) * self.stops / u64::from(self.cores),
+            Party::Agent(_) | Party::Controller => 0,
         }
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Migration in software: with interrupts, as Linux does (Contiguitas figure 1), and lazily.
 
-use super::core::{Op, Wait};
-use super::machine::Machine;
+use super::core::{CoreAccess, Wait};
+use super::machine::MultiCore;
 use super::params::PAGE_LINES;
-use super::parts::{Event, Program, Software, Then, Timeline};
+use super::parts::{CoreProgram, Event, Software, Then, Timeline};
 use ample_migration::protocol::{LineAddr, Mapping};
 
-impl<P: Program> Machine<P> {
+impl<P: CoreProgram> MultiCore<P> {
     /// Whether software is moving the page and this agent has no translation of it.
     pub(super) fn is_unmapped(&self, page: u32, agent: u8) -> bool {
         self.software.as_ref().is_some_and(|s| {
@@ -130,7 +130,7 @@ impl<P: Program> Machine<P> {
         for index in 0..map.lines {
             for (page, write) in [(source, false), (destination, true)] {
                 // Eight loads or stores of 8 bytes a line; those after the first hit.
-                core.kernel.push_back(Op {
+                core.kernel.push_back(CoreAccess {
                     gap: 7,
                     page,
                     index,

@@ -2,29 +2,29 @@
 //! Closed forms, the shadow memory under traffic with migrations, determinism, bad parameters.
 
 use super::{
-    Access, Core, CoreParams, Machine, MemoryParams, MemorySystem, Mover, Op, OsParams, Placement,
-    Program,
+    AccessStatus, CoherentMemory, Core, CoreAccess, CoreParams, CoreProgram, MemoryParams, Mover,
+    MultiCore, OsParams, PagePlacement,
 };
 use super::{Server, Service};
 use ample_kit::random::SplitMix64;
 use ample_migration::protocol::{Command, Design, LineAddr, Mapping, Status};
 
-fn system() -> MemorySystem {
-    MemorySystem::new(&MemoryParams::table1()).expect("table 1 is valid")
+fn system() -> CoherentMemory {
+    CoherentMemory::new(&MemoryParams::table1()).expect("table 1 is valid")
 }
 
 /// Cycles until an access ends, with nothing else under way.
-fn latency(memory: &mut MemorySystem, core: u8, line: u64, write: bool) -> u64 {
+fn latency(memory: &mut CoherentMemory, core: u8, line: u64, write: bool) -> u64 {
     let now = (memory.counters.accesses + 1) * 100_000_000;
     memory.run_until(now);
     memory.completed.clear();
     match memory.access(now, core, LineAddr(line), write, 1) {
-        Access::Done(at) => at - now,
-        Access::Pending => {
+        AccessStatus::Done(at) => at - now,
+        AccessStatus::Pending => {
             memory.run_until(now + 100_000);
             memory.completed[0].at - now
         }
-        Access::Full => panic!("nothing is under way"),
+        AccessStatus::Full => panic!("nothing is under way"),
     }
 }
 
@@ -111,23 +111,23 @@ fn servers_that_do_not_fit_their_memory_are_refused_with_the_reason() {
             ..MemoryParams::table1()
         };
         let (core, os) = (CoreParams::table1(), OsParams::default());
-        let machine = Machine::new(&params, core, os, Hammer::new(8), placement, 1);
+        let machine = MultiCore::new(&params, core, os, Hammer::new(8), placement, 1);
         machine
             .map(|_| ())
             .expect_err("must be refused")
             .to_string()
     };
     // 24 pages, 20 destinations, and two frames of the invalidation queue.
-    let error = message(45, Placement::single(24, 20));
+    let error = message(45, PagePlacement::single(24, 20));
     assert!(error.contains("do not fit in 45"), "{error}");
     let params = MemoryParams {
         frames: 46,
         ..MemoryParams::table1()
     };
     let (core, os) = (CoreParams::table1(), OsParams::default());
-    let placement = Placement::single(24, 20);
-    assert!(Machine::new(&params, core, os, Hammer::new(24), placement, 1).is_ok());
-    let groups = Placement {
+    let placement = PagePlacement::single(24, 20);
+    assert!(MultiCore::new(&params, core, os, Hammer::new(24), placement, 1).is_ok());
+    let groups = PagePlacement {
         pages: 24,
         spare: 4,
         group_pages: 5,
@@ -154,9 +154,9 @@ impl Hammer {
     }
 }
 
-impl Program for Hammer {
-    fn next(&mut self, _core: u8) -> Op {
-        Op {
+impl CoreProgram for Hammer {
+    fn next(&mut self, _core: u8) -> CoreAccess {
+        CoreAccess {
             gap: 2,
             page: self.rng.below(self.pages) as u32,
             index: self.rng.below(64) as u32,
@@ -165,7 +165,7 @@ impl Program for Hammer {
         }
     }
 
-    fn next_dma(&mut self) -> Option<(u64, Op)> {
+    fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
         let op = self.next(0);
         Some((30, op))
     }
@@ -185,11 +185,11 @@ pub(super) fn hammer_with(
     os: OsParams,
     migrations: u32,
     change: fn(&mut MemoryParams),
-) -> Machine<Hammer> {
+) -> MultiCore<Hammer> {
     hammered(
         design,
         mover,
-        (Placement::single(24, 24), migrations),
+        (PagePlacement::single(24, 24), migrations),
         os,
         change,
     )
@@ -199,7 +199,7 @@ pub(super) fn hammer_with(
 fn hammer(
     design: Design,
     mover: Mover,
-    (placement, migrations): (Placement, u32),
+    (placement, migrations): (PagePlacement, u32),
     change: fn(&mut MemoryParams),
 ) -> Hammered {
     let os = OsParams {
@@ -217,10 +217,10 @@ fn hammer(
 fn hammered(
     design: Design,
     mover: Mover,
-    (placement, migrations): (Placement, u32),
+    (placement, migrations): (PagePlacement, u32),
     os: OsParams,
     change: fn(&mut MemoryParams),
-) -> Machine<Hammer> {
+) -> MultiCore<Hammer> {
     let mut params = MemoryParams::table1();
     params.engine.design = design;
     // Small caches: evictions of lines under migration.
@@ -230,7 +230,7 @@ fn hammered(
     let program = Hammer::new(placement.pages);
     let core = CoreParams::table1();
     let mut machine =
-        Machine::new(&params, core, os, program, placement, 7).expect("valid machine");
+        MultiCore::new(&params, core, os, program, placement, 7).expect("valid machine");
     for step in 0..migrations {
         machine.requests.push((step % placement.pages, mover));
         machine.run_until(u64::from(step + 1) * 8_000);
@@ -241,7 +241,7 @@ fn hammered(
 
 #[test]
 fn no_load_is_ever_wrong_while_hot_pages_move() {
-    let pages = (Placement::single(24, 24), 60);
+    let pages = (PagePlacement::single(24, 24), 60);
     for design in [Design::NonCacheable, Design::Cacheable] {
         let run = hammer(design, Mover::Hardware, pages, |_| {});
         assert_eq!((run.wrong, run.moved), (0, 60), "{design:?}");
@@ -256,7 +256,7 @@ fn no_load_is_ever_wrong_while_hot_pages_move() {
 
 #[test]
 fn migrations_given_up_leave_the_page_where_it_was_and_no_load_is_wrong() {
-    let pages = (Placement::single(24, 24), 60);
+    let pages = (PagePlacement::single(24, 24), 60);
     let run = |abort_ratio| {
         let os = OsParams {
             kernel_entries_per_s: 100_000.0,
@@ -286,7 +286,7 @@ fn migrations_given_up_leave_the_page_where_it_was_and_no_load_is_wrong() {
 
 #[test]
 fn pages_that_share_a_mapping_move_together_and_no_load_is_wrong() {
-    let groups = Placement {
+    let groups = PagePlacement {
         pages: 24,
         spare: 8,
         group_pages: 4,
@@ -304,10 +304,10 @@ fn pages_that_share_a_mapping_move_together_and_no_load_is_wrong() {
 fn two_futures_of_one_past_are_equal_until_something_differs() {
     let params = MemoryParams::table1();
     let program = Server::new(Service::Memcached, 8, 3);
-    let placement = Placement::single(Server::pages(Service::Memcached, 8), 8);
+    let placement = PagePlacement::single(Server::pages(Service::Memcached, 8), 8);
     let core = CoreParams::table1();
     let os = OsParams::default();
-    let mut one = Machine::new(&params, core, os, program, placement, 3).expect("valid");
+    let mut one = MultiCore::new(&params, core, os, program, placement, 3).expect("valid");
     one.run_until(50_000);
     let mut other = one.clone();
     let mut engine = params.engine;
@@ -336,7 +336,7 @@ fn variants_of_the_hardware_are_correct_too() {
     ];
     for change in changes {
         for design in [Design::NonCacheable, Design::Cacheable] {
-            let pages = (Placement::single(24, 24), 25);
+            let pages = (PagePlacement::single(24, 24), 25);
             let run = hammer(design, Mover::Hardware, pages, change);
             assert_eq!(run.wrong, 0);
             assert!(run.moved > 3, "{}", run.moved);
@@ -372,12 +372,12 @@ fn equal_seeds_give_equal_runs() {
         let program = Server::new(Service::Memcached, 8, seed);
         let pages = Server::pages(Service::Memcached, 8);
         let core = CoreParams::table1();
-        let mut machine = Machine::new(
+        let mut machine = MultiCore::new(
             &params,
             core,
             OsParams::default(),
             program,
-            Placement::single(pages, 8),
+            PagePlacement::single(pages, 8),
             seed,
         )
         .expect("valid");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A page under migration as an observer of the machine sees it, line by line.
 
-use super::machine::Machine;
-use super::memory::MemorySystem;
-use super::parts::Program;
+use super::machine::MultiCore;
+use super::memory::CoherentMemory;
+use super::parts::CoreProgram;
 use ample_migration::protocol::{Directory, LineAddr, LineStore, Mapping, OsPhase, Role};
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub struct PageView {
     pub lines: Vec<LineView>,
 }
 
-impl MemorySystem {
+impl CoherentMemory {
     /// Slices without an entry know nothing of it: it is not installed yet, or cleared already.
     fn line_view(&mut self, map: Mapping, index: u32, cleared: bool) -> LineView {
         let rules = self.rules;
@@ -77,7 +77,7 @@ impl MemorySystem {
     }
 }
 
-impl<P: Program> Machine<P> {
+impl<P: CoreProgram> MultiCore<P> {
     /// The migration in hardware that is under way, if any: the first one.
     pub fn view(&mut self) -> Option<PageView> {
         let h = self.hardware.first()?;

@@ -2,18 +2,24 @@
 //! Page walks of the cores: the walker reads page-table lines through the core's caches, one
 //! after the other, while the core goes on with what its window holds. The access itself follows.
 
-use super::core::Op;
-use super::machine::Machine;
-use super::memory::Access;
-use super::parts::{Event, Program, Walk};
+use super::core::CoreAccess;
+use super::machine::MultiCore;
+use super::memory::AccessStatus;
+use super::parts::{CoreProgram, Event, Walk};
 use ample_migration::protocol::LineAddr;
 
 /// Cycles until something that found no MSHR, or no page, tries again.
 const RETRY_CYCLES: u64 = 20;
 
-impl<P: Program> Machine<P> {
+impl<P: CoreProgram> MultiCore<P> {
     /// Starts the walk for an access that the core has issued; `reads` are in order.
-    pub(super) fn start_walk(&mut self, core: u8, op: Op, now: u64, mut reads: Vec<LineAddr>) {
+    pub(super) fn start_walk(
+        &mut self,
+        core: u8,
+        op: CoreAccess,
+        now: u64,
+        mut reads: Vec<LineAddr>,
+    ) {
         self.token += 1;
         let token = self.token;
         self.cores[usize::from(core)].issued_miss(&op, token);
@@ -51,15 +57,15 @@ impl<P: Program> Machine<P> {
             self.token += 1;
             let token = self.token;
             match self.memory.access(now, walk.core, line, false, token) {
-                Access::Done(at) => {
+                AccessStatus::Done(at) => {
                     now = at;
                     walk.reads.pop();
                 }
-                Access::Pending => {
+                AccessStatus::Pending => {
                     self.walks.insert(token, walk);
                     return;
                 }
-                Access::Full => return self.later(walk, now),
+                AccessStatus::Full => return self.later(walk, now),
             }
         }
         // A core may run ahead of a line that another of its misses brings: no time then.
@@ -71,15 +77,15 @@ impl<P: Program> Machine<P> {
         let (core, op, token) = (walk.core, walk.op, walk.token);
         let line = self.translate(op.page, op.index, 1 << core);
         match self.memory.access(now, core, line, op.write, token) {
-            Access::Done(at) => {
+            AccessStatus::Done(at) => {
                 let done = &mut self.cores[usize::from(core)];
                 if done.ended(token, at) {
                     let at = done.now();
                     self.schedule(at, Event::Core(core));
                 }
             }
-            Access::Pending => {}
-            Access::Full => self.later(walk, now),
+            AccessStatus::Pending => {}
+            AccessStatus::Full => self.later(walk, now),
         }
     }
 

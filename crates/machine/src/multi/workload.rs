@@ -3,7 +3,8 @@
 //! network buffers that a NIC reads and writes.
 
 use super::{
-    BadParams, CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_LINES, Placement, Program,
+    BadParams, CoreAccess, CoreParams, CoreProgram, MemoryParams, MultiCore, OsParams, PAGE_LINES,
+    PagePlacement,
 };
 use ample_kit::random::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -198,14 +199,14 @@ impl Server {
         os: OsParams,
         group_pages: u32,
         seed: u64,
-    ) -> Result<Machine<Self>, BadParams> {
-        let placement = Placement {
+    ) -> Result<MultiCore<Self>, BadParams> {
+        let placement = PagePlacement {
             pages: Self::pages(service, memory.cores).next_multiple_of(group_pages),
             spare: SPARE_GROUPS,
             group_pages,
         };
         let program = Self::new(service, memory.cores, seed);
-        Machine::new(memory, CoreParams::table1(), os, program, placement, seed)
+        MultiCore::new(memory, CoreParams::table1(), os, program, placement, seed)
     }
 
     /// Pages of data of this server, the kernel's among them.
@@ -290,8 +291,8 @@ impl Shape {
     }
 }
 
-impl Program for Server {
-    fn next(&mut self, core: u8) -> Op {
+impl CoreProgram for Server {
+    fn next(&mut self, core: u8) -> CoreAccess {
         let c = usize::from(core);
         let s = self.shape;
         let chain = s.lookups * s.chain;
@@ -305,7 +306,7 @@ impl Program for Server {
         self.left[c].0 -= 1;
         let place = self.left[c].1;
         let gap = (rng.below(2 * u64::from(s.gap) + 1)) as u32;
-        let op = |page, index, write, dependent| Op {
+        let op = |page, index, write, dependent| CoreAccess {
             gap,
             page,
             index,
@@ -342,7 +343,7 @@ impl Program for Server {
         op(page, index, rng.below(4) == 0, false)
     }
 
-    fn next_dma(&mut self) -> Option<(u64, Op)> {
+    fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
         if self.shape.dma_cycles == 0 {
             return None;
         }
@@ -354,7 +355,7 @@ impl Program for Server {
             self.dma_at = self.nic.below(u64::from(BUFFER_PAGES) * PAGE_LINES);
         }
         let (page, index) = Self::buffer(self.dma_at);
-        let op = Op {
+        let op = CoreAccess {
             gap: 0,
             page,
             index,

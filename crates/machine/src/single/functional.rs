@@ -2,7 +2,7 @@
 //! Functional runs: translation hardware without time. Every count is exact; nothing is timed.
 
 use ample_memory::READ_AHEAD;
-use ample_trace::{Access, Consumer, Kind, MapChange, Program, Recorder};
+use ample_trace::{Access, AccessKind, Consumer, MapChange, Program, Recorder};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, Intent, NoMemory};
 use anyhow::Result;
@@ -41,11 +41,11 @@ impl<'a> FunctionalRun<'a> {
 
 /// What a kind of access intends.
 #[inline(always)]
-pub fn intent_of(kind: Kind) -> Intent {
+pub fn intent_of(kind: AccessKind) -> Intent {
     match kind {
-        Kind::Load => Intent::Read,
-        Kind::Store => Intent::Write,
-        Kind::Fetch => Intent::Fetch,
+        AccessKind::Load => Intent::Read,
+        AccessKind::Store => Intent::Write,
+        AccessKind::Fetch => Intent::Fetch,
     }
 }
 

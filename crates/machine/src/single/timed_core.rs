@@ -10,7 +10,7 @@
 
 use super::functional::{AHEAD, intent_of, walks_often};
 use ample_memory::{Level, MemorySystem, READ_AHEAD};
-use ample_trace::{Access, Consumer, Kind};
+use ample_trace::{Access, AccessKind, Consumer};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, HitLevel, Port};
 use serde::{Deserialize, Serialize};
@@ -272,7 +272,7 @@ impl<M: MemorySystem> TimedCore<M> {
             let room = self.committed(self.instructions - self.rob);
             self.front = self.front.max(room);
         }
-        let is_store = access.kind == Kind::Store;
+        let is_store = access.kind == AccessKind::Store;
         if is_store {
             self.front = self.front.max(self.stores[self.store_at]);
         }
@@ -356,8 +356,8 @@ impl<M: MemorySystem> Consumer for TimedCore<M> {
             }
             for access in chunk {
                 let result = match access.kind {
-                    Kind::Fetch => self.fetch(access),
-                    Kind::Load | Kind::Store => self.step(access),
+                    AccessKind::Fetch => self.fetch(access),
+                    AccessKind::Load | AccessKind::Store => self.step(access),
                 };
                 if let Err(bad) = result {
                     self.failed = Some((self.accesses, bad));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is explored: sizes, design, and what may happen.
 
-use crate::protocol::{Design, Fault, LineAddr, Mapping, Rules, SliceHash};
+use crate::protocol::{Design, LineAddr, Mapping, PlantedFault, Protocol, SliceHash};
 
 /// A bounded machine.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct CheckConfig {
     /// For tables of results.
     pub name: &'static str,
     /// Design, cores, slices, lines of a page, table size, planted fault.
-    pub rules: Rules,
+    pub rules: Protocol,
     /// Pages of data, each of which migrates once.
     pub pages: u8,
     /// Whether a NIC reads and writes.
@@ -27,12 +27,12 @@ pub struct Config {
     pub symmetry: bool,
 }
 
-impl Config {
+impl CheckConfig {
     /// Two cores, no NIC, one line, one page, two slices, all events allowed.
     pub fn new(name: &'static str, design: Design) -> Self {
         Self {
             name,
-            rules: Rules {
+            rules: Protocol {
                 design,
                 cores: 2,
                 slices: 2,
@@ -56,7 +56,7 @@ impl Config {
     }
 
     /// With this error planted.
-    pub fn with_fault(mut self, fault: Fault) -> Self {
+    pub fn with_fault(mut self, fault: PlantedFault) -> Self {
         self.rules.fault = Some(fault);
         self
     }

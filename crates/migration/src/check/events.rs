@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can happen in a state.
 
-use super::config::Config;
+use super::config::CheckConfig;
 use super::state::State;
-use crate::protocol::{Cached, Envelope, Fault, LineAddr, OsMigration};
+use crate::protocol::{Cached, Envelope, LineAddr, OsMigration, PlantedFault};
 use std::fmt;
 
 /// What can happen next in a state.
@@ -81,7 +81,7 @@ impl fmt::Debug for Action {
 }
 
 /// Everything that can happen now.
-pub fn actions(config: &Config, state: &State, all: &mut Vec<Action>) {
+pub fn actions(config: &CheckConfig, state: &State, all: &mut Vec<Action>) {
     if state.error.is_some() {
         return;
     }
@@ -111,7 +111,7 @@ pub fn actions(config: &Config, state: &State, all: &mut Vec<Action>) {
     }
 }
 
-fn os_actions(config: &Config, state: &State, page: u8, all: &mut Vec<Action>) {
+fn os_actions(config: &CheckConfig, state: &State, page: u8, all: &mut Vec<Action>) {
     let os = &state.os[usize::from(page)];
     if os.next_command(&config.rules).is_some() {
         all.push(Action::Submit { page });
@@ -122,7 +122,7 @@ fn os_actions(config: &Config, state: &State, page: u8, all: &mut Vec<Action>) {
     if os.may_invalidate(&config.rules, OsMigration::iotlb(&config.rules)) {
         all.push(Action::InvalidateIotlb { page });
     }
-    let drains = config.rules.fault != Some(Fault::NicDoesNotDrain);
+    let drains = config.rules.fault != Some(PlantedFault::NicDoesNotDrain);
     let idle = state.nic.pending.is_none() || !drains;
     if idle && os.may_invalidate(&config.rules, OsMigration::nic_tlb(&config.rules)) {
         all.push(Action::InvalidateNicTlb { page });
@@ -136,7 +136,7 @@ fn os_actions(config: &Config, state: &State, page: u8, all: &mut Vec<Action>) {
     }
 }
 
-fn core_actions(config: &Config, state: &State, core: u8, page: u8, all: &mut Vec<Action>) {
+fn core_actions(config: &CheckConfig, state: &State, core: u8, page: u8, all: &mut Vec<Action>) {
     let c = &state.cores[usize::from(core)];
     let Some(role) = c.tlb[usize::from(page)] else {
         all.push(Action::Translate { core, page });
@@ -164,7 +164,7 @@ fn core_actions(config: &Config, state: &State, core: u8, page: u8, all: &mut Ve
     }
 }
 
-fn nic_actions(config: &Config, state: &State, page: u8, all: &mut Vec<Action>) {
+fn nic_actions(config: &CheckConfig, state: &State, page: u8, all: &mut Vec<Action>) {
     let nic = &state.nic;
     if nic.tlb[usize::from(page)].is_none() {
         all.push(Action::NicTranslate { page });

@@ -3,7 +3,7 @@
 //! walked backwards from the states in which nothing is under way and every migration is over.
 //! A state that is not met on the way back is a deadlock or a loop without exit.
 
-use super::config::Config;
+use super::config::CheckConfig;
 use super::events::{Action, actions};
 use super::state::State;
 use super::step::apply;
@@ -34,7 +34,7 @@ fn fingerprint(state: &State) -> u64 {
 }
 
 /// Explores up to `max_states` states.
-pub fn check(config: &Config, max_states: usize) -> Liveness {
+pub fn check(config: &CheckConfig, max_states: usize) -> Liveness {
     let first = State::initial(config);
     let mut ids = HashMap::from([(fingerprint(&first), 0u32)]);
     let mut parents = vec![0u32];
@@ -89,7 +89,7 @@ pub fn check(config: &Config, max_states: usize) -> Liveness {
     }
 }
 
-fn successors(config: &Config, state: &State) -> Vec<(Action, State)> {
+fn successors(config: &CheckConfig, state: &State) -> Vec<(Action, State)> {
     let mut all = Vec::new();
     actions(config, state, &mut all);
     all.into_iter()
@@ -118,7 +118,7 @@ fn backwards(states: usize, edges: &mut [(u32, u32)], quiet: &[u32]) -> Vec<bool
 }
 
 /// The events that lead to a state, found by walking again along the known fingerprints.
-fn path(config: &Config, to: u32, parents: &[u32], prints: &[u64]) -> Vec<String> {
+fn path(config: &CheckConfig, to: u32, parents: &[u32], prints: &[u64]) -> Vec<String> {
     let mut ids = vec![to];
     while let Some(&id) = ids.last()
         && id != 0

@@ -12,7 +12,7 @@ mod state;
 mod step;
 mod suite;
 
-pub use config::Config;
+pub use config::CheckConfig;
 pub use liveness::{Liveness, check as liveness};
 pub use report::{Checked, Finding, Params, Report, run};
 pub use safety::{Counterexample, Safety, check as safety};

@@ -2,15 +2,15 @@
 //! What must hold in every reachable state. (That every access and every migration ends is a
 //! property of the whole graph: `liveness.rs`.)
 
-use super::config::Config;
+use super::config::CheckConfig;
 use super::state::State;
-use crate::protocol::{Cached, Directory, Kind, LineAddr, Message, OsPhase, Role};
+use crate::protocol::{Cached, Directory, LineAddr, Message, OsPhase, RequestKind, Role};
 
 /// A property of a state, with its name.
-pub type Check = (&'static str, fn(&Config, &State) -> bool);
+pub type Property = (&'static str, fn(&CheckConfig, &State) -> bool);
 
 /// The properties that hold in every state.
-pub const CHECKS: [Check; 4] = [
+pub const CHECKS: [Property; 4] = [
     ("every access returns the last write", reads_are_fresh),
     ("no write is lost", some_copy_is_fresh),
     (
@@ -28,7 +28,7 @@ fn visible(entry: Option<Role>, pte: Role) -> Role {
     entry.unwrap_or(pte)
 }
 
-fn reads_are_fresh(config: &Config, state: &State) -> bool {
+fn reads_are_fresh(config: &CheckConfig, state: &State) -> bool {
     let hits_are_fresh = state.cores.iter().all(|core| {
         state.os.iter().enumerate().all(|(page, os)| {
             let role = visible(core.tlb[page], os.pte);
@@ -41,7 +41,7 @@ fn reads_are_fresh(config: &Config, state: &State) -> bool {
     state.error.is_none() && hits_are_fresh
 }
 
-fn some_copy_is_fresh(config: &Config, state: &State) -> bool {
+fn some_copy_is_fresh(config: &CheckConfig, state: &State) -> bool {
     // A step that failed another property leaves no meaning to this one.
     if state.error.is_some() {
         return true;
@@ -65,7 +65,7 @@ fn before_purge(os_phase: OsPhase, pte: Role) -> bool {
         )
 }
 
-fn one_mapping_cached(config: &Config, state: &State) -> bool {
+fn one_mapping_cached(config: &CheckConfig, state: &State) -> bool {
     state.os.iter().all(|os| {
         let cached = |role, i| {
             let line = os.map.line(role, i);
@@ -84,13 +84,13 @@ fn one_mapping_cached(config: &Config, state: &State) -> bool {
 fn leaving(state: &State, core: u8, line: LineAddr) -> bool {
     state.net.iter().any(|e| match e.message {
         Message::Request(r) => {
-            r.agent == core && r.line == line && matches!(r.kind, Kind::WriteBack(_))
+            r.agent == core && r.line == line && matches!(r.kind, RequestKind::WriteBack(_))
         }
         _ => false,
     })
 }
 
-fn freed_page_unreferenced(config: &Config, state: &State) -> bool {
+fn freed_page_unreferenced(config: &CheckConfig, state: &State) -> bool {
     state.os.iter().enumerate().all(|(page, os)| {
         if os.phase != OsPhase::Done {
             return true;
@@ -129,7 +129,7 @@ fn freed_page_unreferenced(config: &Config, state: &State) -> bool {
                 tag.is_some_and(is_freed) || (is_freed(*at) && line.directory != Directory::Idle)
             });
         let under_way = state.net.iter().any(|e| match e.message {
-            Message::Request(r) => is_freed(r.line) && !matches!(r.kind, Kind::WriteBack(_)),
+            Message::Request(r) => is_freed(r.line) && !matches!(r.kind, RequestKind::WriteBack(_)),
             _ => false,
         });
         !(translated || pending || cached || listed || under_way)

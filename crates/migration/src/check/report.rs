@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The model check as an experiment: all configurations of a suite, and all planted faults.
 
-use super::config::Config;
+use super::config::CheckConfig;
 use super::{Liveness, full, liveness, quick, safety, with_faults};
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ pub struct Checked {
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// What was planted.
-    pub fault: crate::protocol::Fault,
+    pub fault: crate::protocol::PlantedFault,
     /// The design it was planted in.
     pub design: crate::protocol::Design,
     /// The property that noticed it; absent when none did.
@@ -74,7 +74,7 @@ const CAN_END: &str = "every access and every migration can end";
 /// The two explorers were written apart.
 const SAME_COUNT: &str = "both explorers count the same states";
 
-fn check_one(config: &Config, params: &Params) -> Checked {
+fn check_one(config: &CheckConfig, params: &Params) -> Checked {
     let safety = safety(config, params.threads);
     let small = safety.states <= params.liveness_states;
     let liveness = small.then(|| liveness(config, params.liveness_states));

@@ -2,7 +2,7 @@
 //! The checker stateright explores all states and finds a shortest way to one that breaks a
 //! property.
 
-use super::config::Config;
+use super::config::CheckConfig;
 use super::events::{Action, actions};
 use super::properties::CHECKS;
 use super::state::State;
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// The configuration as a stateright model.
 #[derive(Clone, Debug)]
-struct Machine(Config);
+struct Machine(CheckConfig);
 
 impl Model for Machine {
     type State = State;
@@ -69,7 +69,7 @@ pub struct Safety {
 }
 
 /// Explores everything, or until a property is broken.
-pub fn check(config: &Config, threads: usize) -> Safety {
+pub fn check(config: &CheckConfig, threads: usize) -> Safety {
     let started = Instant::now();
     let checker = Machine(config.clone())
         .checker()

@@ -5,10 +5,10 @@
 //! stale, so that runs of any length have finitely many states. This is exact because the
 //! protocol never looks at data.
 
-use super::config::Config;
+use super::config::CheckConfig;
 use crate::protocol::{
-    Busy, Cached, Controller, CoreSide, Directory, Envelope, HomeLine, Kind, LineAddr, LineStore,
-    Message, Node, OsMigration, PrivateLines, Role, Slice, Todo,
+    Busy, Cached, Controller, CoreSide, Directory, Envelope, HomeLine, LineAddr, LineStore,
+    Message, OsMigration, Party, PrivateLines, RequestKind, Role, Slice, Todo,
 };
 
 /// Lines a slice is home of, in order.
@@ -104,7 +104,7 @@ pub struct State {
 
 impl State {
     /// Page `p` of data lies in lines `2pL..` (source) and moves to `2pL + L..`.
-    pub fn initial(config: &Config) -> Self {
+    pub fn initial(config: &CheckConfig) -> Self {
         let rules = &config.rules;
         let lines = config.lines();
         let total = u64::from(config.pages) * 2 * u64::from(lines);
@@ -145,19 +145,24 @@ impl State {
     }
 
     /// The line at its home.
-    pub fn home_line(&mut self, config: &Config, at: LineAddr) -> &mut HomeLine<bool> {
+    pub fn home_line(&mut self, config: &CheckConfig, at: LineAddr) -> &mut HomeLine<bool> {
         let home = usize::from(config.rules.home(at));
         self.slices[home].lines.line(at)
     }
 
     /// Page of data and index within it of a physical line.
-    pub fn logical(config: &Config, line: LineAddr) -> (usize, u32) {
+    pub fn logical(config: &CheckConfig, line: LineAddr) -> (usize, u32) {
         let lines = u64::from(config.lines());
         ((line.0 / (2 * lines)) as usize, (line.0 % lines) as u32)
     }
 
     /// Calls `f` for every copy of a line of data, wherever it is.
-    pub fn each_copy(&mut self, config: &Config, of: (usize, u32), mut f: impl FnMut(&mut bool)) {
+    pub fn each_copy(
+        &mut self,
+        config: &CheckConfig,
+        of: (usize, u32),
+        mut f: impl FnMut(&mut bool),
+    ) {
         let same = |line: LineAddr| Self::logical(config, line) == of;
         for slice in &mut self.slices {
             let lines = slice.lines.0.iter_mut();
@@ -187,7 +192,7 @@ impl State {
     }
 
     /// A write has taken effect: all copies are stale. The caller then makes one fresh.
-    pub fn stale_all(&mut self, config: &Config, line: LineAddr) {
+    pub fn stale_all(&mut self, config: &CheckConfig, line: LineAddr) {
         self.each_copy(config, Self::logical(config, line), |fresh| *fresh = false);
     }
 
@@ -241,7 +246,7 @@ impl State {
         }
         for envelope in &mut new.net {
             for node in [&mut envelope.from, &mut envelope.to] {
-                if let Node::Agent(a) = node {
+                if let Party::Agent(a) = node {
                     *a = agent(*a);
                 }
             }
@@ -286,7 +291,7 @@ impl State {
 fn carried(message: &mut Message<bool>) -> Option<(LineAddr, &mut bool)> {
     match message {
         Message::Request(request) => match &mut request.kind {
-            Kind::WriteBack(v) => Some((request.line, v)),
+            RequestKind::WriteBack(v) => Some((request.line, v)),
             _ => None,
         },
         Message::ProbeReply { at, data, .. } => data.as_mut().map(|v| (*at, v)),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an event leads to.
 
-use super::config::Config;
+use super::config::CheckConfig;
 use super::events::Action;
 use super::state::{ModelCore, State};
 use crate::protocol::{
-    Cached, Completion, CoreStep, Envelope, Issued, LineAddr, Message, Node, Observer, OsMigration,
-    OsPhase, Outbox, Performed, Request, Taken,
+    Cached, Completion, CoreStep, Envelope, Issued, LineAddr, LineRequest, Message, Observer,
+    OsMigration, OsPhase, Outbox, Party, Performed, Taken,
 };
 
 /// The state after `action`, or `None` when it cannot happen yet (a busy line, a full queue).
-pub fn apply(config: &Config, last: &State, action: &Action) -> Option<State> {
+pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<State> {
     let mut state = last.clone();
     let rules = &config.rules;
     match *action {
@@ -47,10 +47,10 @@ pub fn apply(config: &Config, last: &State, action: &Action) -> Option<State> {
             let role = state.nic.tlb[usize::from(page)]?;
             let line = config.mapping(page).line(role, index);
             state.nic.pending = Some((line, write));
-            let request = Request::of_device(rules.cores, line, write.then_some(true));
+            let request = LineRequest::of_device(rules.cores, line, write.then_some(true));
             state.send(Envelope {
-                from: Node::Agent(rules.cores),
-                to: Node::Slice(rules.home(line)),
+                from: Party::Agent(rules.cores),
+                to: Party::Slice(rules.home(line)),
                 message: Message::Request(request),
             });
         }
@@ -63,7 +63,7 @@ pub fn apply(config: &Config, last: &State, action: &Action) -> Option<State> {
 }
 
 /// An event of the OS, or of the front end that takes its commands.
-fn apply_os(config: &Config, state: &mut State, action: &Action) -> Option<()> {
+fn apply_os(config: &CheckConfig, state: &mut State, action: &Action) -> Option<()> {
     let rules = &config.rules;
     match *action {
         Action::Submit { page } => {
@@ -133,7 +133,7 @@ impl Observer<bool, ()> for Freshness {
 
 /// Lets a core take a step, and makes all other copies stale when it has stored.
 fn at_core(
-    config: &Config,
+    config: &CheckConfig,
     state: &mut State,
     core: u8,
     act: impl FnOnce(&mut ModelCore, &mut CoreStep<'_, bool, Freshness>),
@@ -176,7 +176,7 @@ fn access(
     }
 }
 
-fn complete(config: &Config, state: &mut State, completion: Option<Completion>) {
+fn complete(config: &CheckConfig, state: &mut State, completion: Option<Completion>) {
     let Some(Completion { command, status }) = completion else {
         return;
     };
@@ -191,7 +191,7 @@ fn complete(config: &Config, state: &mut State, completion: Option<Completion>) 
 }
 
 /// A machine without a NIC has no device TLBs to wait for.
-fn without_nic(config: &Config, os: &mut OsMigration) {
+fn without_nic(config: &CheckConfig, os: &mut OsMigration) {
     if !config.nic {
         os.invalidated(&config.rules, OsMigration::iotlb(&config.rules));
         os.invalidated(&config.rules, OsMigration::nic_tlb(&config.rules));
@@ -214,7 +214,7 @@ fn is_answer(message: &Message<bool>) -> bool {
     )
 }
 
-fn flush(config: &Config, state: &mut State, out: Outbox<bool>) -> Option<()> {
+fn flush(config: &CheckConfig, state: &mut State, out: Outbox<bool>) -> Option<()> {
     if let Some(Performed {
         at,
         before,
@@ -240,26 +240,26 @@ fn flush(config: &Config, state: &mut State, out: Outbox<bool>) -> Option<()> {
     Some(())
 }
 
-fn deliver(config: &Config, state: &mut State, envelope: Envelope<bool>) -> Option<()> {
+fn deliver(config: &CheckConfig, state: &mut State, envelope: Envelope<bool>) -> Option<()> {
     let rules = &config.rules;
     let mut out = Outbox::default();
     match envelope.to {
-        Node::Slice(s) => {
+        Party::Slice(s) => {
             let slice = &mut state.slices[usize::from(s)];
             match slice.handle(rules, envelope.message, &mut out) {
                 Taken::Yes => {}
                 Taken::Busy(_) => return None,
             }
         }
-        Node::Controller => {
+        Party::Controller => {
             let completion = state.controller.handle(rules, envelope.message, &mut out);
             complete(config, state, completion);
         }
-        Node::Agent(a) if a < rules.cores => {
+        Party::Agent(a) if a < rules.cores => {
             let message = envelope.message;
             return at_core(config, state, a, |c, step| c.side.receive(step, message));
         }
-        Node::Agent(_) => state.nic.pending = None,
+        Party::Agent(_) => state.nic.pending = None,
     }
     flush(config, state, out)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configurations that are checked.
 
-use super::config::Config;
+use super::config::CheckConfig;
 use crate::protocol::Design::{Cacheable, NonCacheable};
-use crate::protocol::{Design, Fault, SliceHash};
+use crate::protocol::{Design, PlantedFault, SliceHash};
 
 /// The same machine in both designs.
-fn both(names: [&'static str; 2], change: impl Fn(&mut Config)) -> [Config; 2] {
+fn both(names: [&'static str; 2], change: impl Fn(&mut CheckConfig)) -> [CheckConfig; 2] {
     let make = |design, name| {
-        let mut config = Config::new(name, design);
+        let mut config = CheckConfig::new(name, design);
         change(&mut config);
         config
     };
@@ -16,7 +16,7 @@ fn both(names: [&'static str; 2], change: impl Fn(&mut Config)) -> [Config; 2] {
 }
 
 /// Small enough for every test run.
-pub fn quick() -> Vec<Config> {
+pub fn quick() -> Vec<CheckConfig> {
     let mut all = Vec::new();
     all.extend(both(["nc-2cores", "c-2cores"], |c| c.dead_line = true));
     all.extend(both(["nc-nic", "c-nic"], nic));
@@ -58,7 +58,7 @@ pub fn quick() -> Vec<Config> {
 }
 
 /// Everything: minutes, and gigabytes for the largest.
-pub fn full() -> Vec<Config> {
+pub fn full() -> Vec<CheckConfig> {
     let mut all = quick();
     all.extend(both(["nc-2pages-evict", "c-2pages-evict"], two_pages));
     all.extend(both(["nc-nic-2lines", "c-nic-2lines"], |c| {
@@ -79,13 +79,13 @@ pub fn full() -> Vec<Config> {
         c.evictions = false;
     }));
     // In the cacheable design only: the other's graph is several times as large.
-    let mut config = Config::new("c-2cores-nic-2lines", Cacheable);
+    let mut config = CheckConfig::new("c-2cores-nic-2lines", Cacheable);
     (config.nic, config.rules.page_lines, config.evictions) = (true, 2, false);
     all.push(config);
     all
 }
 
-fn nic(config: &mut Config) {
+fn nic(config: &mut CheckConfig) {
     config.rules.cores = 1;
     config.nic = true;
     config.dead_line = true;
@@ -93,7 +93,7 @@ fn nic(config: &mut Config) {
 
 /// Two migrations at once, one table entry and a queue for one descriptor: one of them meets a
 /// full queue or a full table.
-fn two_pages(config: &mut Config) {
+fn two_pages(config: &mut CheckConfig) {
     config.rules.cores = 1;
     config.pages = 2;
     config.rules.table_entries = 1;
@@ -101,9 +101,9 @@ fn two_pages(config: &mut Config) {
 }
 
 /// For each planted fault, the smallest machine on which it does harm.
-pub fn with_faults() -> Vec<(Fault, Config)> {
-    let machine = |design: Design, fault: Fault| {
-        let mut config = Config::new("fault", design).with_fault(fault);
+pub fn with_faults() -> Vec<(PlantedFault, CheckConfig)> {
+    let machine = |design: Design, fault: PlantedFault| {
+        let mut config = CheckConfig::new("fault", design).with_fault(fault);
         nic(&mut config);
         config.symmetry = false;
         (fault, config)
@@ -112,14 +112,14 @@ pub fn with_faults() -> Vec<(Fault, Config)> {
         .iter()
         .flat_map(|&fault| {
             let designs: &[Design] = match fault {
-                Fault::EarlyClear | Fault::NoNack => &[NonCacheable],
-                Fault::SkipOppositeCheck
-                | Fault::SkipCleanOwner
-                | Fault::LoseHandover
-                | Fault::PteBeforeInstall
-                | Fault::CopyBeforeTlbsClean
-                | Fault::AbortWithoutFlush
-                | Fault::ClearBeforeAllFlushed => &[Cacheable],
+                PlantedFault::EarlyClear | PlantedFault::NoNack => &[NonCacheable],
+                PlantedFault::SkipOppositeCheck
+                | PlantedFault::SkipCleanOwner
+                | PlantedFault::LoseHandover
+                | PlantedFault::PteBeforeInstall
+                | PlantedFault::CopyBeforeTlbsClean
+                | PlantedFault::AbortWithoutFlush
+                | PlantedFault::ClearBeforeAllFlushed => &[Cacheable],
                 _ => &[NonCacheable, Cacheable],
             };
             designs.iter().map(move |&design| machine(design, fault))

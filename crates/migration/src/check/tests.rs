@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every configuration of the quick suite holds; every planted fault is found.
 
-use super::config::Config;
+use super::config::CheckConfig;
 use super::{liveness, quick, run, safety, with_faults};
-use crate::protocol::{Design, FAULTS, Fault};
+use crate::protocol::{Design, FAULTS, PlantedFault};
 
 fn check(design: Design) {
-    let wanted = |c: &Config| c.rules.design == design;
+    let wanted = |c: &CheckConfig| c.rules.design == design;
     for config in quick().iter().filter(|c| wanted(c)) {
         let safety = safety(config, 1);
         assert!(safety.broken.is_none(), "{}: {:#?}", config.name, safety);
@@ -39,7 +39,7 @@ fn every_planted_fault_is_found_with_a_readable_run() {
             found.unwrap_or_else(|| panic!("{fault:?} in {:?} not found", config.rules.design));
         assert!(events.len() < 80, "{fault:?}: {property}: {events:#?}");
         assert!(events.iter().any(|e| e.starts_with("OS: submits")));
-        if fault == Fault::LoseTurn {
+        if fault == PlantedFault::LoseTurn {
             assert_eq!(property, "can end");
         }
     }

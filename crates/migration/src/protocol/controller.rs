@@ -2,8 +2,8 @@
 //! The front end of the migration engine: a work queue of descriptors, checks, and completion
 //! records, in the manner of ENQCMD and Intel's DSA (Contiguitas §3.3, interface).
 
-use super::faults::Fault;
-use super::types::{Design, Mapping, Message, Node, Outbox, Rules};
+use super::faults::PlantedFault;
+use super::types::{Design, Mapping, Message, Outbox, Party, Protocol};
 use std::collections::VecDeque;
 
 /// A work descriptor.
@@ -99,7 +99,7 @@ impl Controller {
     ///
     /// # Errors
     /// When the queue has no room.
-    pub fn submit(&mut self, rules: &Rules, command: Command) -> Result<(), QueueFull> {
+    pub fn submit(&mut self, rules: &Protocol, command: Command) -> Result<(), QueueFull> {
         if self.queue.len() >= usize::from(rules.queue_entries) {
             return Err(QueueFull);
         }
@@ -125,7 +125,11 @@ impl Controller {
     }
 
     /// Takes the next descriptor. Refusals complete at once.
-    pub fn take_next<V: Copy>(&mut self, rules: &Rules, out: &mut Outbox<V>) -> Option<Completion> {
+    pub fn take_next<V: Copy>(
+        &mut self,
+        rules: &Protocol,
+        out: &mut Outbox<V>,
+    ) -> Option<Completion> {
         let command = self.queue.pop_front()?;
         self.begin(rules, command, out)
             .err()
@@ -134,7 +138,7 @@ impl Controller {
 
     fn begin<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         command: Command,
         out: &mut Outbox<V>,
     ) -> Result<(), Status> {
@@ -153,7 +157,8 @@ impl Controller {
             (Command::Migrate { .. }, Some(_)) => return Err(Status::CopyInProgress),
             (Command::Clear { map }, Some(state @ (State::Copied | State::Installed))) => {
                 let waiting = rules.slices;
-                let flush = state == State::Installed && !rules.has(Fault::AbortWithoutFlush);
+                let flush =
+                    state == State::Installed && !rules.has(PlantedFault::AbortWithoutFlush);
                 if let Some(state) = self.slot(map) {
                     *state = match flush {
                         true => State::Flushing { waiting },
@@ -162,7 +167,7 @@ impl Controller {
                 }
                 if rules.design == Design::NonCacheable {
                     for core in 0..rules.cores {
-                        out.send(Node::Controller, Node::Agent(core), Message::Unmark(map));
+                        out.send(Party::Controller, Party::Agent(core), Message::Unmark(map));
                     }
                 }
                 let message = match flush {
@@ -177,7 +182,7 @@ impl Controller {
         Ok(())
     }
 
-    fn check_new(&self, rules: &Rules, map: Mapping) -> Result<(), Status> {
+    fn check_new(&self, rules: &Protocol, map: Mapping) -> Result<(), Status> {
         if map.is_degenerate() {
             return Err(Status::BadRange);
         }
@@ -190,13 +195,13 @@ impl Controller {
         Ok(())
     }
 
-    fn broadcast<V: Copy>(&self, rules: &Rules, message: Message<V>, out: &mut Outbox<V>) {
+    fn broadcast<V: Copy>(&self, rules: &Protocol, message: Message<V>, out: &mut Outbox<V>) {
         for slice in 0..rules.slices {
-            out.send(Node::Controller, Node::Slice(slice), message);
+            out.send(Party::Controller, Party::Slice(slice), message);
         }
     }
 
-    fn start_copy<V>(&mut self, rules: &Rules, map: Mapping, out: &mut Outbox<V>) {
+    fn start_copy<V>(&mut self, rules: &Protocol, map: Mapping, out: &mut Outbox<V>) {
         let first = match rules.parallel_slices {
             true => rules.slices,
             false => 1,
@@ -206,18 +211,18 @@ impl Controller {
         }
         if rules.design == Design::NonCacheable && rules.announce {
             for core in 0..rules.cores {
-                out.send(Node::Controller, Node::Agent(core), Message::Mark(map));
+                out.send(Party::Controller, Party::Agent(core), Message::Mark(map));
             }
         }
         for slice in 0..first {
-            out.send(Node::Controller, Node::Slice(slice), Message::Turn(map));
+            out.send(Party::Controller, Party::Slice(slice), Message::Turn(map));
         }
     }
 
     /// Takes an answer of a slice.
     pub fn handle<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         message: Message<V>,
         out: &mut Outbox<V>,
     ) -> Option<Completion> {

@@ -6,7 +6,7 @@
 //! explores the transitions that the simulator times.
 
 use super::private::Cached;
-use super::types::{Kind, LineAddr, Mapping, Message, Node, Outbox, Request, Rules};
+use super::types::{LineAddr, LineRequest, Mapping, Message, Outbox, Party, Protocol, RequestKind};
 
 /// Where the lines of a core's private caches lie.
 pub trait PrivateLines<V> {
@@ -42,7 +42,7 @@ pub struct MarkedPages {
 
 impl MarkedPages {
     /// Whether a line's page is marked.
-    pub fn contains(&self, rules: &Rules, line: LineAddr) -> bool {
+    pub fn contains(&self, rules: &Protocol, line: LineAddr) -> bool {
         let page = rules.page(line);
         !self.pages.is_empty() && self.pages.binary_search(&page).is_ok()
     }
@@ -54,13 +54,13 @@ impl MarkedPages {
     }
 
     /// MarkedPages every page of the source.
-    fn mark(&mut self, rules: &Rules, map: Mapping) {
+    fn mark(&mut self, rules: &Protocol, map: Mapping) {
         let last = LineAddr(map.src.0 + u64::from(map.lines) - 1);
         (rules.page(map.src)..=rules.page(last)).for_each(|page| self.insert(page));
     }
 
     /// Lets the pages of both sides go: the destination may bear a mark of a former migration.
-    fn unmark(&mut self, rules: &Rules, map: Mapping) {
+    fn unmark(&mut self, rules: &Protocol, map: Mapping) {
         let first = |page: &u64| LineAddr(page * u64::from(rules.page_lines));
         self.pages.retain(|page| map.locate(first(page)).is_none());
     }
@@ -102,7 +102,7 @@ pub struct CoreSide<L, T> {
 /// One step of a core: who takes it, by which rules, and what it leads to.
 pub struct CoreStep<'a, V, O> {
     /// The rules of the machine.
-    pub rules: &'a Rules,
+    pub rules: &'a Protocol,
     /// Number of the core.
     pub core: u8,
     /// Told of accesses and data.
@@ -113,12 +113,12 @@ pub struct CoreStep<'a, V, O> {
 
 impl<V, O> CoreStep<'_, V, O> {
     fn reply(&mut self, home: u8, message: Message<V>) {
-        let (from, to) = (Node::Agent(self.core), Node::Slice(home));
+        let (from, to) = (Party::Agent(self.core), Party::Slice(home));
         self.out.send(from, to, message);
     }
 
-    fn request(&mut self, line: LineAddr, kind: Kind<V>) {
-        let request = Request::new(self.core, line, kind);
+    fn request(&mut self, line: LineAddr, kind: RequestKind<V>) {
+        let request = LineRequest::new(self.core, line, kind);
         self.reply(self.rules.home(line), Message::Request(request));
     }
 }
@@ -178,10 +178,10 @@ impl<L, T: Copy> CoreSide<L, T> {
         debug_assert!(self.misses.iter().all(|m| m.line != miss.line));
         let once = self.marks.contains(step.rules, miss.line);
         let kind = match (once, miss.write) {
-            (false, false) => Kind::GetShared,
-            (false, true) => Kind::GetModified,
-            (true, false) => Kind::ReadOnce,
-            (true, true) => Kind::WriteOnce(step.observer.store_once()),
+            (false, false) => RequestKind::GetShared,
+            (false, true) => RequestKind::GetModified,
+            (true, false) => RequestKind::ReadOnce,
+            (true, true) => RequestKind::WriteOnce(step.observer.store_once()),
         };
         step.request(miss.line, kind);
         self.misses.push(miss);
@@ -214,7 +214,7 @@ impl<L, T: Copy> CoreSide<L, T> {
     {
         if let Some(data) = cached.evict() {
             self.lines.leave(line, cached);
-            step.request(line, Kind::WriteBack(data));
+            step.request(line, RequestKind::WriteBack(data));
         }
     }
 

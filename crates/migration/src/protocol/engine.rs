@@ -5,16 +5,16 @@
 //! Three kinds of pass use one pointer: purging dead lines of the destination before a
 //! migration starts, copying, and flushing when a migration is aborted.
 
-use super::faults::Fault;
+use super::faults::PlantedFault;
 use super::home::{Busy, Directory, Todo};
 use super::slice::{LineStore, Slice, send_probes};
-use super::table::{Entry, Phase};
-use super::types::{LineAddr, Mapping, Message, Node, Outbox, Probe, Role, Rules, Taken};
+use super::table::{MetadataEntry, Phase};
+use super::types::{LineAddr, Mapping, Message, Outbox, Party, Probe, Protocol, Role, Taken};
 
 impl<S> Slice<S> {
     pub(super) fn engine_message<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         message: Message<V>,
         out: &mut Outbox<V>,
     ) -> Taken
@@ -56,7 +56,7 @@ impl<S> Slice<S> {
     }
 
     fn tell_controller<V>(&self, message: Message<V>, out: &mut Outbox<V>) {
-        out.send(self.node(), Node::Controller, message);
+        out.send(self.node(), Party::Controller, message);
     }
 
     /// Sends itself the next step, unless one is under way.
@@ -85,11 +85,11 @@ impl<S> Slice<S> {
         }
     }
 
-    fn acknowledge<V>(&self, rules: &Rules, map: Mapping, index: u32, out: &mut Outbox<V>) {
+    fn acknowledge<V>(&self, rules: &Protocol, map: Mapping, index: u32, out: &mut Outbox<V>) {
         let source = rules.home(map.line(Role::Source, index));
         out.send(
             self.node(),
-            Node::Slice(source),
+            Party::Slice(source),
             Message::CopyAck { map, index },
         );
     }
@@ -104,13 +104,13 @@ impl<S> Slice<S> {
     }
 
     /// Lines of this slice that the engine has begun with and not finished.
-    fn on_their_way(&self, rules: &Rules, side: Role, entry: &Entry) -> usize {
+    fn on_their_way(&self, rules: &Protocol, side: Role, entry: &MetadataEntry) -> usize {
         let own = |i: &u32| rules.home(entry.map.line(side, *i)) == self.id;
         (entry.pointer..entry.next).filter(own).count()
     }
 
     /// Begins with the next line, or ends the pass.
-    fn engine_step<V: Copy>(&mut self, rules: &Rules, map: Mapping, out: &mut Outbox<V>) -> Taken
+    fn engine_step<V: Copy>(&mut self, rules: &Protocol, map: Mapping, out: &mut Outbox<V>) -> Taken
     where
         S: LineStore<V>,
     {
@@ -158,7 +158,7 @@ impl<S> Slice<S> {
     /// Begins with line `index`, which is `at` here.
     fn begin_line<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         map: Mapping,
         phase: Phase,
         (index, at): (u32, LineAddr),
@@ -169,14 +169,14 @@ impl<S> Slice<S> {
         let directory = self.lines.line(at).directory;
         let keep = match (phase, directory.holders()) {
             (_, None) => true,
-            (Phase::Purging, _) => rules.has(Fault::SkipPurge),
+            (Phase::Purging, _) => rules.has(PlantedFault::SkipPurge),
             // Lines cached under the source stay valid when a migration is aborted.
             (Phase::Flushing, Some((tag, _))) => tag == at,
-            (_, Some(_)) => rules.has(Fault::CopyWithoutInvalidate),
+            (_, Some(_)) => rules.has(PlantedFault::CopyWithoutInvalidate),
         };
         if let (Phase::Copying, Directory::Owned { tag, owner }) = (phase, directory)
             && tag != at
-            && rules.has(Fault::SkipCleanOwner)
+            && rules.has(PlantedFault::SkipCleanOwner)
         {
             self.skip_line(rules, map, index, owner, out);
         } else if !keep {
@@ -191,11 +191,16 @@ impl<S> Slice<S> {
 
     /// Line `index` is at the destination. The pointer passes it once all lines before it are
     /// there too; until then it stays closed to requests.
-    fn line_done<V: Copy>(&mut self, rules: &Rules, map: Mapping, index: u32, out: &mut Outbox<V>)
-    where
+    fn line_done<V: Copy>(
+        &mut self,
+        rules: &Protocol,
+        map: Mapping,
+        index: u32,
+        out: &mut Outbox<V>,
+    ) where
         S: LineStore<V>,
     {
-        let Some(&Entry { pointer, next, .. }) = self.table.get(map) else {
+        let Some(&MetadataEntry { pointer, next, .. }) = self.table.get(map) else {
             return;
         };
         self.lines.line(map.line(Role::Source, index)).busy = Busy::Copied;
@@ -251,14 +256,14 @@ impl<S> Slice<S> {
     /// All private caches have answered for line `at`.
     pub(super) fn engine_probed<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         map: Mapping,
         at: LineAddr,
         out: &mut Outbox<V>,
     ) where
         S: LineStore<V>,
     {
-        let Some(&Entry { phase, .. }) = self.table.get(map) else {
+        let Some(&MetadataEntry { phase, .. }) = self.table.get(map) else {
             return;
         };
         let Some((_, index)) = map.locate(at) else {
@@ -276,8 +281,13 @@ impl<S> Slice<S> {
     }
 
     /// Copies line `index`, which no private cache holds, to the destination's home.
-    fn copy_line<V: Copy>(&mut self, rules: &Rules, map: Mapping, index: u32, out: &mut Outbox<V>)
-    where
+    fn copy_line<V: Copy>(
+        &mut self,
+        rules: &Protocol,
+        map: Mapping,
+        index: u32,
+        out: &mut Outbox<V>,
+    ) where
         S: LineStore<V>,
     {
         let data = self.lines.line(map.line(Role::Source, index)).data;
@@ -289,7 +299,7 @@ impl<S> Slice<S> {
     /// the destination's home must know the owner.
     fn skip_line<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         map: Mapping,
         index: u32,
         owner: u8,
@@ -298,7 +308,7 @@ impl<S> Slice<S> {
         S: LineStore<V>,
     {
         self.lines.line(map.line(Role::Source, index)).directory = Directory::Idle;
-        if rules.has(Fault::LoseHandover) {
+        if rules.has(PlantedFault::LoseHandover) {
             self.line_done(rules, map, index, out);
             return;
         }
@@ -310,7 +320,7 @@ impl<S> Slice<S> {
     /// time acts at once when that home is itself.
     fn move_line<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         map: Mapping,
         index: u32,
         message: Message<V>,
@@ -334,15 +344,15 @@ impl<S> Slice<S> {
             self.line_done(rules, map, index, out);
             return;
         }
-        out.send(self.node(), Node::Slice(home), message);
-        if rules.has(Fault::AdvanceBeforeAck) {
+        out.send(self.node(), Party::Slice(home), message);
+        if rules.has(PlantedFault::AdvanceBeforeAck) {
             self.advance(map, index + 1);
             return;
         }
         self.lines.line(map.line(Role::Source, index)).busy = Busy::Copying;
     }
 
-    fn end_pass<V>(&mut self, rules: &Rules, map: Mapping, phase: Phase, out: &mut Outbox<V>) {
+    fn end_pass<V>(&mut self, rules: &Protocol, map: Mapping, phase: Phase, out: &mut Outbox<V>) {
         match phase {
             Phase::Purging => {
                 if let Some(entry) = self.table.get_mut(map) {
@@ -352,14 +362,14 @@ impl<S> Slice<S> {
                 self.tell_controller(Message::Installed(map), out);
             }
             Phase::Flushing => {
-                if rules.has(Fault::ClearBeforeAllFlushed) {
+                if rules.has(PlantedFault::ClearBeforeAllFlushed) {
                     self.table.remove(map);
                 }
                 self.tell_controller(Message::Flushed(map), out);
             }
             _ => {
                 self.advance(map, map.lines);
-                if rules.has(Fault::LoseTurn) {
+                if rules.has(PlantedFault::LoseTurn) {
                     return;
                 }
                 // Slices take turns: the next one starts when this one is done (Contiguitas
@@ -368,7 +378,7 @@ impl<S> Slice<S> {
                 if rules.parallel_slices || next == rules.slices {
                     self.tell_controller(Message::SliceCopied(map), out);
                 } else {
-                    out.send(self.node(), Node::Slice(next), Message::Turn(map));
+                    out.send(self.node(), Party::Slice(next), Message::Turn(map));
                 }
             }
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A protocol error planted on purpose, to show that the checker finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fault {
+pub enum PlantedFault {
     /// A miss does not invalidate copies held under the opposite mapping.
     SkipOppositeCheck,
     /// The pointer comparison is `<=` where it must be `<`.
@@ -46,22 +46,22 @@ pub enum Fault {
 }
 
 /// All planted faults, for tests and reports.
-pub const FAULTS: [Fault; 17] = [
-    Fault::SkipOppositeCheck,
-    Fault::PointerOffByOne,
-    Fault::EarlyClear,
-    Fault::ForgetNicTlb,
-    Fault::NicTlbBeforeIotlb,
-    Fault::NicDoesNotDrain,
-    Fault::SkipPurge,
-    Fault::SkipCleanOwner,
-    Fault::LoseHandover,
-    Fault::NoNack,
-    Fault::CopyWithoutInvalidate,
-    Fault::PteBeforeInstall,
-    Fault::CopyBeforeTlbsClean,
-    Fault::AdvanceBeforeAck,
-    Fault::AbortWithoutFlush,
-    Fault::ClearBeforeAllFlushed,
-    Fault::LoseTurn,
+pub const FAULTS: [PlantedFault; 17] = [
+    PlantedFault::SkipOppositeCheck,
+    PlantedFault::PointerOffByOne,
+    PlantedFault::EarlyClear,
+    PlantedFault::ForgetNicTlb,
+    PlantedFault::NicTlbBeforeIotlb,
+    PlantedFault::NicDoesNotDrain,
+    PlantedFault::SkipPurge,
+    PlantedFault::SkipCleanOwner,
+    PlantedFault::LoseHandover,
+    PlantedFault::NoNack,
+    PlantedFault::CopyWithoutInvalidate,
+    PlantedFault::PteBeforeInstall,
+    PlantedFault::CopyBeforeTlbsClean,
+    PlantedFault::AdvanceBeforeAck,
+    PlantedFault::AbortWithoutFlush,
+    PlantedFault::ClearBeforeAllFlushed,
+    PlantedFault::LoseTurn,
 ];

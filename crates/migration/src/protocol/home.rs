@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One line at its home: data, directory entry, and what it is busy with.
 
-use super::faults::Fault;
-use super::types::{Grant, Kind, LineAddr, Mapping, Probe, Request, Rules};
+use super::faults::PlantedFault;
+use super::types::{Grant, LineAddr, LineRequest, Mapping, Probe, Protocol, RequestKind};
 
 /// Who has copies of a line in private caches, and under which tag. One tag only: that is the
 /// invariant that makes private caching safe during a migration.
@@ -71,7 +71,7 @@ impl Directory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Todo<V> {
     /// Serve this request.
-    Serve(Request<V>),
+    Serve(LineRequest<V>),
     /// The engine works on this line.
     Engine(Mapping),
 }
@@ -144,42 +144,45 @@ impl<V: Copy> HomeLine<V> {
     }
 
     /// The next thing to do for `request` on this free line.
-    pub(super) fn plan(&self, rules: &Rules, request: &Request<V>) -> Plan {
+    pub(super) fn plan(&self, rules: &Protocol, request: &LineRequest<V>) -> Plan {
         let probe = |probe, tag, cores| Plan::Probe { probe, tag, cores };
         let agent_bit = 1u64.checked_shl(u32::from(request.agent)).unwrap_or(0);
         let holders = self.directory.holders();
         // The opposite-mapping check (Contiguitas §3.3, cacheable accesses).
         if let Some((tag, cores)) = holders
             && tag != request.line
-            && matches!(request.kind, Kind::GetShared | Kind::GetModified)
-            && !rules.has(Fault::SkipOppositeCheck)
+            && matches!(
+                request.kind,
+                RequestKind::GetShared | RequestKind::GetModified
+            )
+            && !rules.has(PlantedFault::SkipOppositeCheck)
         {
             return probe(Probe::Invalidate, tag, cores);
         }
         match (request.kind, self.directory) {
-            (Kind::GetShared, Directory::Idle) => Plan::Grant(Grant::Exclusive),
-            (Kind::GetShared, Directory::Shared { .. }) => Plan::Grant(Grant::Shared),
-            (Kind::GetShared, Directory::Owned { owner, .. }) if owner == request.agent => {
+            (RequestKind::GetShared, Directory::Idle) => Plan::Grant(Grant::Exclusive),
+            (RequestKind::GetShared, Directory::Shared { .. }) => Plan::Grant(Grant::Shared),
+            (RequestKind::GetShared, Directory::Owned { owner, .. }) if owner == request.agent => {
                 Plan::Grant(Grant::Exclusive)
             }
-            (Kind::GetShared, Directory::Owned { tag, owner }) => {
+            (RequestKind::GetShared, Directory::Owned { tag, owner }) => {
                 probe(Probe::Downgrade, tag, 1 << owner)
             }
-            (Kind::GetModified, _) => match holders {
+            (RequestKind::GetModified, _) => match holders {
                 Some((tag, cores)) if cores & !agent_bit != 0 => {
                     probe(Probe::Invalidate, tag, cores & !agent_bit)
                 }
                 _ => Plan::Grant(Grant::Modified),
             },
-            (Kind::ReadOnce, Directory::Owned { tag, owner }) => {
+            (RequestKind::ReadOnce, Directory::Owned { tag, owner }) => {
                 probe(Probe::Downgrade, tag, 1 << owner)
             }
-            (Kind::ReadOnce, _) => Plan::InPlace,
-            (Kind::WriteOnce(_), _) => match holders {
+            (RequestKind::ReadOnce, _) => Plan::InPlace,
+            (RequestKind::WriteOnce(_), _) => match holders {
                 Some((tag, cores)) => probe(Probe::Invalidate, tag, cores),
                 None => Plan::InPlace,
             },
-            (Kind::WriteBack(_), directory) => Plan::WriteBack {
+            (RequestKind::WriteBack(_), directory) => Plan::WriteBack {
                 current: directory
                     == Directory::Owned {
                         tag: request.line,

@@ -18,13 +18,13 @@ mod types;
 
 pub use self::core::{CoreSide, CoreStep, Issued, MarkedPages, Miss, Observer, PrivateLines};
 pub use controller::{Command, Completion, Controller, QueueFull, Status};
-pub use faults::{FAULTS, Fault};
+pub use faults::{FAULTS, PlantedFault};
 pub use home::{Busy, Directory, HomeLine, Todo};
 pub use os::{OsMigration, OsPhase};
 pub use private::Cached;
 pub use slice::{LineStore, Slice};
-pub use table::{Entry, Phase, Table};
+pub use table::{MetadataEntry, MetadataTable, Phase};
 pub use types::{
-    Design, Envelope, Grant, Kind, LineAddr, Mapping, Message, Node, Outbox, Performed, Probe,
-    Request, Role, Rules, SliceHash, Taken,
+    Design, Envelope, Grant, LineAddr, LineRequest, Mapping, Message, Outbox, Party, Performed,
+    Probe, Protocol, RequestKind, Role, SliceHash, Taken,
 };

@@ -3,8 +3,8 @@
 //! the order of commands (Contiguitas §3.3).
 
 use super::controller::{Command, Status};
-use super::faults::Fault;
-use super::types::{Design, Mapping, Role, Rules};
+use super::faults::PlantedFault;
+use super::types::{Design, Mapping, Protocol, Role};
 
 /// Where the OS is with a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,17 +58,17 @@ impl OsMigration {
     }
 
     /// The bit of the NIC's TLB in `stale_tlbs`.
-    pub fn nic_tlb(rules: &Rules) -> u128 {
+    pub fn nic_tlb(rules: &Protocol) -> u128 {
         1 << rules.cores
     }
 
     /// The bit of the IOTLB in `stale_tlbs`.
-    pub fn iotlb(rules: &Rules) -> u128 {
+    pub fn iotlb(rules: &Protocol) -> u128 {
         2 << rules.cores
     }
 
     /// The command to submit now, if any.
-    pub fn next_command(&self, rules: &Rules) -> Option<Command> {
+    pub fn next_command(&self, rules: &Protocol) -> Option<Command> {
         let map = self.map;
         match self.phase {
             OsPhase::Ready => {
@@ -81,12 +81,12 @@ impl OsMigration {
     }
 
     /// The command was accepted by the queue.
-    pub fn submitted(&mut self, rules: &Rules) {
+    pub fn submitted(&mut self, rules: &Protocol) {
         self.phase = match self.phase {
             OsPhase::Ready if rules.design == Design::NonCacheable => OsPhase::Copying,
             OsPhase::Ready if self.pte == Role::Destination => OsPhase::Copying,
             OsPhase::Ready => {
-                if rules.has(Fault::PteBeforeInstall) {
+                if rules.has(PlantedFault::PteBeforeInstall) {
                     self.switch(rules, Role::Destination);
                 }
                 OsPhase::Installing
@@ -97,21 +97,21 @@ impl OsMigration {
     }
 
     /// Writes the page table entry; from now on every TLB is suspect.
-    fn switch(&mut self, rules: &Rules, pte: Role) {
+    fn switch(&mut self, rules: &Protocol, pte: Role) {
         self.pte = pte;
         self.stale_tlbs = (4 << rules.cores) - 1;
-        if rules.has(Fault::ForgetNicTlb) {
+        if rules.has(PlantedFault::ForgetNicTlb) {
             self.stale_tlbs &= !Self::nic_tlb(rules);
         }
     }
 
     /// A completion record for this migration was written.
-    pub fn completed(&mut self, rules: &Rules, status: Status) {
+    pub fn completed(&mut self, rules: &Protocol, status: Status) {
         match status {
             Status::Installed => {
                 self.switch(rules, Role::Destination);
                 self.phase = OsPhase::Invalidating;
-                if rules.has(Fault::CopyBeforeTlbsClean) {
+                if rules.has(PlantedFault::CopyBeforeTlbsClean) {
                     self.phase = OsPhase::Ready;
                 }
             }
@@ -141,28 +141,28 @@ impl OsMigration {
     }
 
     /// See [`Self::can_abort`].
-    pub fn abort(&mut self, rules: &Rules) {
+    pub fn abort(&mut self, rules: &Protocol) {
         self.aborting = true;
         self.switch(rules, Role::Source);
     }
 
     /// Whether this TLB may be invalidated now. The NIC's comes after the IOTLB, from which it
     /// would otherwise refill the old translation.
-    pub fn may_invalidate(&self, rules: &Rules, tlb: u128) -> bool {
+    pub fn may_invalidate(&self, rules: &Protocol, tlb: u128) -> bool {
         let order = tlb != Self::nic_tlb(rules)
             || self.stale_tlbs & Self::iotlb(rules) == 0
-            || rules.has(Fault::NicTlbBeforeIotlb);
+            || rules.has(PlantedFault::NicTlbBeforeIotlb);
         self.stale_tlbs & tlb != 0 && order
     }
 
     /// A TLB has dropped the translation, and the requests it made with it are over.
-    pub fn invalidated(&mut self, rules: &Rules, tlb: u128) {
+    pub fn invalidated(&mut self, rules: &Protocol, tlb: u128) {
         self.stale_tlbs &= !tlb;
         self.when_clean(rules);
     }
 
-    fn when_clean(&mut self, rules: &Rules) {
-        let clean = self.stale_tlbs == 0 || rules.has(Fault::EarlyClear) && self.copied;
+    fn when_clean(&mut self, rules: &Protocol) {
+        let clean = self.stale_tlbs == 0 || rules.has(PlantedFault::EarlyClear) && self.copied;
         if self.phase == OsPhase::Invalidating && clean {
             self.phase = match self.copied || self.aborting {
                 true => OsPhase::ReadyToClear,

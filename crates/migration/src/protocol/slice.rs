@@ -7,12 +7,12 @@
 //! Without such a single place two slices could each find "no copy under the opposite mapping"
 //! at the same moment.
 
-use super::faults::Fault;
+use super::faults::PlantedFault;
 use super::home::{Busy, HomeLine, Plan, Todo};
-use super::table::{Entry, Phase, Table};
+use super::table::{MetadataEntry, MetadataTable, Phase};
 use super::types::{
-    Design, Envelope, Kind, LineAddr, Message, Node, Outbox, Performed, Probe, Request, Role,
-    Rules, Taken,
+    Design, Envelope, LineAddr, LineRequest, Message, Outbox, Party, Performed, Probe, Protocol,
+    RequestKind, Role, Taken,
 };
 
 /// Where a slice keeps its lines: a map in the simulator, a short list in the model checker.
@@ -27,7 +27,7 @@ pub struct Slice<S> {
     /// Number of the slice.
     pub id: u8,
     /// Its metadata table.
-    pub table: Table,
+    pub table: MetadataTable,
     /// Lines of which it is the home.
     pub lines: S,
 }
@@ -43,16 +43,16 @@ impl<S> Slice<S> {
     pub fn new(id: u8, lines: S) -> Self {
         Self {
             id,
-            table: Table::default(),
+            table: MetadataTable::default(),
             lines,
         }
     }
 
-    pub(super) fn node(&self) -> Node {
-        Node::Slice(self.id)
+    pub(super) fn node(&self) -> Party {
+        Party::Slice(self.id)
     }
 
-    fn route<V: Copy>(&self, rules: &Rules, request: &Request<V>) -> Route {
+    fn route<V: Copy>(&self, rules: &Protocol, request: &LineRequest<V>) -> Route {
         let line = request.line;
         let Some((entry, role, index)) = self.table.find(line) else {
             return self.towards(rules, line, line, true);
@@ -66,8 +66,14 @@ impl<S> Slice<S> {
             if !self.is_copied(rules, entry, index) {
                 return self.towards(rules, line, line, false);
             }
-            let wants_copy = matches!(request.kind, Kind::GetShared | Kind::GetModified);
-            if wants_copy && rules.design == Design::NonCacheable && !rules.has(Fault::NoNack) {
+            let wants_copy = matches!(
+                request.kind,
+                RequestKind::GetShared | RequestKind::GetModified
+            );
+            if wants_copy
+                && rules.design == Design::NonCacheable
+                && !rules.has(PlantedFault::NoNack)
+            {
                 return Route::Nack;
             }
             return self.towards(rules, other_side, other_side, true);
@@ -87,16 +93,16 @@ impl<S> Slice<S> {
     }
 
     /// Serve `local` here when this is the home of `at`, else send the request there.
-    fn towards(&self, rules: &Rules, at: LineAddr, local: LineAddr, resolved: bool) -> Route {
+    fn towards(&self, rules: &Protocol, at: LineAddr, local: LineAddr, resolved: bool) -> Route {
         match rules.home(at) {
             slice if slice == self.id => Route::Local(local),
             slice => Route::Forward { slice, resolved },
         }
     }
 
-    fn is_copied(&self, rules: &Rules, entry: &Entry, index: u32) -> bool {
+    fn is_copied(&self, rules: &Protocol, entry: &MetadataEntry, index: u32) -> bool {
         entry.is_copied(index)
-            || (rules.has(Fault::PointerOffByOne)
+            || (rules.has(PlantedFault::PointerOffByOne)
                 && entry.phase == Phase::Copying
                 && index == entry.pointer)
     }
@@ -104,7 +110,7 @@ impl<S> Slice<S> {
     /// Takes one message. On [`Taken::Busy`] nothing has changed.
     pub fn handle<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         message: Message<V>,
         out: &mut Outbox<V>,
     ) -> Taken
@@ -129,25 +135,30 @@ impl<S> Slice<S> {
         Taken::Yes
     }
 
-    fn request<V: Copy>(&mut self, rules: &Rules, request: Request<V>, out: &mut Outbox<V>) -> Taken
+    fn request<V: Copy>(
+        &mut self,
+        rules: &Protocol,
+        request: LineRequest<V>,
+        out: &mut Outbox<V>,
+    ) -> Taken
     where
         S: LineStore<V>,
     {
         match self.route(rules, &request) {
             Route::Local(at) => self.serve(rules, at, request, out),
             Route::Forward { slice, resolved } => {
-                let request = Request {
+                let request = LineRequest {
                     resolved,
                     ..request
                 };
-                out.send(self.node(), Node::Slice(slice), Message::Request(request));
+                out.send(self.node(), Party::Slice(slice), Message::Request(request));
                 Taken::Yes
             }
             Route::Nack => {
                 let line = request.line;
                 out.send(
                     self.node(),
-                    Node::Agent(request.agent),
+                    Party::Agent(request.agent),
                     Message::Nack { line },
                 );
                 Taken::Yes
@@ -158,9 +169,9 @@ impl<S> Slice<S> {
     /// Serves a request on line `at`, of which this slice is the home.
     fn serve<V: Copy>(
         &mut self,
-        rules: &Rules,
+        rules: &Protocol,
         at: LineAddr,
-        request: Request<V>,
+        request: LineRequest<V>,
         out: &mut Outbox<V>,
     ) -> Taken
     where
@@ -171,7 +182,7 @@ impl<S> Slice<S> {
         if home.is_busy() {
             return Taken::Busy(at);
         }
-        let agent = Node::Agent(request.agent);
+        let agent = Party::Agent(request.agent);
         let line = request.line;
         match home.plan(rules, &request) {
             Plan::Probe { probe, tag, cores } => {
@@ -198,7 +209,7 @@ impl<S> Slice<S> {
             Plan::InPlace => {
                 let before = home.data;
                 let written = match request.kind {
-                    Kind::WriteOnce(v) => Some(v),
+                    RequestKind::WriteOnce(v) => Some(v),
                     _ => None,
                 };
                 home.data = written.unwrap_or(before);
@@ -211,7 +222,7 @@ impl<S> Slice<S> {
                 out.send(me, agent, Message::Once { line, data: before });
             }
             Plan::WriteBack { current } => {
-                if let (true, Kind::WriteBack(data)) = (current, request.kind) {
+                if let (true, RequestKind::WriteBack(data)) = (current, request.kind) {
                     home.data = data;
                     home.directory = Default::default();
                 }
@@ -236,8 +247,8 @@ pub(super) fn send_probes<V>(
         let core = left.trailing_zeros() as u8;
         left &= left - 1;
         out.sent.push(Envelope {
-            from: Node::Slice(home),
-            to: Node::Agent(core),
+            from: Party::Slice(home),
+            to: Party::Agent(core),
             message: Message::Probe {
                 line,
                 at,

@@ -20,7 +20,7 @@ pub enum Phase {
 
 /// One entry. `pointer` counts lines of the page; a slice only works on those it is home of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Entry {
+pub struct MetadataEntry {
     /// Source, destination and size.
     pub map: Mapping,
     /// What the engine does with the page now.
@@ -33,7 +33,7 @@ pub struct Entry {
     pub stepping: bool,
 }
 
-impl Entry {
+impl MetadataEntry {
     /// Whether line `index`, whose source is at home in this slice, has moved.
     pub fn is_copied(&self, index: u32) -> bool {
         match self.phase {
@@ -47,13 +47,13 @@ impl Entry {
 /// A fully associative table. Its capacity is enforced by the controller, whose table all
 /// slices replicate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Table {
-    entries: Vec<Entry>,
+pub struct MetadataTable {
+    entries: Vec<MetadataEntry>,
 }
 
-impl Table {
+impl MetadataTable {
     /// The entry that covers `line`, with the side and index.
-    pub fn find(&self, line: LineAddr) -> Option<(&Entry, Role, u32)> {
+    pub fn find(&self, line: LineAddr) -> Option<(&MetadataEntry, Role, u32)> {
         self.entries.iter().find_map(|entry| {
             let (role, index) = entry.map.locate(line)?;
             Some((entry, role, index))
@@ -61,16 +61,16 @@ impl Table {
     }
 
     /// The entry of a migration.
-    pub fn get(&self, map: Mapping) -> Option<&Entry> {
+    pub fn get(&self, map: Mapping) -> Option<&MetadataEntry> {
         self.entries.iter().find(|e| e.map == map)
     }
 
-    pub(super) fn get_mut(&mut self, map: Mapping) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, map: Mapping) -> Option<&mut MetadataEntry> {
         self.entries.iter_mut().find(|e| e.map == map)
     }
 
     pub(super) fn insert(&mut self, map: Mapping) {
-        self.entries.push(Entry {
+        self.entries.push(MetadataEntry {
             map,
             phase: Phase::Purging,
             pointer: 0,
@@ -86,7 +86,7 @@ impl Table {
     }
 
     /// All entries in use.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[MetadataEntry] {
         &self.entries
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names, messages and rules of the migration protocol.
 
-use super::faults::Fault;
+use super::faults::PlantedFault;
 use serde::{Deserialize, Serialize};
 
 /// A physical cache line: physical address divided by the line size.
@@ -68,7 +68,7 @@ impl SliceHash {
 
 /// What stays the same for all parts of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rules {
+pub struct Protocol {
     /// Cacheable or not.
     pub design: Design,
     /// Lines of a page, which is marked as a whole when one of its lines is refused.
@@ -92,10 +92,10 @@ pub struct Rules {
     /// Descriptors the work queue holds.
     pub queue_entries: u8,
     /// Planted error, if any.
-    pub fault: Option<Fault>,
+    pub fault: Option<PlantedFault>,
 }
 
-impl Rules {
+impl Protocol {
     /// The home slice of a line.
     pub fn home(&self, line: LineAddr) -> u8 {
         self.hash.slice(line, self.slices)
@@ -106,7 +106,7 @@ impl Rules {
         line.0 / u64::from(self.page_lines)
     }
 
-    pub(crate) fn has(&self, fault: Fault) -> bool {
+    pub(crate) fn has(&self, fault: PlantedFault) -> bool {
         self.fault == Some(fault)
     }
 }
@@ -172,7 +172,7 @@ impl Mapping {
 
 /// What an agent asks of a line's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind<V> {
+pub enum RequestKind<V> {
     /// A copy to read, to be cached.
     GetShared,
     /// The only copy, to be cached and written (BusRdX).
@@ -188,20 +188,20 @@ pub enum Kind<V> {
 
 /// A request on its way to the slice that serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Request<V> {
-    /// Who asks: a core, or a device (numbers from `Rules::cores` on).
+pub struct LineRequest<V> {
+    /// Who asks: a core, or a device (numbers from `Protocol::cores` on).
     pub agent: u8,
     /// The line under the mapping the agent used.
     pub line: LineAddr,
     /// What it wants.
-    pub kind: Kind<V>,
+    pub kind: RequestKind<V>,
     /// A slice has already decided where the data is: do not redirect again.
     pub resolved: bool,
 }
 
-impl<V> Request<V> {
+impl<V> LineRequest<V> {
     /// A request as an agent makes it.
-    pub fn new(agent: u8, line: LineAddr, kind: Kind<V>) -> Self {
+    pub fn new(agent: u8, line: LineAddr, kind: RequestKind<V>) -> Self {
         Self {
             agent,
             line,
@@ -212,7 +212,11 @@ impl<V> Request<V> {
 
     /// A read of a device, or its write of a value.
     pub fn of_device(agent: u8, line: LineAddr, value: Option<V>) -> Self {
-        Self::new(agent, line, value.map_or(Kind::ReadOnce, Kind::WriteOnce))
+        Self::new(
+            agent,
+            line,
+            value.map_or(RequestKind::ReadOnce, RequestKind::WriteOnce),
+        )
     }
 }
 
@@ -240,7 +244,7 @@ pub enum Grant {
 
 /// A party that takes messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Node {
+pub enum Party {
     /// A core's private caches, or a device.
     Agent(u8),
     /// A slice of the last-level cache, with its part of the migration engine.
@@ -253,7 +257,7 @@ pub enum Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Message<V> {
     /// To a slice: serve this. Waits while the line is busy.
-    Request(Request<V>),
+    Request(LineRequest<V>),
     /// To a slice: answer to a probe.
     ProbeReply {
         /// The line at its home (not the tag).
@@ -371,9 +375,9 @@ pub enum Message<V> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Envelope<V> {
     /// Who sends it.
-    pub from: Node,
+    pub from: Party,
     /// Who gets it.
-    pub to: Node,
+    pub to: Party,
     /// What it says.
     pub message: Message<V>,
 }
@@ -416,7 +420,7 @@ impl<V> Default for Outbox<V> {
 }
 
 impl<V> Outbox<V> {
-    pub(crate) fn send(&mut self, from: Node, to: Node, message: Message<V>) {
+    pub(crate) fn send(&mut self, from: Party, to: Party, message: Message<V>) {
         self.sent.push(Envelope { from, to, message });
     }
 }

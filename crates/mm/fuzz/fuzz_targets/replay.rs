@@ -2,7 +2,7 @@
 //! Any bytes are a recording or an error, never a panic; what can be read can be replayed.
 #![no_main]
 
-use ample_mm::replay::{Replay, ReplayOptions};
+use ample_mm::replay::{KernelReplay, ReplayOptions};
 use ample_mm::{Config, PolicyKind};
 use libfuzzer_sys::fuzz_target;
 
@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
         samples: 2,
         ..ReplayOptions::default()
     };
-    let Ok(replay) = Replay::from_bytes(data.to_vec(), "fuzz", options) else {
+    let Ok(replay) = KernelReplay::from_bytes(data.to_vec(), "fuzz", options) else {
         return;
     };
     let mut config = Config::new(PolicyKind::Contiguitas);

@@ -5,4 +5,4 @@ pub(crate) mod fallback;
 pub(crate) mod page;
 pub(crate) mod request;
 
-pub use request::Request;
+pub use request::AllocRequest;

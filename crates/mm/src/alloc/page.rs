@@ -2,12 +2,12 @@
 //! Allocation of one block: per-CPU lists, watermarks, the slow path
 //! (`mm/page_alloc.c`, 6.12: `rmqueue`, `__alloc_pages_slowpath`).
 
-use super::request::Request;
+use super::request::AllocRequest;
 use crate::compact::scan::direct_compact;
 use crate::kernel::SimKernel;
 use crate::memory::{
-    BLOCK_ORDER, CpuLists, Frames, HIGH, LOW, MAX_ORDER, PCP_BATCH, PCP_ORDERS, PoolId, Slot,
-    State, Zone,
+    BLOCK_ORDER, CpuLists, FrameState, Frames, HIGH, LOW, MAX_ORDER, PCP_BATCH, PCP_ORDERS, PoolId,
+    Slot, Zone,
 };
 use crate::policy::Policy;
 use crate::psi::{RECLAIM_NS, Stall};
@@ -35,7 +35,7 @@ fn retries(order: u32) -> u32 {
 pub(crate) fn alloc(
     kernel: &mut SimKernel,
     policy: &mut dyn Policy,
-    request: &Request,
+    request: &AllocRequest,
     cpu: usize,
 ) -> Option<u32> {
     let pfn = match get_page(kernel, policy, request, cpu) {
@@ -49,7 +49,7 @@ pub(crate) fn alloc(
 
 /// The per-CPU list that a request is served from first; `None` if it goes past them.
 #[inline]
-fn hot_slot(kernel: &SimKernel, request: &Request, cpu: usize) -> Option<Slot> {
+fn hot_slot(kernel: &SimKernel, request: &AllocRequest, cpu: usize) -> Option<Slot> {
     if request.order >= PCP_ORDERS || request.long_lived {
         return None;
     }
@@ -65,11 +65,11 @@ fn hot_slot(kernel: &SimKernel, request: &Request, cpu: usize) -> Option<Slot> {
 fn take_hot(
     (cpus, zone): (&mut CpuLists, &mut Zone),
     slot: Slot,
-    request: &Request,
+    request: &AllocRequest,
     most: u32,
-    mut keep: impl FnMut(&mut Frames, u32, State),
+    mut keep: impl FnMut(&mut Frames, u32, FrameState),
 ) -> u32 {
-    let state = State::used(request.order, request.class);
+    let state = FrameState::used(request.order, request.class);
     let taken = cpus.take_newest(slot, most);
     let count = taken.len() as u32;
     for pfn in taken {
@@ -83,7 +83,7 @@ fn take_hot(
 pub(crate) fn hot_into_pool(
     kernel: &mut SimKernel,
     pool: PoolId,
-    request: &Request,
+    request: &AllocRequest,
     cpu: usize,
     most: u32,
 ) -> u32 {
@@ -102,7 +102,7 @@ pub(crate) fn hot_into_pool(
 /// As [`hot_into_pool`], into the page cache.
 pub(crate) fn hot_into_cache(
     kernel: &mut SimKernel,
-    request: &Request,
+    request: &AllocRequest,
     cpu: usize,
     most: u32,
 ) -> u32 {
@@ -123,7 +123,7 @@ pub(crate) fn hot_into_cache(
 fn get_page(
     kernel: &mut SimKernel,
     policy: &mut dyn Policy,
-    request: &Request,
+    request: &AllocRequest,
     cpu: usize,
 ) -> Option<u32> {
     let mt = request.migratetype();
@@ -163,7 +163,7 @@ fn take_from_buddy(
 }
 
 /// Whether the request leaves the region its reserve; wakes kswapd on the way down.
-fn watermark_ok(kernel: &mut SimKernel, request: &Request, region: usize) -> bool {
+fn watermark_ok(kernel: &mut SimKernel, request: &AllocRequest, region: usize) -> bool {
     let free = kernel.zone.free_pages(region);
     let marks = kernel.watermarks.of(region);
     if free < marks.low + (1 << request.order) {
@@ -186,7 +186,7 @@ fn watermark_ok(kernel: &mut SimKernel, request: &Request, region: usize) -> boo
 }
 
 #[cold]
-fn refill(kernel: &mut SimKernel, policy: &mut dyn Policy, request: &Request, slot: Slot) {
+fn refill(kernel: &mut SimKernel, policy: &mut dyn Policy, request: &AllocRequest, slot: Slot) {
     let Slot {
         region, order, mt, ..
     } = slot;
@@ -215,7 +215,7 @@ fn refill(kernel: &mut SimKernel, policy: &mut dyn Policy, request: &Request, sl
 fn alloc_slow(
     kernel: &mut SimKernel,
     policy: &mut dyn Policy,
-    request: &Request,
+    request: &AllocRequest,
     cpu: usize,
 ) -> Option<u32> {
     let mt = request.migratetype();

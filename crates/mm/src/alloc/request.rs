@@ -5,7 +5,7 @@ use ample_pfn::{MigrateType, PageClass};
 
 /// What is asked of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct AllocRequest {
     /// What the pages are for; decides the migratetype.
     pub class: PageClass,
     /// Order of the block.
@@ -18,7 +18,7 @@ pub struct Request {
     pub long_lived: bool,
 }
 
-impl Request {
+impl AllocRequest {
     /// The migratetype that it asks for.
     #[inline]
     pub(crate) fn migratetype(&self) -> MigrateType {
@@ -26,8 +26,8 @@ impl Request {
     }
 
     /// An ordinary request for one page.
-    pub fn new(class: PageClass) -> Request {
-        Request {
+    pub fn new(class: PageClass) -> AllocRequest {
+        AllocRequest {
             class,
             order: 0,
             atomic: false,
@@ -37,21 +37,21 @@ impl Request {
     }
 
     /// The same for a block of `order`.
-    pub fn order(self, order: u32) -> Request {
-        Request { order, ..self }
+    pub fn order(self, order: u32) -> AllocRequest {
+        AllocRequest { order, ..self }
     }
 
     /// The same, unable to sleep.
-    pub fn atomic(self) -> Request {
-        Request {
+    pub fn atomic(self) -> AllocRequest {
+        AllocRequest {
             atomic: true,
             ..self
         }
     }
 
     /// The same, giving up rather than reclaiming.
-    pub fn light(self) -> Request {
-        Request {
+    pub fn light(self) -> AllocRequest {
+        AllocRequest {
             light: true,
             ..self
         }

@@ -73,7 +73,7 @@ fn compact_ahead(kernel: &mut SimKernel, budget_ns: u64) {
 mod tests {
     use super::*;
     use crate::config::{Config, PolicyKind};
-    use crate::{Request, ServerModel};
+    use crate::{AllocRequest, ServerModel};
     use ample_pfn::PageClass;
 
     fn server() -> ServerModel {
@@ -87,7 +87,7 @@ mod tests {
         let mut server = server();
         let pool = server.new_pool();
         let pages = server.kernel.zone.free_pages(HIGH) as u32;
-        server.allocate(pool, &Request::new(PageClass::Anon), pages, 0);
+        server.allocate(pool, &AllocRequest::new(PageClass::Anon), pages, 0);
         server.release(pool, pages / 8, 0);
         server.kernel.drain_all();
         assert!(fragmentation_score(&server.kernel) > SCORE_HIGH);
@@ -101,7 +101,7 @@ mod tests {
         let mut server = server();
         let pool = server.new_pool();
         let pages = server.kernel.zone.free_pages(HIGH) as u32;
-        server.allocate(pool, &Request::new(PageClass::Slab), pages, 0);
+        server.allocate(pool, &AllocRequest::new(PageClass::Slab), pages, 0);
         server.release(pool, pages / 8, 0);
         server.kernel.drain_all();
         let second = 1_000_000_000;

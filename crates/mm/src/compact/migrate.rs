@@ -3,7 +3,7 @@
 
 use crate::alloc::fallback::{claim_or_steal, claim_whole_block};
 use crate::kernel::SimKernel;
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, State};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameState};
 use ample_pfn::{MigrateType, PageClass, is_movable};
 
 /// Probability that a migration finds its page busy (locked, under write-back, extra
@@ -11,7 +11,7 @@ use ample_pfn::{MigrateType, PageClass, is_movable};
 const BUSY: f64 = 0.0005;
 
 /// Whether a used block can be moved by what this machine has.
-pub(crate) fn can_move(kernel: &SimKernel, state: State) -> bool {
+pub(crate) fn can_move(kernel: &SimKernel, state: FrameState) -> bool {
     !state.short_pinned()
         && (is_movable(state.class())
             || kernel.rules.hw_moves && state.class() != PageClass::KernelText)
@@ -31,7 +31,7 @@ pub(crate) fn move_block(kernel: &mut SimKernel, src: u32, dst: u32) {
         kernel.pools.relocate(state, dst);
     }
     zone.count_used(src, order, class, false);
-    zone.frames_mut().set(src, State::INTERIOR);
+    zone.frames_mut().set(src, FrameState::INTERIOR);
     zone.free_block(src, order);
     if is_movable(class) {
         kernel.counters.migrated_pages += 1 << order;

@@ -3,7 +3,7 @@
 
 use super::migrate::{can_move, migrate_away};
 use crate::kernel::SimKernel;
-use crate::memory::{BLOCK_ORDER, Kind};
+use crate::memory::{BLOCK_ORDER, FrameKind};
 use ample_pfn::{MigrateType, is_movable};
 
 /// Why a range could not be emptied.
@@ -49,7 +49,7 @@ pub(crate) fn isolate_range(
 
 /// Migrates every used block of `b` away; whether none is left.
 fn empty_block(kernel: &mut SimKernel, b: u32, moved: &mut u64) -> bool {
-    let used = (kernel.zone).heads_where(b, |state| state.kind() == Kind::Used);
+    let used = (kernel.zone).heads_where(b, |state| state.kind() == FrameKind::Used);
     let mut empty = true;
     for (pfn, order) in used {
         if migrate_away(kernel, pfn) {
@@ -69,7 +69,7 @@ fn is_possible(kernel: &SimKernel, b: u32, tolerate: bool) -> bool {
         return false;
     }
     let first = zone.state(zone.cover(b).unwrap_or(b << BLOCK_ORDER));
-    if first.kind() == Kind::Used && first.order() > BLOCK_ORDER {
+    if first.kind() == FrameKind::Used && first.order() > BLOCK_ORDER {
         return false;
     }
     if block.fixed == 0 {
@@ -78,8 +78,8 @@ fn is_possible(kernel: &SimKernel, b: u32, tolerate: bool) -> bool {
     let mut possible = true;
     zone.heads(b, |_, state| {
         possible &= match state.kind() {
-            Kind::Fixed => tolerate,
-            Kind::Used => is_movable(state.class()) || can_move(kernel, state),
+            FrameKind::Fixed => tolerate,
+            FrameKind::Used => is_movable(state.class()) || can_move(kernel, state),
             _ => true,
         };
     });

@@ -6,7 +6,7 @@ use super::migrate::{can_move, move_block};
 use super::state::Scanners;
 use crate::alloc::fallback::may_claim;
 use crate::kernel::SimKernel;
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, HIGH, Kind, MAX_ORDER};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, HIGH, MAX_ORDER};
 use crate::psi::{MIGRATE_NS, SCAN_BLOCK_NS, Stall};
 use ample_pfn::{MigrateType, is_movable};
 
@@ -151,7 +151,7 @@ fn compact_block(
     done: &mut Compaction,
 ) {
     let pages = kernel.zone.heads_where(b, |state| {
-        state.kind() == Kind::Used && state.order() == 0 && is_movable(state.class())
+        state.kind() == FrameKind::Used && state.order() == 0 && is_movable(state.class())
     });
     for (index, &(src, _)) in pages.iter().enumerate() {
         let need = pages.len() - index;
@@ -240,13 +240,13 @@ mod tests {
         let pages = server.kernel.zone.free_pages(HIGH) as u32;
         server.allocate(
             pool,
-            &crate::Request::new(ample_pfn::PageClass::Anon),
+            &crate::AllocRequest::new(ample_pfn::PageClass::Anon),
             pages,
             0,
         );
         for pfn in (8 * BLOCK_PAGES..16 * BLOCK_PAGES).step_by(2) {
             let state = server.kernel.zone.state(pfn);
-            if state.kind() == Kind::Used {
+            if state.kind() == FrameKind::Used {
                 let (_, index) = state.pool_entry();
                 server.free_entry(pool, index, 0);
             }
@@ -278,7 +278,7 @@ mod tests {
         let mut server = half_empty_blocks();
         let b = 8;
         let kernel = (b * BLOCK_PAGES..)
-            .find(|&pfn| server.kernel.zone.state(pfn).kind() == Kind::Used)
+            .find(|&pfn| server.kernel.zone.state(pfn).kind() == FrameKind::Used)
             .expect("a used page");
         server
             .kernel

@@ -3,7 +3,7 @@
 
 use super::frames::Frames;
 use super::list::List;
-use super::state::{Kind, State, requested_type};
+use super::state::{FrameKind, FrameState, requested_type};
 use super::units::{MAX_ORDER, TYPES};
 use ample_pfn::MigrateType;
 
@@ -83,14 +83,14 @@ impl Area {
         };
         self.mask[band][row(mt)] |= 1 << order;
         self.free_pages += 1 << order;
-        frames.set(pfn, State::free(Kind::Free, order, mt).at(place));
+        frames.set(pfn, FrameState::free(FrameKind::Free, order, mt).at(place));
     }
 
     /// Takes a free block off its list; its order. The frame is left inside nothing.
     #[inline]
     pub(crate) fn remove(&mut self, frames: &mut Frames, pfn: u32) -> u32 {
         let state = frames.get(pfn);
-        debug_assert_eq!(state.kind(), Kind::Free, "frame {pfn:#x}");
+        debug_assert_eq!(state.kind(), FrameKind::Free, "frame {pfn:#x}");
         let (order, mt) = (state.order(), state.mt());
         let band = self.band(pfn);
         let list = &mut self.lists[Area::list(band, order, mt)];
@@ -99,7 +99,7 @@ impl Area {
             self.mask[band][row(mt)] &= !(1 << order);
         }
         self.free_pages -= 1 << order;
-        frames.set(pfn, State::INTERIOR);
+        frames.set(pfn, FrameState::INTERIOR);
         order
     }
 

@@ -4,7 +4,7 @@
 use super::cpus::CpuLists;
 use super::lru::Lru;
 use super::pools::Pools;
-use super::state::{Kind, State};
+use super::state::{FrameKind, FrameState};
 use super::units::{BLOCK_ORDER, BLOCK_PAGES, HIGH, LOW, MAX_ORDER};
 use super::zone::Zone;
 use ample_pfn::is_movable;
@@ -75,7 +75,7 @@ impl Zone {
             if block.giga {
                 census.pages += u64::from(BLOCK_PAGES);
                 let head = self.state(b << BLOCK_ORDER);
-                let first = head.order() > MAX_ORDER && head.kind() == Kind::Used;
+                let first = head.order() > MAX_ORDER && head.kind() == FrameKind::Used;
                 census.used_heads += u64::from(first);
                 continue;
             }
@@ -104,9 +104,9 @@ impl Zone {
         Ok(census)
     }
 
-    fn head_error(&self, b: u32, pfn: u32, state: State) -> Option<String> {
+    fn head_error(&self, b: u32, pfn: u32, state: FrameState) -> Option<String> {
         let order = state.order();
-        if state.kind() == Kind::Interior {
+        if state.kind() == FrameKind::Interior {
             return Some(format!("frame {pfn:#x} is in no block"));
         }
         if pfn & ((1 << order) - 1) != 0 {
@@ -114,7 +114,7 @@ impl Zone {
                 "frame {pfn:#x} is not aligned to its order {order}"
             ));
         }
-        let free = state.kind() == Kind::Free;
+        let free = state.kind() == FrameKind::Free;
         if free && order < MAX_ORDER {
             let buddy = pfn ^ 1 << order;
             let whole = buddy < self.frames.len() && self.region(buddy) == self.region(pfn);
@@ -130,23 +130,23 @@ impl Zone {
 
 impl Census {
     /// Adds a block, of which `inside` pages count for its pageblock's `(free, movable, fixed)`.
-    fn add(&mut self, sums: &mut [u32; 3], region: usize, state: State, inside: u32) {
+    fn add(&mut self, sums: &mut [u32; 3], region: usize, state: FrameState, inside: u32) {
         let pages = 1u64 << state.order();
         self.pages += pages;
         match state.kind() {
-            Kind::Free => {
+            FrameKind::Free => {
                 self.free[region] += pages;
                 sums[0] += inside;
             }
-            Kind::Pcp => self.pcp[region] += pages,
-            Kind::Isolated => self.isolated += pages,
-            Kind::Used => {
+            FrameKind::Pcp => self.pcp[region] += pages,
+            FrameKind::Isolated => self.isolated += pages,
+            FrameKind::Used => {
                 self.used_heads += 1;
                 self.lru += u64::from(state.on_lru());
                 sums[if is_movable(state.class()) { 1 } else { 2 }] += inside;
             }
-            Kind::Fixed => sums[2] += inside,
-            Kind::Interior => {}
+            FrameKind::Fixed => sums[2] += inside,
+            FrameKind::Interior => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The use of the frames of a pageblock, as the metrics want to know it.
 
-use super::state::{Kind, State};
+use super::state::{FrameKind, FrameState};
 use super::units::{BLOCK_ORDER, BLOCK_PAGES};
 use super::zone::Zone;
 use ample_pfn::{CLASS_COUNT, PageClass};
@@ -23,12 +23,12 @@ impl Zone {
             counts[class as usize] = BLOCK_PAGES as u16;
             return counts;
         }
-        let mut uses = [0; State::USES];
+        let mut uses = [0; FrameState::USES];
         self.heads(b, |_, state| {
             uses[state.use_key()] += state.pages().min(BLOCK_PAGES) as u16;
         });
         for (key, &pages) in uses.iter().enumerate().filter(|(_, pages)| **pages > 0) {
-            counts[class_of(State::of_use(key)) as usize] += pages;
+            counts[class_of(FrameState::of_use(key)) as usize] += pages;
         }
         counts
     }
@@ -68,11 +68,11 @@ impl Zone {
     }
 }
 
-fn class_of(state: State) -> PageClass {
+fn class_of(state: FrameState) -> PageClass {
     match state.kind() {
-        Kind::Interior => PageClass::Hole,
-        Kind::Fixed | Kind::Used => state.class(),
-        Kind::Free | Kind::Isolated => PageClass::Free,
-        Kind::Pcp => PageClass::FreePcp,
+        FrameKind::Interior => PageClass::Hole,
+        FrameKind::Fixed | FrameKind::Used => state.class(),
+        FrameKind::Free | FrameKind::Isolated => PageClass::Free,
+        FrameKind::Pcp => PageClass::FreePcp,
     }
 }

@@ -3,7 +3,7 @@
 //! orders go through them, and reach the buddy lists in batches.
 
 use super::frames::Frames;
-use super::state::{Kind, State};
+use super::state::{FrameKind, FrameState};
 use super::units::{HIGH, TYPES};
 use ample_pfn::MigrateType;
 use std::collections::VecDeque;
@@ -79,7 +79,7 @@ impl CpuLists {
     /// Puts a block that was just freed on its list; whether the list is too long now.
     #[inline]
     pub(crate) fn put(&mut self, frames: &mut Frames, slot: Slot, pfn: u32) -> bool {
-        frames.set(pfn, State::free(Kind::Pcp, slot.order, slot.mt));
+        frames.set(pfn, FrameState::free(FrameKind::Pcp, slot.order, slot.mt));
         self.pages[slot.region] += 1 << slot.order;
         let list = &mut self.lists[slot.list];
         list.push_back(pfn);
@@ -90,7 +90,7 @@ impl CpuLists {
     #[inline]
     pub(crate) fn refill(&mut self, frames: &mut Frames, slot: Slot, first: u32, count: u32) {
         let list = &mut self.lists[slot.list];
-        let state = State::free(Kind::Pcp, slot.order, slot.mt);
+        let state = FrameState::free(FrameKind::Pcp, slot.order, slot.mt);
         let mut pfn = first;
         for _ in 0..count {
             frames.set(pfn, state);
@@ -162,7 +162,7 @@ impl CpuLists {
             let order = (index / TYPES % PCP_ORDERS as usize) as u32;
             for &pfn in list {
                 let state = frames.get(pfn);
-                if state.kind() != Kind::Pcp || state.order() != order {
+                if state.kind() != FrameKind::Pcp || state.order() != order {
                     return Err(format!("frame {pfn:#x} is on a wrong per-CPU list"));
                 }
                 pages[region(pfn)] += 1 << order;

@@ -8,7 +8,7 @@
 //! to be smaller), and it makes a huge page as cheap to allocate as a small one.
 
 use super::prefetch::AHEAD;
-use super::state::State;
+use super::state::FrameState;
 use ample_kit::random::Xoshiro256 as Rng;
 
 /// Frames of one cache line: a frame and its buddies up to order 2.
@@ -16,7 +16,7 @@ const LINE: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([State; LINE]);
+struct Line([FrameState; LINE]);
 
 /// The state of every frame.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Frames {
     pub fn new(count: u32) -> Frames {
         let lines = (count as usize).div_ceil(LINE);
         Frames {
-            lines: vec![Line([State::INTERIOR; LINE]); lines],
+            lines: vec![Line([FrameState::INTERIOR; LINE]); lines],
             count,
         }
     }
@@ -41,7 +41,7 @@ impl Frames {
     }
 
     #[inline]
-    pub(crate) fn get(&self, pfn: u32) -> State {
+    pub(crate) fn get(&self, pfn: u32) -> FrameState {
         self.lines[pfn as usize / LINE].0[pfn as usize % LINE]
     }
 
@@ -53,7 +53,7 @@ impl Frames {
             return pfn;
         }
         let none = |line: &Line| {
-            let free = |state: &State| state.is_free_head();
+            let free = |state: &FrameState| state.is_free_head();
             !line.0.iter().fold(false, |any, state| any | free(state))
         };
         let lines = self.lines[pfn as usize / LINE..].iter();
@@ -61,7 +61,7 @@ impl Frames {
     }
 
     #[inline]
-    pub(crate) fn set(&mut self, pfn: u32, state: State) {
+    pub(crate) fn set(&mut self, pfn: u32, state: FrameState) {
         self.lines[pfn as usize / LINE].0[pfn as usize % LINE] = state;
     }
 

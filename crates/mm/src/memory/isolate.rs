@@ -2,7 +2,7 @@
 //! Pages taken off the free lists while their range is emptied (`mm/page_isolation.c`, 6.12), and
 //! 1 GB pages, which are made of emptied ranges.
 
-use super::state::{Kind, State};
+use super::state::{FrameKind, FrameState};
 use super::units::{BLOCK_ORDER, BLOCK_PAGES, GIGA_BLOCKS, GIGA_ORDER};
 use super::zone::Zone;
 use ample_pfn::{MigrateType, PageClass};
@@ -16,14 +16,15 @@ impl Zone {
         }
         let start = b << BLOCK_ORDER;
         let state = self.frames.get(start);
-        if state.kind() == Kind::Free && state.order() > BLOCK_ORDER {
+        if state.kind() == FrameKind::Free && state.order() > BLOCK_ORDER {
             self.uncover(start);
         }
         self.blocks[b as usize].isolated = true;
         let mt = self.blocks[b as usize].mt;
         for (pfn, order) in self.free_in(b) {
             self.remove(pfn);
-            self.frames.set(pfn, State::free(Kind::Isolated, order, mt));
+            self.frames
+                .set(pfn, FrameState::free(FrameKind::Isolated, order, mt));
             self.isolated_pages += 1 << order;
         }
     }
@@ -31,7 +32,7 @@ impl Zone {
     /// Splits a free order-10 block into its two pageblocks.
     fn uncover(&mut self, head: u32) {
         let state = self.frames.get(head);
-        if state.kind() == Kind::Free {
+        if state.kind() == FrameKind::Free {
             let mt = state.mt();
             self.remove(head);
             self.insert(head, BLOCK_ORDER, mt, false);
@@ -44,7 +45,7 @@ impl Zone {
         debug_assert!(self.block(b).isolated);
         self.blocks[b as usize].isolated = false;
         self.blocks[b as usize].mt = mt;
-        for (pfn, order) in self.heads_where(b, |state| state.kind() == Kind::Isolated) {
+        for (pfn, order) in self.heads_where(b, |state| state.kind() == FrameKind::Isolated) {
             self.return_isolated(pfn, order);
         }
     }
@@ -52,7 +53,7 @@ impl Zone {
     /// Frees an isolated block into the buddy lists.
     fn return_isolated(&mut self, pfn: u32, order: u32) {
         self.isolated_pages -= 1 << order;
-        self.frames.set(pfn, State::INTERIOR);
+        self.frames.set(pfn, FrameState::INTERIOR);
         self.free_block(pfn, order);
     }
 
@@ -61,7 +62,7 @@ impl Zone {
         self.remove(pfn);
         self.isolated_pages += 1 << order;
         for page in pfn..pfn + (1 << order) {
-            let state = State::free(Kind::Isolated, 0, MigrateType::Movable);
+            let state = FrameState::free(FrameKind::Isolated, 0, MigrateType::Movable);
             self.frames.set(page, state);
             keep(page);
         }
@@ -69,13 +70,13 @@ impl Zone {
 
     /// A page of [`Zone::isolate_pages`] is given away: the caller gives it a state.
     pub(crate) fn use_isolated_page(&mut self, pfn: u32) {
-        debug_assert_eq!(self.frames.get(pfn).kind(), Kind::Isolated);
+        debug_assert_eq!(self.frames.get(pfn).kind(), FrameKind::Isolated);
         self.isolated_pages -= 1;
     }
 
     /// A page of [`Zone::isolate_pages`] was not needed.
     pub(crate) fn return_page(&mut self, pfn: u32) {
-        debug_assert_eq!(self.frames.get(pfn).kind(), Kind::Isolated);
+        debug_assert_eq!(self.frames.get(pfn).kind(), FrameKind::Isolated);
         self.return_isolated(pfn, 0);
     }
 
@@ -89,7 +90,7 @@ impl Zone {
             block.movable = BLOCK_PAGES as u16;
         }
         self.isolated_pages -= u64::from(GIGA_BLOCKS * BLOCK_PAGES);
-        let state = State::used(GIGA_ORDER, PageClass::HugeTlb);
+        let state = FrameState::used(GIGA_ORDER, PageClass::HugeTlb);
         self.frames.set(first << BLOCK_ORDER, state);
     }
 
@@ -101,7 +102,7 @@ impl Zone {
             debug_assert!(block.giga);
             block.giga = false;
             block.movable = 0;
-            self.frames.set(b << BLOCK_ORDER, State::INTERIOR);
+            self.frames.set(b << BLOCK_ORDER, FrameState::INTERIOR);
         }
         for b in first..first + GIGA_BLOCKS {
             self.free_block(b << BLOCK_ORDER, BLOCK_ORDER);

@@ -4,7 +4,7 @@
 use super::frames::Frames;
 use super::list::List;
 use super::prefetch::AHEAD;
-use super::state::{Kind, State};
+use super::state::{FrameKind, FrameState};
 
 /// The inactive and the active list, the page used last at the head.
 ///
@@ -34,8 +34,11 @@ impl Lru {
 
     /// Puts a used page that is on no list, whose state is to be `state`, on the inactive list.
     #[inline]
-    pub(crate) fn add(&mut self, frames: &mut Frames, pfn: u32, state: State) {
-        debug_assert!(state.kind() == Kind::Used && !state.on_lru(), "{pfn:#x}");
+    pub(crate) fn add(&mut self, frames: &mut Frames, pfn: u32, state: FrameState) {
+        debug_assert!(
+            state.kind() == FrameKind::Used && !state.on_lru(),
+            "{pfn:#x}"
+        );
         let place = self.inactive.push_head(frames, pfn);
         let state = state.with_lru(true).with_active(false);
         frames.set(pfn, state.at(place));
@@ -70,7 +73,7 @@ impl Lru {
         self.move_to(frames, pfn, frames.get(pfn));
     }
 
-    fn move_to(&mut self, frames: &mut Frames, pfn: u32, state: State) {
+    fn move_to(&mut self, frames: &mut Frames, pfn: u32, state: FrameState) {
         let old = frames.get(pfn);
         self.list(old.active()).remove(old.place());
         let place = self.list(state.active()).push_head(frames, pfn);
@@ -90,7 +93,7 @@ impl Lru {
     }
 
     /// The block whose state is `state` lies at `pfn` from now on; the state is not changed.
-    pub(crate) fn relocate(&mut self, state: State, pfn: u32) {
+    pub(crate) fn relocate(&mut self, state: FrameState, pfn: u32) {
         self.list(state.active()).replace(state.place(), pfn);
     }
 
@@ -129,7 +132,7 @@ impl Lru {
             let mut count = 0u32;
             for (place, pfn) in list.iter() {
                 let state = frames.get(pfn);
-                let listed = state.kind() == Kind::Used && state.on_lru();
+                let listed = state.kind() == FrameKind::Used && state.on_lru();
                 if !listed || state.active() != active || state.place() != place {
                     return Err(format!("frame {pfn:#x} is on a wrong LRU list"));
                 }

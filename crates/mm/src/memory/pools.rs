@@ -3,7 +3,7 @@
 
 use super::frames::Frames;
 use super::prefetch::AHEAD;
-use super::state::{Kind, MAX_POOLS, State};
+use super::state::{FrameKind, FrameState, MAX_POOLS};
 use ample_kit::random::Xoshiro256 as Rng;
 
 /// A set of pages with one owner: a process, a cache, a driver.
@@ -29,8 +29,8 @@ pub(crate) struct PoolEnd<'a> {
 impl PoolEnd<'_> {
     /// Adds the block at `pfn`, whose state is to be `state`.
     #[inline]
-    pub(crate) fn push(&mut self, frames: &mut Frames, pfn: u32, state: State) {
-        debug_assert_eq!(state.kind(), Kind::Used, "frame {pfn:#x}");
+    pub(crate) fn push(&mut self, frames: &mut Frames, pfn: u32, state: FrameState) {
+        debug_assert_eq!(state.kind(), FrameKind::Used, "frame {pfn:#x}");
         frames.set(pfn, state.in_pool(self.pool.0, self.pages.len() as u32));
         self.pages.push(pfn);
     }
@@ -117,7 +117,7 @@ impl Pools {
 
     /// The block whose state is `state` lies at `pfn` from now on; the state is not changed.
     #[inline]
-    pub(crate) fn relocate(&mut self, state: State, pfn: u32) {
+    pub(crate) fn relocate(&mut self, state: FrameState, pfn: u32) {
         let (pool, index) = state.pool_entry();
         self.pools[pool as usize][index as usize] = pfn;
     }
@@ -199,7 +199,7 @@ impl Pools {
             for (index, &pfn) in pages.iter().enumerate() {
                 let state = frames.get(pfn);
                 let back = state.pool_entry() == (pool as u32, index as u32);
-                if state.kind() != Kind::Used || state.on_lru() || !back {
+                if state.kind() != FrameKind::Used || state.on_lru() || !back {
                     return Err(format!("frame {pfn:#x} is not what pool {pool} thinks"));
                 }
             }

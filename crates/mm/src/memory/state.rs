@@ -7,7 +7,7 @@ use ample_pfn::{MigrateType, PageClass};
 /// What the block that starts at a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// Not the head of a block.
     Interior = 0,
     /// No memory, firmware, or a page that was never the allocator's: does not move.
@@ -43,7 +43,7 @@ pub(crate) fn requested_type(number: u32) -> MigrateType {
 /// | 12–15 | active, referenced, pinned, LRU of a used one |
 /// | 16–63 | place: position on a list, or pool (20 bits) and index in it (28 bits) |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State(u64);
+pub struct FrameState(u64);
 
 const ORDER_SHIFT: u32 = 3;
 const ORDER_MASK: u64 = 15 << ORDER_SHIFT;
@@ -70,9 +70,9 @@ fn order_bits(order: u32) -> u64 {
     code << ORDER_SHIFT
 }
 
-impl State {
+impl FrameState {
     /// The state of a frame inside a block.
-    pub const INTERIOR: State = State(0);
+    pub const INTERIOR: FrameState = FrameState(0);
     const ACTIVE: u64 = 1 << 12;
     const REFERENCED: u64 = 1 << 13;
     const PINNED: u64 = 1 << 14;
@@ -80,29 +80,29 @@ impl State {
 
     /// A free block of `order` for the list of `mt`.
     #[inline]
-    pub fn free(kind: Kind, order: u32, mt: MigrateType) -> State {
+    pub fn free(kind: FrameKind, order: u32, mt: MigrateType) -> FrameState {
         let class = (PageClass::Free as u64) << CLASS_SHIFT;
-        State(kind as u64 | order_bits(order) | class | (mt as u64) << MT_SHIFT)
+        FrameState(kind as u64 | order_bits(order) | class | (mt as u64) << MT_SHIFT)
     }
 
     /// An allocated block.
     #[inline]
-    pub fn used(order: u32, class: PageClass) -> State {
-        State(Kind::Used as u64 | order_bits(order) | (class as u64) << CLASS_SHIFT)
+    pub fn used(order: u32, class: PageClass) -> FrameState {
+        FrameState(FrameKind::Used as u64 | order_bits(order) | (class as u64) << CLASS_SHIFT)
     }
 
     /// A frame the allocator never owned.
-    pub fn fixed(class: PageClass) -> State {
-        State(Kind::Fixed as u64 | (class as u64) << CLASS_SHIFT)
+    pub fn fixed(class: PageClass) -> FrameState {
+        FrameState(FrameKind::Fixed as u64 | (class as u64) << CLASS_SHIFT)
     }
 
     /// The same block at another place: its position on a list.
     #[inline]
-    pub(crate) fn at(self, place: u64) -> State {
-        State(self.0 & ((1 << PLACE_SHIFT) - 1) | place << PLACE_SHIFT)
+    pub(crate) fn at(self, place: u64) -> FrameState {
+        FrameState(self.0 & ((1 << PLACE_SHIFT) - 1) | place << PLACE_SHIFT)
     }
 
-    /// Where its holder keeps it, as [`State::at`] was told.
+    /// Where its holder keeps it, as [`FrameState::at`] was told.
     #[inline]
     pub(crate) fn place(self) -> u64 {
         self.0 >> PLACE_SHIFT
@@ -110,11 +110,11 @@ impl State {
 
     /// The same block as the entry at `index` of `pool`.
     #[inline]
-    pub(crate) fn in_pool(self, pool: u32, index: u32) -> State {
+    pub(crate) fn in_pool(self, pool: u32, index: u32) -> FrameState {
         self.at(u64::from(pool) << INDEX_BITS | u64::from(index))
     }
 
-    /// The pool and the index in it, as [`State::in_pool`] was told.
+    /// The pool and the index in it, as [`FrameState::in_pool`] was told.
     #[inline]
     pub(crate) fn pool_entry(self) -> (u32, u32) {
         let place = self.place();
@@ -131,19 +131,19 @@ impl State {
     /// Whether this is the head of a block on a buddy list.
     #[inline]
     pub(crate) fn is_free_head(self) -> bool {
-        self.0 & 7 == Kind::Free as u64
+        self.0 & 7 == FrameKind::Free as u64
     }
 
     /// What the block is.
     #[inline]
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> FrameKind {
         match self.0 & 7 {
-            0 => Kind::Interior,
-            1 => Kind::Fixed,
-            2 => Kind::Free,
-            3 => Kind::Pcp,
-            4 => Kind::Used,
-            _ => Kind::Isolated,
+            0 => FrameKind::Interior,
+            1 => FrameKind::Fixed,
+            2 => FrameKind::Free,
+            3 => FrameKind::Pcp,
+            4 => FrameKind::Used,
+            _ => FrameKind::Isolated,
         }
     }
 
@@ -184,7 +184,7 @@ impl State {
         PageClass::from_u8(((self.0 & CLASS_MASK) >> CLASS_SHIFT) as u8).unwrap_or(PageClass::Hole)
     }
 
-    /// Number of different [`State::use_key`]s.
+    /// Number of different [`FrameState::use_key`]s.
     pub(crate) const USES: usize = 1 << 8;
 
     /// Kind and class as one small number: what the metrics want to know.
@@ -194,8 +194,8 @@ impl State {
     }
 
     /// A state with that kind and class.
-    pub(crate) fn of_use(key: usize) -> State {
-        State(key as u64 & 7 | (key as u64 >> 3) << CLASS_SHIFT)
+    pub(crate) fn of_use(key: usize) -> FrameState {
+        FrameState(key as u64 & 7 | (key as u64 >> 3) << CLASS_SHIFT)
     }
 
     /// Migratetype of the free list it is on (free blocks only).
@@ -207,64 +207,64 @@ impl State {
     /// Whether this is a free buddy of exactly `order`.
     #[inline]
     pub fn is_free_of(self, order: u32) -> bool {
-        self.0 & (ORDER_MASK | 7) == Kind::Free as u64 | order_bits(order)
+        self.0 & (ORDER_MASK | 7) == FrameKind::Free as u64 | order_bits(order)
     }
 
     /// The same block with another class.
-    pub fn with_class(self, class: PageClass) -> State {
-        State(self.0 & !CLASS_MASK | (class as u64) << CLASS_SHIFT)
+    pub fn with_class(self, class: PageClass) -> FrameState {
+        FrameState(self.0 & !CLASS_MASK | (class as u64) << CLASS_SHIFT)
     }
 
     /// The same block with another order.
-    pub fn with_order(self, order: u32) -> State {
-        State(self.0 & !ORDER_MASK | order_bits(order))
+    pub fn with_order(self, order: u32) -> FrameState {
+        FrameState(self.0 & !ORDER_MASK | order_bits(order))
     }
 
-    fn flag(self, bit: u64, on: bool) -> State {
-        State(if on { self.0 | bit } else { self.0 & !bit })
+    fn flag(self, bit: u64, on: bool) -> FrameState {
+        FrameState(if on { self.0 | bit } else { self.0 & !bit })
     }
 
     /// Whether it is on an LRU list.
     #[inline]
     pub fn on_lru(self) -> bool {
-        self.0 & State::LRU != 0
+        self.0 & FrameState::LRU != 0
     }
 
     /// Marks it as on an LRU list (or not).
-    pub fn with_lru(self, on: bool) -> State {
-        self.flag(State::LRU, on)
+    pub fn with_lru(self, on: bool) -> FrameState {
+        self.flag(FrameState::LRU, on)
     }
 
     /// Whether it is on the active LRU list.
     #[inline]
     pub fn active(self) -> bool {
-        self.0 & State::ACTIVE != 0
+        self.0 & FrameState::ACTIVE != 0
     }
 
     /// Marks it active (or not).
-    pub fn with_active(self, on: bool) -> State {
-        self.flag(State::ACTIVE, on)
+    pub fn with_active(self, on: bool) -> FrameState {
+        self.flag(FrameState::ACTIVE, on)
     }
 
     /// Whether it was used since the last look.
     #[inline]
     pub fn referenced(self) -> bool {
-        self.0 & State::REFERENCED != 0
+        self.0 & FrameState::REFERENCED != 0
     }
 
     /// Marks it referenced (or not).
-    pub fn with_referenced(self, on: bool) -> State {
-        self.flag(State::REFERENCED, on)
+    pub fn with_referenced(self, on: bool) -> FrameState {
+        self.flag(FrameState::REFERENCED, on)
     }
 
     /// Whether a short pin (direct I/O) keeps it in place for now.
     #[inline]
     pub fn short_pinned(self) -> bool {
-        self.0 & State::PINNED != 0
+        self.0 & FrameState::PINNED != 0
     }
 
     /// Takes or drops a short pin.
-    pub fn with_short_pin(self, on: bool) -> State {
-        self.flag(State::PINNED, on)
+    pub fn with_short_pin(self, on: bool) -> FrameState {
+        self.flag(FrameState::PINNED, on)
     }
 }

@@ -5,7 +5,7 @@
 use super::area::Area;
 use super::block::Block;
 use super::frames::Frames;
-use super::state::{Kind, State};
+use super::state::{FrameKind, FrameState};
 use super::units::{BLOCK_ORDER, BLOCK_PAGES, HIGH, LOW, MAX_ORDER};
 use ample_pfn::{MigrateType, PageClass, is_movable};
 
@@ -52,7 +52,7 @@ impl Zone {
 
     /// State of a frame.
     #[inline]
-    pub(crate) fn state(&self, pfn: u32) -> State {
+    pub(crate) fn state(&self, pfn: u32) -> FrameState {
         self.frames.get(pfn)
     }
 
@@ -120,7 +120,7 @@ impl Zone {
     /// Memory that the model itself uses, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let lists: usize = self.areas.iter().map(Area::bytes).sum();
-        let frames = self.frames.len() as usize * size_of::<State>();
+        let frames = self.frames.len() as usize * size_of::<FrameState>();
         frames + lists + size_of_val(&self.blocks[..])
     }
 
@@ -159,7 +159,7 @@ impl Zone {
         if block.isolated {
             self.isolated_pages += 1 << order;
             self.frames
-                .set(pfn, State::free(Kind::Isolated, order, block.mt));
+                .set(pfn, FrameState::free(FrameKind::Isolated, order, block.mt));
             return;
         }
         let mt = block.mt;
@@ -262,14 +262,14 @@ impl Zone {
     /// Makes a taken block a used one.
     #[inline]
     pub(crate) fn set_used(&mut self, pfn: u32, order: u32, class: PageClass) {
-        self.frames.set(pfn, State::used(order, class));
+        self.frames.set(pfn, FrameState::used(order, class));
         self.count_used(pfn, order, class, true);
     }
 
     /// Gives a used block another class.
     pub(crate) fn set_class(&mut self, pfn: u32, class: PageClass) {
         let state = self.frames.get(pfn);
-        debug_assert_eq!(state.kind(), Kind::Used, "frame {pfn:#x}");
+        debug_assert_eq!(state.kind(), FrameKind::Used, "frame {pfn:#x}");
         self.count_used(pfn, state.order(), state.class(), false);
         self.frames.set(pfn, state.with_class(class));
         self.count_used(pfn, state.order(), class, true);
@@ -277,7 +277,7 @@ impl Zone {
 
     /// Marks a frame as one that the allocator never owns.
     pub(crate) fn set_fixed(&mut self, pfn: u32, class: PageClass) {
-        self.frames.set(pfn, State::fixed(class));
+        self.frames.set(pfn, FrameState::fixed(class));
         self.blocks[(pfn >> BLOCK_ORDER) as usize].fixed += 1;
     }
 
@@ -301,7 +301,7 @@ impl Zone {
     pub(crate) fn cover(&self, b: u32) -> Option<u32> {
         if b & 1 == 1 {
             let below = self.frames.get((b - 1) << BLOCK_ORDER);
-            let whole = below.kind() != Kind::Interior && below.order() == MAX_ORDER;
+            let whole = below.kind() != FrameKind::Interior && below.order() == MAX_ORDER;
             if whole && !self.blocks[b as usize - 1].giga {
                 return Some((b - 1) << BLOCK_ORDER);
             }
@@ -311,7 +311,7 @@ impl Zone {
 
     /// Calls `visit` with each block head of pageblock `b` (an order-10 block is visited from
     /// its first pageblock only; pageblocks of a 1 GB page are skipped).
-    pub(crate) fn heads(&self, b: u32, mut visit: impl FnMut(u32, State)) {
+    pub(crate) fn heads(&self, b: u32, mut visit: impl FnMut(u32, FrameState)) {
         if self.blocks[b as usize].giga || self.cover(b).is_some() {
             return;
         }
@@ -326,7 +326,7 @@ impl Zone {
     }
 
     /// The heads of pageblock `b` that `keep` chooses, with their orders.
-    pub(crate) fn heads_where(&self, b: u32, keep: impl Fn(State) -> bool) -> Vec<(u32, u32)> {
+    pub(crate) fn heads_where(&self, b: u32, keep: impl Fn(FrameState) -> bool) -> Vec<(u32, u32)> {
         let mut found = Vec::new();
         self.heads(b, |pfn, state| {
             if keep(state) {
@@ -348,7 +348,7 @@ impl Zone {
         while left > 0 {
             pfn = self.frames.skip_to_free(pfn);
             let state = self.frames.get(pfn);
-            if state.kind() == Kind::Free {
+            if state.kind() == FrameKind::Free {
                 found.push((pfn, state.order()));
                 left -= state.pages().min(left);
             }

@@ -6,11 +6,11 @@
 use super::decisions::Policy;
 use super::policy_ffi::{self, ResizeState};
 use crate::alloc::fallback::claim_whole_block;
-use crate::alloc::request::Request;
+use crate::alloc::request::AllocRequest;
 use crate::compact::range::isolate_range;
 use crate::config::{Mechanisms, PolicyConfig, PolicyKind, Rules};
 use crate::kernel::SimKernel;
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, HIGH, Kind, LOW, Zone};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, HIGH, LOW, Zone};
 use crate::psi::{MIGRATE_NS, SCAN_BLOCK_NS, Stall};
 use ample_pfn::{MigrateType, is_movable};
 
@@ -217,7 +217,7 @@ impl Policy for Contiguitas {
         claim_whole_block(kernel, region, order, mt)
     }
 
-    fn relieve(&mut self, kernel: &mut SimKernel, request: &Request, round: u32) -> bool {
+    fn relieve(&mut self, kernel: &mut SimKernel, request: &AllocRequest, round: u32) -> bool {
         if MigrateType::of(request.class) == MigrateType::Movable || !self.on().resize {
             return false;
         }
@@ -288,7 +288,7 @@ pub(crate) fn border_violation(zone: &Zone) -> Option<u32> {
     (0..zone.block_count()).find_map(|b| {
         let low = b < zone.border_block();
         let wrong = zone.heads_where(b, |state| {
-            state.kind() == Kind::Used && is_movable(state.class()) == low
+            state.kind() == FrameKind::Used && is_movable(state.class()) == low
         });
         let wrong_type = (zone.block(b).mt == MigrateType::Movable) == low;
         let first = wrong.first().map(|&(pfn, _)| pfn);

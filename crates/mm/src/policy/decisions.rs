@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a policy decides.
 
-use crate::alloc::request::Request;
+use crate::alloc::request::AllocRequest;
 use crate::config::Rules;
 use crate::kernel::SimKernel;
 use ample_pfn::MigrateType;
@@ -28,7 +28,7 @@ pub(crate) trait Policy: std::fmt::Debug + Send {
     ) -> Option<u32>;
 
     /// A request found nothing: may make room without reclaim. `round` counts attempts.
-    fn relieve(&mut self, _kernel: &mut SimKernel, _request: &Request, _round: u32) -> bool {
+    fn relieve(&mut self, _kernel: &mut SimKernel, _request: &AllocRequest, _round: u32) -> bool {
         false
     }
 

@@ -38,7 +38,7 @@ impl Policy for WholeBlocks {
 // guide: end
 
 use crate::config::{Config, PolicyKind};
-use crate::memory::Kind;
+use crate::memory::FrameKind;
 use crate::server::ServerModel;
 use crate::workload::{Driver, Workload};
 use ample_pfn::is_movable;
@@ -64,8 +64,8 @@ fn a_policy_of_two_decisions_runs_a_workload() {
     let zone = &server.kernel.zone;
     let mixed = |b: u32| {
         let used = |movable| {
-            let head = |state: crate::memory::State| {
-                state.kind() == Kind::Used && is_movable(state.class()) == movable
+            let head = |state: crate::memory::FrameState| {
+                state.kind() == FrameKind::Used && is_movable(state.class()) == movable
             };
             !zone.heads_where(b, head).is_empty()
         };

@@ -4,7 +4,7 @@
 
 use super::classify::classify;
 use super::start::{Image, Start};
-use super::table::{Known, Table};
+use super::table::{FrameTable, Known};
 use ample_pfn::{PageClass, is_movable};
 use ample_trace::pages::{EventKind, Gfp, PageEvent, Traced};
 use serde::Serialize;
@@ -109,7 +109,7 @@ pub enum Op {
 /// The state of a recording up to the present event.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    table: Table,
+    table: FrameTable,
     spare: Vec<u32>,
     blocks: u32,
     now_ns: Option<u64>,
@@ -147,7 +147,7 @@ impl Ledger {
     }
 
     /// The frames named so far.
-    pub fn table(&self) -> &Table {
+    pub fn table(&self) -> &FrameTable {
         &self.table
     }
 

@@ -84,7 +84,7 @@ enum Origin {
 
 /// A recording that was read through once.
 #[derive(Clone, Debug)]
-pub struct Replay {
+pub struct KernelReplay {
     origin: Origin,
     name: String,
     options: ReplayOptions,
@@ -98,34 +98,34 @@ const TICK_NS: u64 = 100_000_000;
 /// Ticks for the longest pause; longer ones are stretched.
 const PAUSE_TICKS: u64 = 600;
 
-impl Replay {
+impl KernelReplay {
     /// Reads a file through.
     ///
     /// # Errors
     /// [`ReplayError`] if it cannot be read or is no page-event trace.
-    pub fn open(path: &Path, options: ReplayOptions) -> Result<Replay, ReplayError> {
+    pub fn open(path: &Path, options: ReplayOptions) -> Result<KernelReplay, ReplayError> {
         let name = path.display().to_string();
-        Replay::survey_of(Origin::File(path.to_path_buf()), name, options)
+        KernelReplay::survey_of(Origin::File(path.to_path_buf()), name, options)
     }
 
     /// Reads a recording in memory through; `name` is for messages.
     ///
     /// # Errors
-    /// As [`Replay::open`].
+    /// As [`KernelReplay::open`].
     pub fn from_bytes(
         bytes: Vec<u8>,
         name: &str,
         options: ReplayOptions,
-    ) -> Result<Replay, ReplayError> {
-        Replay::survey_of(Origin::Bytes(bytes), name.to_string(), options)
+    ) -> Result<KernelReplay, ReplayError> {
+        KernelReplay::survey_of(Origin::Bytes(bytes), name.to_string(), options)
     }
 
     fn survey_of(
         origin: Origin,
         name: String,
         options: ReplayOptions,
-    ) -> Result<Replay, ReplayError> {
-        let mut replay = Replay {
+    ) -> Result<KernelReplay, ReplayError> {
+        let mut replay = KernelReplay {
             origin,
             name,
             options,
@@ -212,13 +212,13 @@ impl Replay {
         self.play(session, configs, progress)
     }
 
-    /// As [`Replay::run`], on servers that hold the pages of the machine that was recorded, as a
-    /// snapshot from right before the recording shows them. The size is the snapshot's; memory
-    /// size and prefill of the configurations are not used. Under `linux` the pages lie where
-    /// they were; other policies place the same pages themselves.
+    /// As [`KernelReplay::run`], on servers that hold the pages of the machine that was recorded,
+    /// as a snapshot from right before the recording shows them. The size is the snapshot's;
+    /// memory size and prefill of the configurations are not used. Under `linux` the pages lie
+    /// where they were; other policies place the same pages themselves.
     ///
     /// # Errors
-    /// As [`Replay::run`], and if the recording names frames that the snapshot does not have.
+    /// As [`KernelReplay::run`], and if the recording names frames that the snapshot does not have.
     pub fn run_from(
         &self,
         start: &Start,
@@ -282,7 +282,12 @@ struct Session {
 }
 
 impl Session {
-    fn new(replay: &Replay, ledger: Ledger, players: Vec<Player>, memory_bytes: u64) -> Session {
+    fn new(
+        replay: &KernelReplay,
+        ledger: Ledger,
+        players: Vec<Player>,
+        memory_bytes: u64,
+    ) -> Session {
         let survey = &replay.survey;
         let gaps = u64::from(replay.options.samples.max(2) - 1);
         Session {
@@ -348,7 +353,7 @@ impl Session {
         self.ops.clear();
     }
 
-    fn finish(mut self, replay: &Replay, configs: &[Config]) -> ReplayResult {
+    fn finish(mut self, replay: &KernelReplay, configs: &[Config]) -> ReplayResult {
         let survey = &replay.survey;
         self.pass(survey.end_ns);
         self.sample_kernel();

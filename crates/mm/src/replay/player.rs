@@ -3,7 +3,7 @@
 
 use super::ledger::Op;
 use super::start::Start;
-use crate::alloc::request::Request;
+use crate::alloc::request::AllocRequest;
 use crate::config::Config;
 use crate::memory::{BLOCK_ORDER, PoolId};
 use crate::run::{Sample, sample};
@@ -109,7 +109,7 @@ impl Player {
                     atomic,
                     light,
                 } => {
-                    let mut request = Request::new(class).order(u32::from(order));
+                    let mut request = AllocRequest::new(class).order(u32::from(order));
                     (request.atomic, request.light) = (atomic, light);
                     let place = self.alloc(block, &request, usize::from(cpu));
                     self.put(block, place);
@@ -152,7 +152,7 @@ impl Player {
     }
 
     #[inline]
-    fn alloc(&mut self, block: u32, request: &Request, cpu: usize) -> u32 {
+    fn alloc(&mut self, block: u32, request: &AllocRequest, cpu: usize) -> u32 {
         // Compaction may split a huge page, which adds entries to its pool.
         if request.order >= BLOCK_ORDER {
             if let Some(pool) = self.own_pool() {
@@ -176,13 +176,13 @@ impl Player {
 
     /// User memory and page cache fall back to single pages; kernel memory cannot.
     #[cold]
-    fn alloc_parts(&mut self, request: &Request, cpu: usize) -> u32 {
+    fn alloc_parts(&mut self, request: &AllocRequest, cpu: usize) -> u32 {
         if request.order > 0
             && is_movable(request.class)
             && let Some(pool) = self.own_pool()
         {
             let count = 1 << request.order;
-            let single = Request::new(request.class);
+            let single = AllocRequest::new(request.class);
             if self.server.allocate(pool, &single, count, cpu) == count {
                 self.fallbacks += 1;
                 return OWN | pool.0;

@@ -3,7 +3,7 @@
 
 use super::ledger::{Repairs, SnapshotUse};
 use super::player::Player;
-use super::table::Table;
+use super::table::FrameTable;
 use crate::config::{Config, PolicyKind};
 use crate::counters::Counters;
 use crate::run::{Ratios, Sample};
@@ -35,7 +35,7 @@ pub struct KernelSample {
 }
 
 impl KernelSample {
-    pub(super) fn of(table: &Table, memory_bytes: u64, time_s: f64) -> KernelSample {
+    pub(super) fn of(table: &FrameTable, memory_bytes: u64, time_s: f64) -> KernelSample {
         let (live_pages, unmovable_pages) = table.pages();
         let pages = memory_bytes / BASE_PAGE_BYTES;
         let share = |order: u32| {
@@ -57,7 +57,7 @@ impl KernelSample {
     }
 
     /// From the whole memory of the machine, as the servers are measured.
-    pub(super) fn measured(table: &Table, metrics: &Metrics, time_s: f64) -> KernelSample {
+    pub(super) fn measured(table: &FrameTable, metrics: &Metrics, time_s: f64) -> KernelSample {
         let (live_pages, unmovable_pages) = table.pages();
         let ratios = Ratios::of(metrics);
         let has_1g = metrics.total.memory_bytes >= 1 << 30;

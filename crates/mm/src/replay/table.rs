@@ -49,7 +49,7 @@ type Chunk = [Entry; 1 << CHUNK_ORDER];
 
 /// All frames named so far.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct FrameTable {
     chunks: Vec<Option<Box<Chunk>>>,
     /// Unmovable pages of each 2 MB block.
     unmovable: Vec<u16>,
@@ -59,7 +59,7 @@ pub struct Table {
     unmovable_pages: u64,
 }
 
-impl Table {
+impl FrameTable {
     /// The entry of a frame.
     #[inline]
     pub fn get(&self, pfn: u64) -> Entry {

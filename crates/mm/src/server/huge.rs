@@ -2,10 +2,10 @@
 //! Huge pages: THP at fault, khugepaged, and HugeTLB pages of 2 MB and 1 GB made at run time.
 
 use super::model::ServerModel;
-use crate::alloc::request::Request;
+use crate::alloc::request::AllocRequest;
 use crate::compact::range::isolate_range;
 use crate::compact::scan::{Compaction, Goal, compact_on};
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, GIGA_BLOCKS, HIGH, Kind, PoolId, State};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, FrameState, GIGA_BLOCKS, HIGH, PoolId};
 use crate::reclaim::shrink::reclaim;
 use ample_pfn::{MigrateType, PageClass};
 
@@ -19,21 +19,23 @@ impl ServerModel {
     /// (`do_huge_pmd_anonymous_page` with `defrag=madvise`: no compaction at fault). Pages
     /// added to the pool.
     pub(crate) fn fault_huge(&mut self, pool: PoolId, cpu: usize) -> u32 {
-        let request = Request::new(PageClass::Anon).order(BLOCK_ORDER).light();
+        let request = AllocRequest::new(PageClass::Anon)
+            .order(BLOCK_ORDER)
+            .light();
         if let Some(pfn) = self.alloc(&request, cpu) {
             self.kernel.counters.thp_faults += 1;
             self.kernel.give(pool, pfn);
             return BLOCK_PAGES;
         }
         self.kernel.counters.thp_fallbacks += 1;
-        self.allocate(pool, &Request::new(PageClass::Anon), BLOCK_PAGES, cpu)
+        self.allocate(pool, &AllocRequest::new(PageClass::Anon), BLOCK_PAGES, cpu)
     }
 
     /// khugepaged: replaces 512 small pages of a pool by one 2 MB page, compacting for it.
     /// Whether it did.
     pub(crate) fn collapse(&mut self, pool: PoolId, cpu: usize) -> bool {
         let zone = &self.kernel.zone;
-        let small = |state: State| state.order() == 0 && state.class() == PageClass::Anon;
+        let small = |state: FrameState| state.order() == 0 && state.class() == PageClass::Anon;
         let picked: Vec<u32> = (self.kernel.pools.entries(pool).iter().rev())
             .take(2 * BLOCK_PAGES as usize)
             .filter(|&&pfn| small(zone.state(pfn)) && !zone.state(pfn).short_pinned())
@@ -43,7 +45,9 @@ impl ServerModel {
         if picked.len() < BLOCK_PAGES as usize {
             return false;
         }
-        let request = Request::new(PageClass::Anon).order(BLOCK_ORDER).light();
+        let request = AllocRequest::new(PageClass::Anon)
+            .order(BLOCK_ORDER)
+            .light();
         let found = self.alloc(&request, cpu).or_else(|| {
             let enough = |done: &Compaction| done.scanned_blocks >= COLLAPSE_BLOCKS;
             let goal = Goal::Alike(BLOCK_ORDER, MigrateType::Movable);
@@ -59,7 +63,7 @@ impl ServerModel {
             let state = kernel.zone.state(pfn);
             let index = kernel.pools.find(kernel.zone.frames(), pool, pfn);
             if let Some(index) = index
-                && state.kind() == Kind::Used
+                && state.kind() == FrameKind::Used
                 && state.order() == 0
             {
                 kernel.take_from(pool, index);
@@ -75,7 +79,7 @@ impl ServerModel {
     /// may compact the whole zone for each, until there is none (`set_max_huge_pages`).
     /// Pages obtained, kept in `pool`.
     pub fn hugetlb_2m(&mut self, pool: PoolId, wanted: u32) -> u32 {
-        let request = Request::new(PageClass::HugeTlb).order(BLOCK_ORDER);
+        let request = AllocRequest::new(PageClass::HugeTlb).order(BLOCK_ORDER);
         self.allocate(pool, &request, wanted, 0)
     }
 

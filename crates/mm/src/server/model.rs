@@ -2,14 +2,14 @@
 //! One simulated server: its memory, its policy, and what owners can do with pages.
 
 use crate::alloc::page;
-use crate::alloc::request::Request;
+use crate::alloc::request::AllocRequest;
 use crate::compact::kcompactd;
 use crate::compact::migrate::{move_block, split_huge};
 use crate::config::{Config, PolicyKind};
 use crate::counters::Counters;
 use crate::kernel::SimKernel;
 use crate::memory::{
-    BLOCK_ORDER, BLOCK_PAGES, HIGH, Kind, LOW, MAX_FRAMES, MAX_ORDER, PoolId, begins_group,
+    BLOCK_ORDER, BLOCK_PAGES, FrameKind, HIGH, LOW, MAX_FRAMES, MAX_ORDER, PoolId, begins_group,
 };
 use crate::policy::{self, Policy};
 use crate::psi::{Psi, Stall};
@@ -190,12 +190,18 @@ impl ServerModel {
     /// Allocates one block; its first frame. The caller hands it to a pool or to the page cache,
     /// or frees it.
     #[inline]
-    pub(crate) fn alloc(&mut self, request: &Request, cpu: usize) -> Option<u32> {
+    pub(crate) fn alloc(&mut self, request: &AllocRequest, cpu: usize) -> Option<u32> {
         page::alloc(&mut self.kernel, &mut *self.policy, request, cpu)
     }
 
     /// Allocates `count` blocks into a pool; how many it got.
-    pub fn allocate(&mut self, pool: PoolId, request: &Request, count: u32, cpu: usize) -> u32 {
+    pub fn allocate(
+        &mut self,
+        pool: PoolId,
+        request: &AllocRequest,
+        count: u32,
+        cpu: usize,
+    ) -> u32 {
         let mut done = 0;
         while done < count {
             let kernel = &mut self.kernel;
@@ -255,7 +261,13 @@ impl ServerModel {
     /// Replaces the block at `index` by a new one for the same use, then frees the old one: the
     /// pool keeps its size. Whether there was a new block; if not, the old one stays.
     #[inline]
-    pub fn replace(&mut self, pool: PoolId, index: u32, request: &Request, cpu: usize) -> bool {
+    pub fn replace(
+        &mut self,
+        pool: PoolId,
+        index: u32,
+        request: &AllocRequest,
+        cpu: usize,
+    ) -> bool {
         let Some(new) = self.alloc(request, cpu) else {
             return false;
         };
@@ -271,7 +283,7 @@ impl ServerModel {
 
     /// Reads `count` new pages into the page cache; how many found memory.
     pub fn read_cache(&mut self, class: PageClass, count: u32, cpu: usize) -> u32 {
-        let request = Request::new(class);
+        let request = AllocRequest::new(class);
         let mut done = 0;
         while done < count {
             let hot = page::hot_into_cache(&mut self.kernel, &request, cpu, count - done);
@@ -293,7 +305,7 @@ impl ServerModel {
             let state = self.kernel.zone.state(pfn);
             // Only heads of used blocks carry that flag; interior frames are cleared when
             // blocks merge.
-            (state.kind() == Kind::Used && state.on_lru()).then_some(pfn)
+            (state.kind() == FrameKind::Used && state.on_lru()).then_some(pfn)
         })
     }
 

@@ -2,9 +2,9 @@
 //! Starting a server from the pages of a real machine.
 
 use super::model::{ServerError, ServerModel};
-use crate::alloc::request::Request;
+use crate::alloc::request::AllocRequest;
 use crate::config::{Config, PolicyKind};
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, Kind};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind};
 use crate::policy;
 use ample_pfn::{
     BASE_PAGE_BYTES, CLASS_COUNT, Layout, MigrateType, PageClass, PageSource, is_movable,
@@ -115,7 +115,7 @@ impl ServerModel {
                     self.kernel.zone.set_used(offset + index as u32, 0, class);
                     Some(offset + index as u32)
                 } else {
-                    self.alloc(&Request::new(class), 0)
+                    self.alloc(&AllocRequest::new(class), 0)
                 };
                 keep(self, number as u32, class, pfn);
             }
@@ -160,7 +160,7 @@ impl ServerModel {
     fn release_free(&mut self, classes: &[PageClass], offset: u32, exact: bool) {
         let count = self.frames();
         let is_free = |server: &ServerModel, pfn: u32| {
-            if server.kernel.zone.state(pfn).kind() == Kind::Fixed {
+            if server.kernel.zone.state(pfn).kind() == FrameKind::Fixed {
                 return false;
             }
             let class = classes.get(pfn.wrapping_sub(offset) as usize);

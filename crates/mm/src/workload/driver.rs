@@ -3,7 +3,7 @@
 
 use super::source::Source;
 use super::spec::{Process, UserMemory, Workload};
-use crate::alloc::request::Request;
+use crate::alloc::request::AllocRequest;
 use crate::memory::{BLOCK_PAGES, PoolId, begins_group};
 use crate::psi::{REFAULT_NS, Stall};
 use crate::server::ServerModel;
@@ -249,7 +249,7 @@ impl Driver {
         }
         let have = server.pool_len(running.stacks) as u32;
         if have < stacks {
-            let request = Request::new(PageClass::KernelStack).order(2);
+            let request = AllocRequest::new(PageClass::KernelStack).order(2);
             server.allocate(running.stacks, &request, stacks - have, running.cpu);
         }
         while left > 0 {
@@ -258,7 +258,7 @@ impl Driver {
                 server.fault_huge(running.pool, running.cpu)
             } else {
                 let few = left.min(BLOCK_PAGES);
-                server.allocate(running.pool, &Request::new(class), few, running.cpu)
+                server.allocate(running.pool, &AllocRequest::new(class), few, running.cpu)
             };
             running.pages += u64::from(got);
             left = left.saturating_sub(got.max(1));
@@ -269,7 +269,7 @@ impl Driver {
         }
         let tables = (running.pages / u64::from(BLOCK_PAGES)) as u32 + 4;
         let have = server.pool_len(running.tables) as u32;
-        let request = Request::new(PageClass::PageTable);
+        let request = AllocRequest::new(PageClass::PageTable);
         server.allocate(
             running.tables,
             &request,

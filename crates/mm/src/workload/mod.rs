@@ -10,4 +10,6 @@ mod spec;
 
 pub(crate) use driver::Driver;
 pub use load::{WorkloadError, shipped_workloads};
-pub use spec::{Cache, Deploy, HugeDemand, Kernel, Pins, Process, UserMemory, Workload};
+pub use spec::{
+    Deploy, HugeDemand, KernelSpec, PageCacheSpec, Pins, Process, UserMemory, Workload,
+};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One source of kernel memory: how much it holds, and from what requests.
 
-use super::spec::Kernel;
-use crate::alloc::request::Request;
+use super::spec::KernelSpec;
+use crate::alloc::request::AllocRequest;
 use crate::memory::{PoolId, begins_group};
 use crate::server::ServerModel;
 use ample_kit::random::Xoshiro256 as Rng;
@@ -11,8 +11,8 @@ use ample_pfn::PageClass;
 /// A source and what it holds.
 #[derive(Debug)]
 pub(super) struct Source {
-    spec: Kernel,
-    request: Request,
+    spec: KernelSpec,
+    request: AllocRequest,
     /// Blocks of the order that it asks for.
     pool: PoolId,
     /// Pages taken one by one because a block would have meant waiting.
@@ -24,7 +24,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(server: &mut ServerModel, spec: &Kernel, phase: f64) -> Source {
+    pub(super) fn new(server: &mut ServerModel, spec: &KernelSpec, phase: f64) -> Source {
         let class = PageClass::from_name(&spec.class).unwrap_or(PageClass::KernelOther);
         let pool = server.new_pool();
         if class == PageClass::SlabReclaimable {
@@ -32,7 +32,7 @@ impl Source {
         }
         Source {
             spec: spec.clone(),
-            request: Request {
+            request: AllocRequest {
                 class,
                 order: spec.order,
                 atomic: spec.atomic,
@@ -116,8 +116,8 @@ impl Source {
     }
 
     /// The request for one page, which may wait (`skb_page_frag_refill`, `net/core/sock.c`, 6.12).
-    fn single(&self) -> Request {
-        Request {
+    fn single(&self) -> AllocRequest {
+        AllocRequest {
             order: 0,
             light: false,
             ..self.request
@@ -197,7 +197,7 @@ mod tests {
     use crate::config::{Config, PolicyKind};
     use crate::memory::HIGH;
 
-    fn sends() -> Kernel {
+    fn sends() -> KernelSpec {
         let text = "name = \"x\"\ntitle = \"x\"\n[[kernel]]\nname = \"s\"\nclass = \"network\"\n\
                     level_ratio = 0.01\norder = 3\nsingle_page_fallback = true\n\
                     churn_per_hour = 3600\n";
@@ -212,7 +212,7 @@ mod tests {
         let mut server = ServerModel::new(&config).expect("a valid size");
         let user = server.new_pool();
         let pages = server.kernel.zone.free_pages(HIGH) as u32;
-        server.allocate(user, &Request::new(PageClass::Anon), pages, 0);
+        server.allocate(user, &AllocRequest::new(PageClass::Anon), pages, 0);
         // Every fourth page becomes free: no two beside each other.
         for index in (0..server.pool_len(user) as u32).rev() {
             if server.kernel.pools.entries(user)[index as usize].is_multiple_of(4) {

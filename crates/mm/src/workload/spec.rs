@@ -16,10 +16,10 @@ pub struct Workload {
     pub process: Vec<Process>,
     /// Kernel memory, by source.
     #[serde(default)]
-    pub kernel: Vec<Kernel>,
+    pub kernel: Vec<KernelSpec>,
     /// Page cache.
     #[serde(default)]
-    pub cache: Cache,
+    pub cache: PageCacheSpec,
     /// Long-term pins of user memory.
     #[serde(default)]
     pub pins: Pins,
@@ -76,7 +76,7 @@ pub enum UserMemory {
 /// One source of kernel memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kernel {
+pub struct KernelSpec {
     /// What it is.
     pub name: String,
     /// Page class by name, such as `network` or `slab`.
@@ -128,7 +128,7 @@ pub struct Kernel {
 /// Page cache: it fills what is left of memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Cache {
+pub struct PageCacheSpec {
     /// New pages read every hour, as a share of memory.
     pub read_per_hour: f64,
     /// Share of reads that touch a page that is already cached.

@@ -3,7 +3,7 @@
 //! access over a socket, and they arrive here as ordinary [`Access`] records, live.
 
 use crate::access::address_map::AddressMap;
-use crate::{Access, Backing, Consumer, Kind, MapChange, Region};
+use crate::{Access, AccessKind, Backing, Consumer, MapChange, Region};
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::ops::Range;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -275,7 +275,7 @@ fn fields(record: &[u8]) -> (u64, u16) {
 
 /// The access of a record; None if it stands for something else.
 fn access_of(record: &[u8]) -> Option<Access> {
-    let kind = [Kind::Load, Kind::Store, Kind::Fetch]
+    let kind = [AccessKind::Load, AccessKind::Store, AccessKind::Fetch]
         .get(record[10] as usize)
         .copied()?;
     let (va, gap) = fields(record);

@@ -4,7 +4,7 @@
 //! gap says.
 
 use crate::access::error::{FirstError, TraceError};
-use crate::{Access, Consumer, Kind};
+use crate::{Access, AccessKind, Consumer};
 use std::io::Write;
 
 /// Where instructions lie until the first fetch says otherwise.
@@ -77,7 +77,7 @@ impl<W: Write> InstructionWriter<W> {
     /// # Errors
     /// If writing fails, or the format has no way to say it.
     pub fn push(&mut self, access: &Access) -> Result<(), TraceError> {
-        if access.kind == Kind::Fetch {
+        if access.kind == AccessKind::Fetch {
             self.entered.push(access.va & !63);
             return Ok(());
         }
@@ -175,9 +175,13 @@ fn champsim_record(
     {
         record[12] = FIRST_REGISTER + register as u8;
     }
-    let place = if access.kind == Kind::Store { 16 } else { 32 };
+    let place = if access.kind == AccessKind::Store {
+        16
+    } else {
+        32
+    };
     record[place..place + 8].copy_from_slice(&access.va.to_le_bytes());
-    if access.kind == Kind::Load {
+    if access.kind == AccessKind::Load {
         let register = *loads % REGISTERS;
         *loads += 1;
         holds[register] = number;
@@ -191,7 +195,11 @@ fn lackey_lines(ip: u64, access: Option<&Access>) -> String {
     match access {
         None => fetched,
         Some(access) => {
-            let letter = if access.kind == Kind::Store { 'S' } else { 'L' };
+            let letter = if access.kind == AccessKind::Store {
+                'S'
+            } else {
+                'L'
+            };
             format!("{fetched} {letter} {:08x},{}\n", access.va, access.bytes)
         }
     }
@@ -210,7 +218,7 @@ mod tests {
             let mut all = vec![Access::fetch(0x1000)];
             let (mut loads, mut number, mut line) = (Vec::new(), 0u64, 0x40);
             for (va, gap, dep, kind) in parts {
-                if kind == 0 && all.last().is_none_or(|a| a.kind != Kind::Fetch) {
+                if kind == 0 && all.last().is_none_or(|a| a.kind != AccessKind::Fetch) {
                     line += 1 + va % 7;
                     all.push(Access::fetch(line << 6));
                     continue;
@@ -229,7 +237,7 @@ mod tests {
             }
             all.retain({
                 // The last access of the lists compared must not be a fetch alone.
-                let last = all.iter().rposition(|a| a.kind != Kind::Fetch);
+                let last = all.iter().rposition(|a| a.kind != AccessKind::Fetch);
                 let mut at = 0;
                 move |_| {
                     at += 1;

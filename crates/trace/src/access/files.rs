@@ -163,13 +163,13 @@ impl Output for liblzma::write::XzEncoder<BufWriter<File>> {
     }
 }
 
-enum Kind {
+enum Sink {
     Own(TraceWriter<Box<dyn Output>>),
     Instructions(Box<InstructionWriter<Box<dyn Output>>>),
 }
 
 /// Writes a file of any format; a [`Consumer`].
-pub struct FileWriter(Kind);
+pub struct FileWriter(Sink);
 
 impl FileWriter {
     /// Starts a file. A name that ends in `.gz` or `.xz` makes it compressed.
@@ -189,9 +189,9 @@ impl FileWriter {
             _ => Box::new(file),
         };
         Ok(FileWriter(match format {
-            Format::Ample => Kind::Own(TraceWriter::new(out, header)?),
-            Format::ChampSim => Kind::Instructions(Box::new(InstructionWriter::champsim(out))),
-            Format::Lackey => Kind::Instructions(Box::new(InstructionWriter::lackey(out))),
+            Format::Ample => Sink::Own(TraceWriter::new(out, header)?),
+            Format::ChampSim => Sink::Instructions(Box::new(InstructionWriter::champsim(out))),
+            Format::Lackey => Sink::Instructions(Box::new(InstructionWriter::lackey(out))),
         }))
     }
 
@@ -201,8 +201,8 @@ impl FileWriter {
     /// If writing fails, or failed while a program ran into this writer.
     pub fn finish(self) -> Result<(), TraceError> {
         let (at, out) = match self.0 {
-            Kind::Own(writer) => writer.into_inner()?,
-            Kind::Instructions(writer) => writer.finish()?,
+            Sink::Own(writer) => writer.into_inner()?,
+            Sink::Instructions(writer) => writer.finish()?,
         };
         out.end().map_err(|source| TraceError::Io { at, source })
     }
@@ -211,8 +211,8 @@ impl FileWriter {
 impl Consumer for FileWriter {
     fn consume(&mut self, block: &[Access]) -> bool {
         match &mut self.0 {
-            Kind::Own(writer) => writer.consume(block),
-            Kind::Instructions(writer) => writer.consume(block),
+            Sink::Own(writer) => writer.consume(block),
+            Sink::Instructions(writer) => writer.consume(block),
         }
     }
 }

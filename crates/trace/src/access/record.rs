@@ -7,7 +7,7 @@ use std::ops::Range;
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum AccessKind {
     /// A data read.
     Load = 0,
     /// A data write.
@@ -27,7 +27,7 @@ pub struct Access {
     /// address depends on; 0: on none.
     pub dep: u16,
     /// Load, store or fetch.
-    pub kind: Kind,
+    pub kind: AccessKind,
     /// Bytes moved (1 to 64).
     pub bytes: u8,
     /// Hardware thread of the core that runs this access (0 or 1).
@@ -42,7 +42,7 @@ impl Access {
             va,
             gap,
             dep: 0,
-            kind: Kind::Load,
+            kind: AccessKind::Load,
             bytes: 8,
             thread: 0,
         }
@@ -55,7 +55,7 @@ impl Access {
             va,
             gap,
             dep: 0,
-            kind: Kind::Store,
+            kind: AccessKind::Store,
             bytes: 8,
             thread: 0,
         }
@@ -68,7 +68,7 @@ impl Access {
             va,
             gap: 0,
             dep: 0,
-            kind: Kind::Fetch,
+            kind: AccessKind::Fetch,
             bytes: 64,
             thread: 0,
         }
@@ -83,7 +83,7 @@ impl Access {
     /// Instructions this record stands for, itself included.
     #[inline]
     pub fn instructions(&self) -> u64 {
-        u64::from(self.gap) + u64::from(self.kind != Kind::Fetch)
+        u64::from(self.gap) + u64::from(self.kind != AccessKind::Fetch)
     }
 }
 

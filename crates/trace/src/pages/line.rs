@@ -11,7 +11,7 @@ use ample_pfn::MAX_PAGE_ORDER;
 
 /// What a line turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum TraceLine<'a> {
     /// A page event.
     Event(PageEvent),
     /// An event of another kind, by name.
@@ -45,7 +45,7 @@ fn bad(field: &'static str, why: &'static str) -> BadField {
 /// # Errors
 /// The field that could not be read.
 #[inline]
-pub fn parse<'a>(line: &'a [u8], gfps: &mut GfpCache) -> Result<Line<'a>, BadField> {
+pub fn parse<'a>(line: &'a [u8], gfps: &mut GfpCache) -> Result<TraceLine<'a>, BadField> {
     let mut from = 0;
     let mut problem = None;
     // A task name may hold brackets too: try each one.
@@ -59,10 +59,10 @@ pub fn parse<'a>(line: &'a [u8], gfps: &mut GfpCache) -> Result<Line<'a>, BadFie
         }
     }
     if let Some(lost) = lost_events(line) {
-        return Ok(Line::Lost(lost));
+        return Ok(TraceLine::Lost(lost));
     }
     if is_quiet(line) {
-        return Ok(Line::Quiet);
+        return Ok(TraceLine::Quiet);
     }
     Err(problem.unwrap_or(NOT_AN_EVENT))
 }
@@ -113,7 +113,11 @@ fn header(text: &[u8]) -> Result<Option<Header<'_>>, BadField> {
     }))
 }
 
-fn event<'a>(header: &Header<'a>, task: Task, gfps: &mut GfpCache) -> Result<Line<'a>, BadField> {
+fn event<'a>(
+    header: &Header<'a>,
+    task: Task,
+    gfps: &mut GfpCache,
+) -> Result<TraceLine<'a>, BadField> {
     let kind = match header.name {
         b"mm_page_alloc" => Kind::Alloc,
         b"mm_page_free" => Kind::Free,
@@ -121,12 +125,12 @@ fn event<'a>(header: &Header<'a>, task: Task, gfps: &mut GfpCache) -> Result<Lin
         b"mm_page_alloc_extfrag" => Kind::ExtFrag,
         b"mm_page_alloc_zone_locked" => Kind::ZoneLocked,
         b"mm_page_pcpu_drain" => Kind::PcpuDrain,
-        b"PERF_RECORD_LOST" => return Ok(Line::Lost(perf_lost(header.rest))),
-        name => return Ok(Line::Other(name)),
+        b"PERF_RECORD_LOST" => return Ok(TraceLine::Lost(perf_lost(header.rest))),
+        name => return Ok(TraceLine::Other(name)),
     };
     let fields = Fields::read(header.rest, gfps)?;
     let pfn = fields.pfn.ok_or(bad("pfn", "missing"))?;
-    Ok(Line::Event(PageEvent {
+    Ok(TraceLine::Event(PageEvent {
         time_ns: header.time_ns,
         pfn,
         cpu: header.cpu,

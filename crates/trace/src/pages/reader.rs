@@ -4,7 +4,7 @@
 use super::error::PageTraceError;
 use super::event::{EventKind, PageEvent};
 use super::gfp::{Gfp, GfpCache};
-use super::line::{self, BadField, Line};
+use super::line::{self, BadField, TraceLine};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -191,16 +191,16 @@ impl<'a> PageEventReader<'a> {
             self.start += length + 1;
             self.counts.lines += 1;
             match line::parse(line, &mut self.gfps) {
-                Ok(Line::Event(event)) => {
+                Ok(TraceLine::Event(event)) => {
                     self.counts.event(event.kind);
                     return Ok(Some(event));
                 }
-                Ok(Line::Other(name)) => self.counts.other(name),
-                Ok(Line::Lost(lost)) => {
+                Ok(TraceLine::Other(name)) => self.counts.other(name),
+                Ok(TraceLine::Lost(lost)) => {
                     self.counts.lost_notes += 1;
                     self.counts.lost_events = self.counts.lost_events.saturating_add(lost);
                 }
-                Ok(Line::Quiet) => {
+                Ok(TraceLine::Quiet) => {
                     self.counts.quiet_lines += 1;
                     let lost = line::overwritten(line).unwrap_or(0);
                     self.counts.lost_events = self.counts.lost_events.saturating_add(lost);

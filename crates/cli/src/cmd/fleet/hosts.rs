@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// What names a value of a host: metric, definition, block size, source or class.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct MetricKey {
     /// Name of the metric, with its unit.
     pub metric: String,
     /// K, P or O.
@@ -24,7 +24,7 @@ pub struct Key {
 
 /// One scan of one host.
 #[derive(Clone, Debug, Default)]
-pub struct Host {
+pub struct HostScan {
     /// Host name.
     pub hostname: Option<String>,
     /// Start of the scan.
@@ -32,10 +32,10 @@ pub struct Host {
     /// Uptime of the machine.
     pub uptime_seconds: Option<u64>,
     /// Values of the whole machine: smallest and largest that fit the data.
-    pub values: HashMap<Key, (f64, f64)>,
+    pub values: HashMap<MetricKey, (f64, f64)>,
 }
 
-impl Host {
+impl HostScan {
     /// A value as an interval.
     pub fn interval(
         &self,
@@ -43,7 +43,7 @@ impl Host {
         definition: Option<&str>,
         size_bytes: Option<u64>,
     ) -> Option<(f64, f64)> {
-        let key = Key {
+        let key = MetricKey {
             metric: metric.into(),
             definition: definition.map(Into::into),
             size_bytes,
@@ -70,7 +70,7 @@ impl Host {
 #[derive(Debug, Default)]
 pub struct Found {
     /// Readable scans, in the order of their files.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostScan>,
     /// Files that could not be used, and why.
     pub skipped: Vec<(PathBuf, String)>,
     /// Scans of a host that was scanned again later.
@@ -124,7 +124,7 @@ fn list(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 
 /// Keeps the latest scan of each host name; how many others there were. Scans without a name all
 /// stay.
-fn keep_latest(hosts: &mut Vec<Host>) -> usize {
+fn keep_latest(hosts: &mut Vec<HostScan>) -> usize {
     let mut latest: BTreeMap<String, (Option<u64>, usize)> = BTreeMap::new();
     for (index, host) in hosts.iter().enumerate() {
         if let Some(name) = &host.hostname {
@@ -147,7 +147,7 @@ fn keep_latest(hosts: &mut Vec<Host>) -> usize {
     before - hosts.len()
 }
 
-fn read(file: &Path, sizes: &SizeList) -> anyhow::Result<Vec<Host>> {
+fn read(file: &Path, sizes: &SizeList) -> anyhow::Result<Vec<HostScan>> {
     if file
         .extension()
         .is_some_and(|extension| extension == "parquet")
@@ -157,7 +157,7 @@ fn read(file: &Path, sizes: &SizeList) -> anyhow::Result<Vec<Host>> {
     let mut scan = snapshot::read(file)?;
     let Ok(builder) = MetricsBuilder::collect(&mut scan, sizes);
     let view = View::new(&scan, &builder);
-    let mut host = Host {
+    let mut host = HostScan {
         hostname: view.hostname.clone(),
         unix_time_seconds: view.unix_time_seconds,
         uptime_seconds: view.uptime_seconds,
@@ -168,7 +168,7 @@ fn read(file: &Path, sizes: &SizeList) -> anyhow::Result<Vec<Host>> {
             continue;
         }
         if let (Some(low), Some(high)) = (row.low, row.high) {
-            let key = Key {
+            let key = MetricKey {
                 metric: row.metric.into(),
                 definition: row.definition.map(Into::into),
                 size_bytes: row.size_bytes,
@@ -181,13 +181,13 @@ fn read(file: &Path, sizes: &SizeList) -> anyhow::Result<Vec<Host>> {
 }
 
 #[cfg(not(feature = "parquet"))]
-fn read_parquet(_file: &Path) -> anyhow::Result<Vec<Host>> {
+fn read_parquet(_file: &Path) -> anyhow::Result<Vec<HostScan>> {
     bail!("this build reads snapshots only; build with the feature `parquet` for Parquet files")
 }
 
 /// The long tables of `ample scan --format parquet`, of one host or of many in one file.
 #[cfg(feature = "parquet")]
-fn read_parquet(file: &Path) -> anyhow::Result<Vec<Host>> {
+fn read_parquet(file: &Path) -> anyhow::Result<Vec<HostScan>> {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
     let reader = SerializedFileReader::new(std::fs::File::open(file)?)?;
@@ -211,7 +211,7 @@ fn read_parquet(file: &Path) -> anyhow::Result<Vec<Host>> {
         column("kind")?,
     );
     let (low, high) = (column("low")?, column("high")?);
-    let mut hosts: Vec<Host> = Vec::new();
+    let mut hosts: Vec<HostScan> = Vec::new();
     for row in reader.get_row_iter(None)? {
         let row = row?;
         let text = |index: usize| row.get_string(index).ok().cloned();
@@ -219,10 +219,11 @@ fn read_parquet(file: &Path) -> anyhow::Result<Vec<Host>> {
         if number(node).is_some() || text(zone).is_some() {
             continue;
         }
-        let same =
-            |host: &Host| host.hostname == text(hostname) && host.unix_time_seconds == number(time);
+        let same = |host: &HostScan| {
+            host.hostname == text(hostname) && host.unix_time_seconds == number(time)
+        };
         if !hosts.last().is_some_and(same) {
-            hosts.push(Host {
+            hosts.push(HostScan {
                 hostname: text(hostname),
                 unix_time_seconds: number(time),
                 uptime_seconds: number(uptime),
@@ -234,7 +235,7 @@ fn read_parquet(file: &Path) -> anyhow::Result<Vec<Host>> {
         else {
             continue;
         };
-        let key = Key {
+        let key = MetricKey {
             metric,
             definition: text(definition),
             size_bytes: number(size),
@@ -250,7 +251,7 @@ fn read_parquet(file: &Path) -> anyhow::Result<Vec<Host>> {
     hosts.into_iter().map(check).collect()
 }
 
-fn check(host: Host) -> anyhow::Result<Host> {
+fn check(host: HostScan) -> anyhow::Result<HostScan> {
     let memory = host.exact("memory_bytes", None).unwrap_or(0.0);
     if !memory.is_finite() || memory <= 0.0 {
         bail!("holds no memory size: not a scan of all pages");
@@ -262,11 +263,11 @@ fn check(host: Host) -> anyhow::Result<Host> {
 mod tests {
     use super::*;
 
-    fn host(name: Option<&str>, time: Option<u64>) -> Host {
-        Host {
+    fn host(name: Option<&str>, time: Option<u64>) -> HostScan {
+        HostScan {
             hostname: name.map(Into::into),
             unix_time_seconds: time,
-            ..Host::default()
+            ..HostScan::default()
         }
     }
 

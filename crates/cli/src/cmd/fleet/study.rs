@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures of a fleet: Contiguitas §2.4 and §2.5 on other hosts.
 
-use super::hosts::{Found, Host};
+use super::hosts::{Found, HostScan};
 use ample_kit::statistics::{Distribution, Summary, pearson};
 use ample_pfn::{Order, SizeList, Source};
 use serde::Serialize;
@@ -142,37 +142,41 @@ impl Study {
     }
 }
 
-fn uptimes(hosts: &[Host]) -> Distribution {
+fn uptimes(hosts: &[HostScan]) -> Distribution {
     let seconds = hosts.iter().filter_map(|host| host.uptime_seconds);
     Distribution::of(seconds.map(|seconds| seconds as f64))
 }
 
 /// Free contiguity of the hosts with enough free memory, at one block size.
-pub fn free_contiguity_of(hosts: &[Host], size_bytes: u64, min_free_bytes: u64) -> Distribution {
-    let counts = |host: &&Host| {
+pub fn free_contiguity_of(
+    hosts: &[HostScan],
+    size_bytes: u64,
+    min_free_bytes: u64,
+) -> Distribution {
+    let counts = |host: &&HostScan| {
         let free = host.exact("free_bytes", None);
         free.is_some_and(|free| free >= min_free_bytes as f64)
     };
-    let ratio = |host: &Host| host.exact("free_contiguity_ratio", Some(size_bytes));
+    let ratio = |host: &HostScan| host.exact("free_contiguity_ratio", Some(size_bytes));
     Distribution::of(hosts.iter().filter(counts).filter_map(ratio))
 }
 
 /// A ratio of the hosts under one definition at one block size: lower or upper ends.
 pub fn ends(
-    hosts: &[Host],
+    hosts: &[HostScan],
     metric: &str,
     definition: &str,
     size_bytes: Option<u64>,
     upper: bool,
 ) -> Distribution {
-    let end = |host: &Host| {
+    let end = |host: &HostScan| {
         let (low, high) = host.interval(metric, Some(definition), size_bytes)?;
         Some(if upper { high } else { low })
     };
     Distribution::of(hosts.iter().filter_map(end))
 }
 
-fn free_contiguity(hosts: &[Host], size_bytes: u64, min_free_bytes: u64) -> FreeContiguity {
+fn free_contiguity(hosts: &[HostScan], size_bytes: u64, min_free_bytes: u64) -> FreeContiguity {
     let ratios = free_contiguity_of(hosts, size_bytes, min_free_bytes);
     FreeContiguity {
         size_bytes,
@@ -182,7 +186,7 @@ fn free_contiguity(hosts: &[Host], size_bytes: u64, min_free_bytes: u64) -> Free
 }
 
 fn by_definition(
-    hosts: &[Host],
+    hosts: &[HostScan],
     metric: &str,
     size_bytes: Option<u64>,
 ) -> BTreeMap<&'static str, Bounds> {
@@ -199,9 +203,9 @@ fn by_definition(
     all
 }
 
-fn sources(hosts: &[Host]) -> Option<BTreeMap<&'static str, f64>> {
+fn sources(hosts: &[HostScan]) -> Option<BTreeMap<&'static str, f64>> {
     let mut pages: BTreeMap<&'static str, f64> = BTreeMap::new();
-    for (name, count) in hosts.iter().flat_map(Host::sources) {
+    for (name, count) in hosts.iter().flat_map(HostScan::sources) {
         if let Some(source) = Source::ALL.iter().find(|source| source.name() == name) {
             *pages.entry(source.name()).or_default() += count;
         }
@@ -211,9 +215,9 @@ fn sources(hosts: &[Host]) -> Option<BTreeMap<&'static str, f64>> {
     (all > 0.0).then_some(pages)
 }
 
-fn correlation(hosts: &[Host]) -> Correlation {
-    let with = |value: &dyn Fn(&Host) -> Option<f64>| -> Vec<(f64, f64)> {
-        let pair = |host: &Host| Some((host.uptime_seconds? as f64, value(host)?));
+fn correlation(hosts: &[HostScan]) -> Correlation {
+    let with = |value: &dyn Fn(&HostScan) -> Option<f64>| -> Vec<(f64, f64)> {
+        let pair = |host: &HostScan| Some((host.uptime_seconds? as f64, value(host)?));
         hosts.iter().filter_map(pair).collect()
     };
     let free = with(&|host| host.exact("free_blocks", Some(TWO_MB)));

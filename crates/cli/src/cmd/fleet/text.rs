@@ -2,7 +2,7 @@
 //! A fleet for people: tables on a terminal, figures on a page. "Paper" is Contiguitas §2.4–2.5,
 //! tens of thousands of 64 GB servers.
 
-use super::hosts::Host;
+use super::hosts::HostScan;
 use super::study::{Bounds, DEFINITIONS, Study, ends, free_contiguity_of};
 use ample_kit::statistics::{Distribution, Summary};
 use ample_pfn::format_bytes;
@@ -228,7 +228,7 @@ fn chart(title: &str, lines: Vec<(String, Distribution)>) -> String {
 }
 
 /// For a browser: the distributions drawn.
-pub fn page(study: &Study, hosts: &[Host]) -> Page {
+pub fn page(study: &Study, hosts: &[HostScan]) -> Page {
     let free = (study.free_contiguity.iter()).map(|row| {
         let values = free_contiguity_of(hosts, row.size_bytes, study.min_free_bytes);
         (format_bytes(row.size_bytes), values)

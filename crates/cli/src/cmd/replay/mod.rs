@@ -6,7 +6,7 @@ mod text;
 use super::{Verdict, progress_bar};
 use ample_host::snapshot;
 use ample_lab::server_model::recorded_kernel;
-use ample_mm::replay::{Replay, ReplayOptions, ReplayResult, Start};
+use ample_mm::replay::{KernelReplay, ReplayOptions, ReplayResult, Start};
 use ample_mm::{Config, PolicyKind};
 use ample_pfn::parse_bytes;
 use anyhow::Context;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// pages from before it began) is counted and reported.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct ReplayArgs {
     /// Recorded page events, made by scripts/record-pages.sh or the kernel guest.
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -106,13 +106,13 @@ struct View<'a> {
 ///
 /// # Errors
 /// When the recording cannot be read or is none, or the memory size is out of range.
-pub fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub fn run(args: &ReplayArgs) -> anyhow::Result<Verdict> {
     let options = ReplayOptions {
         max_unreadable_ratio: args.max_unreadable,
         samples: args.samples,
         prefill_ratio: args.prefill,
     };
-    let replay = Replay::open(&args.file, options)?;
+    let replay = KernelReplay::open(&args.file, options)?;
     let start = args.snapshot.as_deref().map(start).transpose()?;
     let bytes = args.memory.unwrap_or(replay.survey().memory_bytes());
     let configs = configs(args, bytes, replay.survey().cpus);
@@ -153,7 +153,7 @@ fn start(path: &Path) -> anyhow::Result<Start> {
     Ok(Start::new(scan.layout, scan.pages.expand())?)
 }
 
-fn configs(args: &Args, memory_bytes: u64, cpus: usize) -> Vec<Config> {
+fn configs(args: &ReplayArgs, memory_bytes: u64, cpus: usize) -> Vec<Config> {
     let all = args.policy.iter().any(|policy| policy.0.is_none());
     let wanted = |kind: &PolicyKind| all || args.policy.iter().any(|p| p.0 == Some(*kind));
     let config = |kind| {

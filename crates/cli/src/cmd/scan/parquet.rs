@@ -2,7 +2,7 @@
 //! The long table as Apache Parquet, with what identifies the scan repeated in each row, so that
 //! files of many hosts can be read as one table.
 
-use super::rows::{Row, rows};
+use super::rows::{MetricRow, rows};
 use super::view::View;
 use anyhow::Context;
 use parquet::basic::{Compression, ZstdLevel};
@@ -69,7 +69,7 @@ fn integer(value: Option<u64>) -> Option<i64> {
     value.and_then(|value| i64::try_from(value).ok())
 }
 
-fn pick<T>(rows: &[Row], value: impl Fn(&Row) -> Option<T>) -> Vec<Option<T>> {
+fn pick<T>(rows: &[MetricRow], value: impl Fn(&MetricRow) -> Option<T>) -> Vec<Option<T>> {
     rows.iter().map(value).collect()
 }
 

@@ -6,7 +6,7 @@ use ample_pfn::{Definition, Interval, RatioInterval};
 
 /// One value of one metric. Columns that do not apply are `None`.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Row {
+pub struct MetricRow {
     /// NUMA node; `None` for the whole machine.
     pub node: Option<u32>,
     /// Zone; `None` for a node or the whole machine.
@@ -33,7 +33,7 @@ pub const LETTERS: [(Definition, &str); 3] = [
 ];
 
 /// All rows of a scan: the machine, then nodes, then zones.
-pub fn rows(view: &View) -> Vec<Row> {
+pub fn rows(view: &View) -> Vec<MetricRow> {
     let mut rows = Vec::new();
     for group in std::iter::once(&view.total)
         .chain(&view.nodes)
@@ -50,13 +50,13 @@ pub fn rows(view: &View) -> Vec<Row> {
 
 struct Collector<'a> {
     group: &'a Group,
-    rows: &'a mut Vec<Row>,
+    rows: &'a mut Vec<MetricRow>,
 }
 
 impl Collector<'_> {
-    fn push(&mut self, metric: &'static str, low: Option<f64>, high: Option<f64>, row: Row) {
+    fn push(&mut self, metric: &'static str, low: Option<f64>, high: Option<f64>, row: MetricRow) {
         let (node, zone) = (self.group.node, self.group.zone.clone());
-        self.rows.push(Row {
+        self.rows.push(MetricRow {
             node,
             zone,
             metric,
@@ -66,15 +66,15 @@ impl Collector<'_> {
         });
     }
 
-    fn exact(&mut self, metric: &'static str, value: Option<f64>, row: Row) {
+    fn exact(&mut self, metric: &'static str, value: Option<f64>, row: MetricRow) {
         self.push(metric, value, value, row);
     }
 
-    fn count(&mut self, metric: &'static str, value: Interval, row: Row) {
+    fn count(&mut self, metric: &'static str, value: Interval, row: MetricRow) {
         self.push(metric, Some(value.low as f64), Some(value.high as f64), row);
     }
 
-    fn ratio(&mut self, metric: &'static str, value: RatioInterval, row: Row) {
+    fn ratio(&mut self, metric: &'static str, value: RatioInterval, row: MetricRow) {
         self.push(metric, value.low, value.high, row);
     }
 
@@ -84,13 +84,13 @@ impl Collector<'_> {
         self.exact(
             "memory_bytes",
             group.memory_bytes.and_then(number),
-            Row::default(),
+            MetricRow::default(),
         );
-        self.exact("free_bytes", number(group.free_bytes), Row::default());
+        self.exact("free_bytes", number(group.free_bytes), MetricRow::default());
         for size in &group.sizes {
-            let row = Row {
+            let row = MetricRow {
                 size_bytes: Some(size.size_bytes),
-                ..Row::default()
+                ..MetricRow::default()
             };
             self.exact("blocks", size.blocks.and_then(number), row.clone());
             self.exact(
@@ -110,17 +110,17 @@ impl Collector<'_> {
         }
         for source in group.sources.iter().flatten() {
             let kind = Some(source.source.name().to_string());
-            let row = Row {
+            let row = MetricRow {
                 kind,
-                ..Row::default()
+                ..MetricRow::default()
             };
             self.exact("source_pages", number(source.pages), row.clone());
             self.exact("source_blocks_2m", number(source.blocks_2m), row);
         }
         for (class, &pages) in group.class_pages.iter().flatten() {
-            let row = Row {
+            let row = MetricRow {
                 kind: Some(class.clone()),
-                ..Row::default()
+                ..MetricRow::default()
             };
             self.exact("class_pages", number(pages), row);
         }
@@ -130,9 +130,9 @@ impl Collector<'_> {
         let Some(metrics) = self.group.definitions.get(definition) else {
             return;
         };
-        let row = Row {
+        let row = MetricRow {
             definition: Some(letter),
-            ..Row::default()
+            ..MetricRow::default()
         };
         self.count("unmovable_pages", metrics.unmovable_pages, row.clone());
         self.ratio(
@@ -143,7 +143,7 @@ impl Collector<'_> {
         let inside = metrics.internal_fragmentation_ratio;
         self.ratio("internal_fragmentation_ratio", inside, row.clone());
         for size in &metrics.sizes {
-            let row = Row {
+            let row = MetricRow {
                 size_bytes: Some(size.size_bytes),
                 ..row.clone()
             };

@@ -6,7 +6,8 @@ use super::super::{Requests, Server, Service};
 use super::HugePageParams;
 use crate::stop;
 use ample_machine::multi::{
-    CoreParams, Machine, MemoryParams, Op, OsParams, PAGE_BYTES, Placement, Program,
+    CoreAccess, CoreParams, CoreProgram, MemoryParams, MultiCore, OsParams, PAGE_BYTES,
+    PagePlacement,
 };
 use ample_migration::protocol::LineAddr;
 use ample_translate::{Engine, HitLevel, IdealFrames, Intent, PageSize, Port, presets, schemes};
@@ -80,7 +81,7 @@ impl Paged {
             }
             let core = (n % cores) as u8;
             let (page, index) = other.look_up(core, n / cores);
-            let op = Op {
+            let op = CoreAccess {
                 gap: 0,
                 page,
                 index,
@@ -103,16 +104,16 @@ impl Paged {
     }
 }
 
-impl Program for Paged {
-    fn next(&mut self, core: u8) -> Op {
+impl CoreProgram for Paged {
+    fn next(&mut self, core: u8) -> CoreAccess {
         self.server.next(core)
     }
 
-    fn next_dma(&mut self) -> Option<(u64, Op)> {
+    fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
         self.server.next_dma()
     }
 
-    fn translation(&mut self, core: u8, op: &Op, reads: &mut Vec<LineAddr>) -> u64 {
+    fn translation(&mut self, core: u8, op: &CoreAccess, reads: &mut Vec<LineAddr>) -> u64 {
         let va = BASE + u64::from(op.page) * PAGE_BYTES + u64::from(op.index) * 64;
         let intent = if op.write {
             Intent::Write
@@ -166,8 +167,8 @@ pub(super) fn simulate(
     let core = CoreParams::table1();
     let mut paged = Paged::new(server(seed), memory.cores, size)?;
     let warm = paged.warm_up(server(!seed));
-    let placement = Placement::single(paged.server.data_pages(), 64);
-    let mut machine = Machine::new(&memory, core, OsParams::default(), paged, placement, seed)?;
+    let placement = PagePlacement::single(paged.server.data_pages(), 64);
+    let mut machine = MultiCore::new(&memory, core, OsParams::default(), paged, placement, seed)?;
     warm.into_iter().for_each(|line| machine.memory.warm(line));
     let per_us = memory.clock_ghz * 1e3;
     let start = (parameters.warm_up_us * per_us) as u64;

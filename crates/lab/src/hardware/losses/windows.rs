@@ -5,7 +5,7 @@ use super::super::stats::advance;
 use super::super::{BUFFER_PAGES, Server, Service, Way};
 use super::LossParams;
 use ample_kit::random::SplitMix64;
-use ample_machine::multi::{BadParams, Machine};
+use ample_machine::multi::{BadParams, MultiCore};
 
 /// One window of one clone.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Event {
 /// What the placebo loses on one core of eight: 3 ns of the machine.
 const PLACEBO_CYCLES: u64 = 50;
 
-type Server8 = Machine<Server>;
+type Server8 = MultiCore<Server>;
 
 fn blocked(machine: &Server8) -> u64 {
     machine.cores.iter().map(|core| core.blocked_cycles).sum()

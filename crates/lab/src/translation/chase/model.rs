@@ -7,7 +7,7 @@ use super::measure::LatencyCurve;
 use crate::setup::{HostPages, Length, PageMix, back_with_host, engine, map_mix, measure};
 use ample_host::PageBacking;
 use ample_machine::MachineConfig;
-use ample_trace::programs::Chase;
+use ample_trace::programs::PointerChase;
 use ample_translate::PageSize;
 use anyhow::Result;
 
@@ -32,7 +32,8 @@ pub(super) fn fill(
     curve: &mut LatencyCurve,
 ) -> Result<()> {
     for point in &mut curve.points {
-        let mut program = Chase::uniform(point.footprint_bytes, 64, LOOP_INSTRUCTIONS, params.seed);
+        let mut program =
+            PointerChase::uniform(point.footprint_bytes, 64, LOOP_INSTRUCTIONS, params.seed);
         let machine = &MachineConfig {
             memory_bytes: point.footprint_bytes.next_multiple_of(1 << 30) + (1 << 30),
             ..machine.clone()

@@ -4,7 +4,7 @@
 use crate::server_model::check_memory;
 use ample_host::{ScanOptions, scan_live, snapshot};
 use ample_mm::{Config, PolicyKind, Workload, pages_after};
-use ample_pfn::{Definition, PageClass, Verdict};
+use ample_pfn::{Definition, Mobility, PageClass};
 use ample_translate::{ClassFrames, FrameSource, FrameUse};
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub fn frame_use(class: PageClass) -> FrameUse {
     match class {
         Hole | Reserved | Offline | HwPoison => FrameUse::Unmovable,
         class if class.is_free() => FrameUse::Free,
-        class if class.verdict(Definition::O) == Verdict::Movable => FrameUse::Movable,
+        class if class.verdict(Definition::O) == Mobility::Movable => FrameUse::Movable,
         _ => FrameUse::Unmovable,
     }
 }

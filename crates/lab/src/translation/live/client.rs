@@ -19,7 +19,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// What the server speaks, and with it which keys it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Protocol {
+pub enum WireProtocol {
     /// RESP, uniformly random keys.
     Redis,
     /// Memcached's text protocol, Zipf(0.99) keys.
@@ -30,7 +30,7 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Protocol.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// Keys.
     pub keys: u64,
     /// Bytes of each value.
@@ -43,17 +43,17 @@ impl Load {
     fn set(&self, key: u64, value: &str) -> String {
         let bytes = self.value_bytes;
         match self.protocol {
-            Protocol::Redis => {
+            WireProtocol::Redis => {
                 format!("*3\r\n$3\r\nSET\r\n$9\r\nk{key:08}\r\n${bytes}\r\n{value}\r\n")
             }
-            Protocol::Memcached => format!("set k{key:08} 0 0 {bytes}\r\n{value}\r\n"),
+            WireProtocol::Memcached => format!("set k{key:08} 0 0 {bytes}\r\n{value}\r\n"),
         }
     }
 
     fn get(&self, key: u64) -> String {
         match self.protocol {
-            Protocol::Redis => format!("*2\r\n$3\r\nGET\r\n$9\r\nk{key:08}\r\n"),
-            Protocol::Memcached => format!("get k{key:08}\r\n"),
+            WireProtocol::Redis => format!("*2\r\n$3\r\nGET\r\n$9\r\nk{key:08}\r\n"),
+            WireProtocol::Memcached => format!("get k{key:08}\r\n"),
         }
     }
 
@@ -61,8 +61,8 @@ impl Load {
     fn answers(&self, value: &str) -> (String, String) {
         let bytes = self.value_bytes;
         match self.protocol {
-            Protocol::Redis => ("+OK\r\n".into(), format!("${bytes}\r\n{value}\r\n")),
-            Protocol::Memcached => (
+            WireProtocol::Redis => ("+OK\r\n".into(), format!("${bytes}\r\n{value}\r\n")),
+            WireProtocol::Memcached => (
                 "STORED\r\n".into(),
                 format!("VALUE k00000000 0 {bytes}\r\n{value}\r\nEND\r\n"),
             ),
@@ -87,7 +87,7 @@ impl Load {
                 return Ok(());
             }
         }
-        let zipf = (self.protocol == Protocol::Memcached).then(|| Zipf::new(self.keys, 0.99));
+        let zipf = (self.protocol == WireProtocol::Memcached).then(|| Zipf::new(self.keys, 0.99));
         let mut rng = SplitMix64::scattered(self.seed);
         loop {
             batch.clear();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn requests_and_answers_have_the_lengths_the_client_counts_on() {
-        for protocol in [Protocol::Redis, Protocol::Memcached] {
+        for protocol in [WireProtocol::Redis, WireProtocol::Memcached] {
             let load = Load {
                 protocol,
                 keys: 70,

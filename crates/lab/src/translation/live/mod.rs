@@ -15,7 +15,7 @@ use ample_kit::random::SplitMix64;
 use ample_report::Unit;
 use ample_translate::{PageSize, presets};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use client::{Load, Protocol};
+use client::{Load, WireProtocol};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;
@@ -54,7 +54,7 @@ pub struct LiveProgram {
     pub command: Vec<String>,
     /// What it is served with, if it is a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    load: Option<Protocol>,
+    load: Option<WireProtocol>,
 }
 
 /// One program with one size of pages.

@@ -28,7 +28,7 @@ pub(crate) use writer::write_header;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Consumer, Kind, Program, Recorder, Scale, TraceError, programs};
+    use crate::{Access, AccessKind, Consumer, Program, Recorder, Scale, TraceError, programs};
     use proptest::prelude::*;
 
     fn access() -> impl Strategy<Value = Access> {
@@ -41,7 +41,7 @@ mod tests {
             any::<u8>(),
         )
             .prop_map(|(va, gap, dep, kind, bytes, thread)| {
-                let kind = [Kind::Load, Kind::Store, Kind::Fetch][kind];
+                let kind = [AccessKind::Load, AccessKind::Store, AccessKind::Fetch][kind];
                 Access {
                     va,
                     gap,

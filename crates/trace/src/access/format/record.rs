@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One record: an access in bytes.
 
-use crate::{Access, Kind};
+use crate::{Access, AccessKind};
 
 /// The recent addresses that deltas are taken against; encoder and decoder keep the same four.
 #[derive(Clone, Debug)]
@@ -89,15 +89,15 @@ pub(super) fn encode(coder: &mut Coder, out: &mut Vec<u8>, access: &Access) {
     coder.remember(base, access.va);
 }
 
-fn default_bytes(kind: Kind) -> u8 {
-    if kind == Kind::Fetch { 64 } else { 8 }
+fn default_bytes(kind: AccessKind) -> u8 {
+    if kind == AccessKind::Fetch { 64 } else { 8 }
 }
 
 /// Takes a record off the front of `raw`; `None` if there is no whole one.
 pub(super) fn decode(coder: &mut Coder, raw: &mut &[u8]) -> Option<Access> {
     let (&control, rest) = raw.split_first()?;
     *raw = rest;
-    let kind = [Kind::Load, Kind::Store, Kind::Fetch]
+    let kind = [AccessKind::Load, AccessKind::Store, AccessKind::Fetch]
         .get(control as usize & 3)
         .copied()?;
     let base = control as usize >> 2 & 3;

@@ -3,20 +3,20 @@
 
 use super::decompressed;
 use crate::access::error::TraceError;
-use crate::{Access, Kind};
+use crate::{Access, AccessKind};
 use std::io::Read;
 
 /// Bytes of an `input_instr`: instruction pointer, branch flags, registers, two store and four
 /// load addresses.
 const RECORD_BYTES: usize = 64;
 /// Offsets of the addresses, in the order in which an instruction uses them.
-const ADDRESSES: [(usize, Kind); 6] = [
-    (32, Kind::Load),
-    (40, Kind::Load),
-    (48, Kind::Load),
-    (56, Kind::Load),
-    (16, Kind::Store),
-    (24, Kind::Store),
+const ADDRESSES: [(usize, AccessKind); 6] = [
+    (32, AccessKind::Load),
+    (40, AccessKind::Load),
+    (48, AccessKind::Load),
+    (56, AccessKind::Load),
+    (16, AccessKind::Store),
+    (24, AccessKind::Store),
 ];
 
 type Record = [u8; RECORD_BYTES];
@@ -96,7 +96,7 @@ impl State {
             if !visit(access) {
                 return false;
             }
-            if kind == Kind::Load {
+            if kind == AccessKind::Load {
                 loaded = self.accesses;
             }
             any = true;

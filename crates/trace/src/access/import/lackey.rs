@@ -3,7 +3,7 @@
 
 use super::decompressed;
 use crate::access::error::TraceError;
-use crate::{Access, Kind};
+use crate::{Access, AccessKind};
 use std::io::{BufRead, BufReader, Read};
 
 /// Lines of this many bytes are refused.
@@ -54,24 +54,24 @@ pub fn lackey<R: Read>(input: R, mut visit: impl FnMut(Access) -> bool) -> Resul
         let Some((letter, va, bytes)) = parse(&line).map_err(about)? else {
             continue;
         };
-        let kinds: &[Kind] = match letter {
+        let kinds: &[AccessKind] = match letter {
             "I" => {
                 gap = gap.saturating_add(1);
                 if va >> 6 == fetched {
                     continue;
                 }
                 fetched = va >> 6;
-                &[Kind::Fetch]
+                &[AccessKind::Fetch]
             }
-            "L" => &[Kind::Load],
-            "S" => &[Kind::Store],
-            "M" => &[Kind::Load, Kind::Store],
+            "L" => &[AccessKind::Load],
+            "S" => &[AccessKind::Store],
+            "M" => &[AccessKind::Load, AccessKind::Store],
             _ => return Err(about("not one of I, L, S, M")),
         };
         for &kind in kinds {
             accesses += 1;
             let access = match kind {
-                Kind::Fetch => Access::fetch(fetched << 6),
+                AccessKind::Fetch => Access::fetch(fetched << 6),
                 _ => Access {
                     va,
                     gap: gap.saturating_sub(1),
@@ -84,7 +84,7 @@ pub fn lackey<R: Read>(input: R, mut visit: impl FnMut(Access) -> bool) -> Resul
             if !visit(access) {
                 return Ok(accesses);
             }
-            if kind != Kind::Fetch {
+            if kind != AccessKind::Fetch {
                 gap = 0;
             }
         }

@@ -34,7 +34,7 @@ pub fn decompressed<'a, R: Read + 'a>(input: R) -> Result<Box<dyn Read + 'a>, Tr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Kind};
+    use crate::{Access, AccessKind};
     use std::io::Write;
 
     fn record(ip: u64, dest: u8, source: u8, load: u64, store: u64) -> Vec<u8> {
@@ -73,12 +73,12 @@ mod tests {
         assert_eq!(
             kinds,
             [
-                (Kind::Fetch, 0x1000, 0, 0),
-                (Kind::Load, 0x8000, 0, 0),
+                (AccessKind::Fetch, 0x1000, 0, 0),
+                (AccessKind::Load, 0x8000, 0, 0),
                 // Through register 2, which the instruction between computed from register 1.
-                (Kind::Load, 0x9000, 1, 1),
-                (Kind::Fetch, 0x1040, 0, 0),
-                (Kind::Store, 0xa000, 0, 0),
+                (AccessKind::Load, 0x9000, 1, 1),
+                (AccessKind::Fetch, 0x1040, 0, 0),
+                (AccessKind::Store, 0xa000, 0, 0),
             ]
         );
     }
@@ -94,10 +94,10 @@ mod tests {
         assert_eq!(
             loads,
             [
-                (Kind::Fetch, 0),
-                (Kind::Load, 0),
-                (Kind::Fetch, 0),
-                (Kind::Load, 1)
+                (AccessKind::Fetch, 0),
+                (AccessKind::Load, 0),
+                (AccessKind::Fetch, 0),
+                (AccessKind::Load, 1)
             ]
         );
     }
@@ -134,10 +134,10 @@ mod tests {
         assert_eq!(
             all,
             [
-                (Kind::Fetch, 0x0400_1000),
-                (Kind::Load, 0x001f_fe00),
-                (Kind::Load, 0x001f_fe08),
-                (Kind::Store, 0x001f_fe08)
+                (AccessKind::Fetch, 0x0400_1000),
+                (AccessKind::Load, 0x001f_fe00),
+                (AccessKind::Load, 0x001f_fe08),
+                (AccessKind::Store, 0x001f_fe08)
             ]
         );
         for bad in ["X 12,3", " L zz,8", " L 12", " L 12,x", "L"] {

@@ -72,7 +72,7 @@ impl Program for Gups {
 
 /// A pointer chase over one random cycle through all nodes: each load's address is the value of
 /// the load before it.
-pub struct Chase {
+pub struct PointerChase {
     layout: RegionLayout,
     base: u64,
     stride_bytes: u64,
@@ -97,7 +97,7 @@ enum Successor {
     },
 }
 
-impl Chase {
+impl PointerChase {
     /// Dependent loads of uniformly random nodes: of `W` pages, a TLB of `E` entries misses
     /// 1 − E/W whatever it replaces.
     pub fn uniform(bytes: u64, stride_bytes: u64, gap: u16, seed: u64) -> Self {
@@ -106,7 +106,7 @@ impl Chase {
             nodes,
             rng: SplitMix64::scattered(seed),
         };
-        Chase::over(bytes, stride_bytes, gap, next)
+        PointerChase::over(bytes, stride_bytes, gap, next)
     }
 
     /// A chase through `bytes / stride_bytes` nodes with `gap` other instructions a hop.
@@ -124,14 +124,14 @@ impl Chase {
                 increment: mix64(!seed) | 1,
             }
         };
-        Chase::over(bytes, stride_bytes, gap, next)
+        PointerChase::over(bytes, stride_bytes, gap, next)
     }
 
     fn over(bytes: u64, stride_bytes: u64, gap: u16, next: Successor) -> Self {
         let mut layout = RegionLayout::new();
         let base = layout.anonymous("nodes", bytes);
         image_of(&mut layout, 64 << 10, 64 << 10);
-        Chase {
+        PointerChase {
             layout,
             base,
             stride_bytes,
@@ -172,7 +172,7 @@ fn random_cycle(nodes: u32, seed: u64) -> Vec<u32> {
     next
 }
 
-impl Program for Chase {
+impl Program for PointerChase {
     fn name(&self) -> &str {
         "chase"
     }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_chase_visits_every_node_once_a_round() {
-        let mut chase = Chase::new(64 * 1000, 64, 0, 3);
+        let mut chase = PointerChase::new(64 * 1000, 64, 0, 3);
         let mut seen = vec![false; 1000];
         let mut collect = |block: &[Access]| {
             for access in block {

@@ -13,11 +13,11 @@ mod tpcc;
 
 pub use graph500::Graph500;
 pub use irregular::{Mcf, Omnetpp};
-pub use micro::{Chase, Gups, Stream};
+pub use micro::{Gups, PointerChase, Stream};
 pub use networked::NetworkedStore;
 pub use npb::{Bt, Cg};
-pub use service::{CACHE, Service, ServiceShape, WEB};
-pub use stores::Store;
+pub use service::{CACHE, ServiceProgram, ServiceShape, WEB};
+pub use stores::KeyValueStore;
 pub use tpcc::Tpcc;
 
 use crate::Program;
@@ -66,22 +66,28 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
     };
     Some(match name {
         "gups" => Box::new(Gups::new(pick(8 << 20, 4 << 30, 32 << 30), seed)),
-        "chase" => Box::new(Chase::new(pick(8 << 20, 1 << 30, 4 << 30), 64, 4, seed)),
+        "chase" => Box::new(PointerChase::new(
+            pick(8 << 20, 1 << 30, 4 << 30),
+            64,
+            4,
+            seed,
+        )),
         "stream" => Box::new(Stream::new(pick(8 << 20, 1 << 30, 8 << 30))),
         "graph500" => Box::new(Graph500::new(pick(12, 20, 23) as u32, seed)),
         "cg" => Box::new(Cg::new(pick(10, 21, 21) as u32, pick(32, 346, 346))),
         "bt" => Box::new(Bt::new(pick(12, 102, 162))),
-        "memcached" => Box::new(Store::memcached(
+        "memcached" => Box::new(KeyValueStore::memcached(
             pick(10_000, 4 << 20, 64 << 20) as u32,
             1024,
             seed,
         )),
         "memcached-net" => {
-            let store = Store::memcached(pick(10_000, 4 << 20, 64 << 20) as u32, 1024, seed);
+            let store =
+                KeyValueStore::memcached(pick(10_000, 4 << 20, 64 << 20) as u32, 1024, seed);
             let memory_bytes = pick(256 << 20, 16 << 30, 96 << 30);
             Box::new(NetworkedStore::new(store, memory_bytes, seed))
         }
-        "redis" => Box::new(Store::redis(
+        "redis" => Box::new(KeyValueStore::redis(
             pick(10_000, 4 << 20, 8 << 20) as u32,
             512,
             seed,
@@ -92,8 +98,8 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
             let messages = pick(10_000, 500_000, 1_000_000) as u32;
             Box::new(Omnetpp::new(messages, u64::from(messages) / 4, seed))
         }
-        "web" => Box::new(Service::new(shrink(WEB), seed)),
-        "cache" => Box::new(Service::new(shrink(CACHE), seed)),
+        "web" => Box::new(ServiceProgram::new(shrink(WEB), seed)),
+        "cache" => Box::new(ServiceProgram::new(shrink(CACHE), seed)),
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 //! up, sending. Its objects lie where a kernel's allocators put them, in pages all over the direct
 //! map; the driver's own arrays lie in vmalloc memory.
 
-use super::stores::Store;
+use super::stores::KeyValueStore;
 use crate::{Access, Program, Recorder, Region};
 use ample_kit::random::SplitMix64;
 
@@ -32,7 +32,7 @@ struct Connection {
 
 /// The store behind a network stack.
 pub struct NetworkedStore {
-    store: Store,
+    store: KeyValueStore,
     connections: Vec<Connection>,
     receive_buffers: Vec<u64>,
     packet_heads: Vec<u64>,
@@ -47,7 +47,7 @@ pub struct NetworkedStore {
 
 impl NetworkedStore {
     /// A store on a machine of so much memory, all of it in the direct map.
-    pub fn new(mut store: Store, memory_bytes: u64, seed: u64) -> Self {
+    pub fn new(mut store: KeyValueStore, memory_bytes: u64, seed: u64) -> Self {
         let direct = store.layout.direct_map(memory_bytes);
         let driver = store.layout.vmalloc("driver", 2 * RING * 32);
         let mut rng = SplitMix64::scattered(seed ^ 0x6e65_7477);

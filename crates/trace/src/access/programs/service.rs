@@ -63,7 +63,7 @@ const FUNCTION_BYTES: u64 = 512;
 const OBJECT_BYTES: u64 = 256;
 
 /// The service at work.
-pub struct Service {
+pub struct ServiceProgram {
     shape: ServiceShape,
     layout: RegionLayout,
     code: u64,
@@ -75,7 +75,7 @@ pub struct Service {
     rng: SplitMix64,
 }
 
-impl Service {
+impl ServiceProgram {
     /// A service of a shape.
     pub fn new(shape: ServiceShape, seed: u64) -> Self {
         let mut layout = RegionLayout::new();
@@ -83,7 +83,7 @@ impl Service {
         let cold = layout.anonymous("heap", shape.cold_bytes);
         let code = layout.image("text", shape.code_bytes, Backing::Code);
         let stack = layout.stack("stack", 128 << 10);
-        Service {
+        ServiceProgram {
             shape,
             layout,
             code,
@@ -139,7 +139,7 @@ impl Service {
     }
 }
 
-impl Program for Service {
+impl Program for ServiceProgram {
     fn name(&self) -> &str {
         self.shape.name
     }

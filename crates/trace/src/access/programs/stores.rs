@@ -45,7 +45,7 @@ enum Flavour {
 
 /// A key-value server: for each request it reads a connection's buffer, parses, looks the key up
 /// and copies the value out.
-pub struct Store {
+pub struct KeyValueStore {
     pub(super) layout: RegionLayout,
     flavour: Flavour,
     table: Table,
@@ -71,15 +71,15 @@ struct StoreBases {
 const HEADER_BYTES: u64 = 56;
 const CONNECTIONS: u64 = 64;
 
-impl Store {
+impl KeyValueStore {
     /// Memcached: slab items behind a hash table, Zipf(0.99) keys, one SET in ten.
     pub fn memcached(items: u32, value_bytes: u64, seed: u64) -> Self {
-        Store::new(Flavour::Memcached, items, value_bytes, seed)
+        KeyValueStore::new(Flavour::Memcached, items, value_bytes, seed)
     }
 
     /// Redis: dictionary entries, objects and strings each a separate allocation, random GETs.
     pub fn redis(items: u32, value_bytes: u64, seed: u64) -> Self {
-        Store::new(Flavour::Redis, items, value_bytes, seed)
+        KeyValueStore::new(Flavour::Redis, items, value_bytes, seed)
     }
 
     fn new(flavour: Flavour, items: u32, value_bytes: u64, seed: u64) -> Self {
@@ -109,7 +109,7 @@ impl Store {
         };
         let zipf = (flavour == Flavour::Memcached).then(|| Zipf::new(u64::from(items), 0.99));
         let rng = SplitMix64::scattered(seed);
-        Store {
+        KeyValueStore {
             layout,
             flavour,
             table,
@@ -197,7 +197,7 @@ impl Store {
     }
 }
 
-impl Program for Store {
+impl Program for KeyValueStore {
     fn name(&self) -> &str {
         match self.flavour {
             Flavour::Memcached => "memcached",
