@@ -20,57 +20,23 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// What the stack of an allocation says about its purpose: the class, and parts of the names of
 /// functions that only such allocations go through. The innermost function that matches decides.
-const STACKS: [(PageClass, &[&str]); 5] = [
+const STACKS: [(PageClass, &str); 5] = [
     (
         PageClass::PageTable,
-        &[
-            "pte_alloc",
-            "pmd_alloc",
-            "pud_alloc",
-            "p4d_alloc",
-            "pgd_alloc",
-        ],
+        "pte_alloc pmd_alloc pud_alloc p4d_alloc pgd_alloc",
     ),
-    (
-        PageClass::KernelStack,
-        &["alloc_thread_stack", "dup_task_struct"],
-    ),
+    (PageClass::KernelStack, "alloc_thread_stack dup_task_struct"),
     (
         PageClass::Network,
-        &[
-            "skb",
-            "sock_",
-            "tcp_",
-            "udp_",
-            "napi_",
-            "page_pool",
-            "netif_",
-            "netlink",
-            "virtnet_",
-            "unix_stream",
-            "sk_page_frag",
-        ],
+        "skb sock_ tcp_ udp_ napi_ page_pool netif_ netlink virtnet_ \
+         unix_stream sk_page_frag",
     ),
     (
         PageClass::FsBuffer,
-        &[
-            "ext4_",
-            "xfs_",
-            "btrfs_",
-            "jbd2_",
-            "nfs_",
-            "fuse_",
-            "iomap_",
-            "bio_",
-            "bdev_",
-            "grow_buffers",
-            "grow_dev_folio",
-            "erofs_",
-            "squashfs_",
-            "f2fs_",
-        ],
+        "ext4_ xfs_ btrfs_ jbd2_ nfs_ fuse_ iomap_ bio_ bdev_ grow_buffers \
+         grow_dev_folio erofs_ squashfs_ f2fs_",
     ),
-    (PageClass::Dma, &["dma_", "iommu_"]),
+    (PageClass::Dma, "dma_ iommu_"),
 ];
 
 /// One allocated block.
@@ -205,9 +171,9 @@ fn parse_place(line: &str) -> Option<(u64, &str)> {
 /// The class that one line of a stack (` function+0x12/0x34`) stands for.
 fn purpose_of(line: &str) -> Option<PageClass> {
     let function = line.strip_prefix(' ')?.split('+').next()?;
-    let names =
-        |(_, parts): &&(PageClass, &[&str])| parts.iter().any(|part| function.contains(part));
-    STACKS.iter().find(names).map(|(class, _)| *class)
+    let mut stacks = STACKS.into_iter();
+    let names = |parts: &str| parts.split(' ').any(|part| function.contains(part));
+    stacks.find_map(|(class, parts)| names(parts).then_some(class))
 }
 
 /// What flags and owner together say. Flags are newer than the owner's record and win where they

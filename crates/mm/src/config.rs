@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configuration of one simulated server.
 
+use crate::memory::HIGH;
 use crate::policy::policy_ffi::ResizeParams;
 use serde::{Deserialize, Serialize};
 
@@ -169,4 +170,17 @@ pub struct Rules {
     pub(crate) mixing: bool,
     /// Hardware can move unmovable pages.
     pub(crate) hw_moves: bool,
+}
+
+/// Stock Linux: one region in which types may mix.
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            route: [&[HIGH]; 3],
+            one_type_low: false,
+            banded: false,
+            mixing: true,
+            hw_moves: false,
+        }
+    }
 }

@@ -146,7 +146,7 @@ impl SimKernel {
     fn drain_batch(&mut self, slot: Slot) {
         let mut oldest = [0; PCP_BATCH as usize];
         let count = self.cpus.take_batch(slot, &mut oldest);
-        let (oldest, order) = (&oldest[..count], slot.order);
+        let (oldest, order) = (&oldest[..count], slot.list.order);
         let frames = self.zone.frames();
         frames.touch(oldest.iter().copied());
         // What decides where a large block goes lies outside its own cache line.

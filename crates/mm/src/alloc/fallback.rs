@@ -3,7 +3,7 @@
 //! (`mm/page_alloc.c`: `__rmqueue_claim`, `__rmqueue_steal`).
 
 use crate::kernel::SimKernel;
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, MAX_ORDER};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FreeList, MAX_ORDER};
 use ample_pfn::MigrateType;
 
 /// Types to take from, best first (`fallbacks[][]`).
@@ -22,12 +22,8 @@ pub(crate) fn may_claim(order: u32, mt: MigrateType) -> bool {
 }
 
 /// Claims a block of another type, or takes a single page from one: the 6.12 fallback.
-pub(crate) fn claim_or_steal(
-    kernel: &mut SimKernel,
-    region: usize,
-    order: u32,
-    mt: MigrateType,
-) -> Option<u32> {
+pub(crate) fn claim_or_steal(kernel: &mut SimKernel, list: FreeList) -> Option<u32> {
+    let FreeList { region, order, mt } = list;
     let others = fallbacks(mt);
     // Bit `o` set: one of the other types has a free block of order `o`.
     let area = kernel.zone.area(region);
@@ -42,7 +38,7 @@ pub(crate) fn claim_or_steal(
         let area = kernel.zone.area(region);
         let first = others.iter().find_map(|&mt| area.first(current, mt));
         if let Some(pfn) = first
-            && let Some(found) = try_claim(kernel, region, pfn, current, order, mt)
+            && let Some(found) = try_claim(kernel, list, pfn, current)
         {
             return Some(found);
         }
@@ -54,7 +50,7 @@ pub(crate) fn claim_or_steal(
         for other in others {
             if kernel.zone.area(region).first(current, other).is_some() {
                 kernel.counters.pages_stolen += 1 << order;
-                return kernel.zone.take(region, order, other);
+                return kernel.zone.take(FreeList { mt: other, ..list });
             }
         }
     }
@@ -62,16 +58,12 @@ pub(crate) fn claim_or_steal(
 }
 
 /// Claims only blocks that are wholly free: never mixes types inside 2 MB.
-pub(crate) fn claim_whole_block(
-    kernel: &mut SimKernel,
-    region: usize,
-    order: u32,
-    mt: MigrateType,
-) -> Option<u32> {
+pub(crate) fn claim_whole_block(kernel: &mut SimKernel, list: FreeList) -> Option<u32> {
+    let FreeList { region, order, mt } = list;
     for current in (order.max(BLOCK_ORDER)..=MAX_ORDER).rev() {
         for other in fallbacks(mt) {
             if let Some(pfn) = kernel.zone.area(region).first(current, other) {
-                return try_claim(kernel, region, pfn, current, order, mt);
+                return try_claim(kernel, list, pfn, current);
             }
         }
     }
@@ -79,15 +71,10 @@ pub(crate) fn claim_whole_block(
 }
 
 /// `try_to_claim_block`: whole blocks change type; else the block does if at least half of it
-/// is free or of a compatible kind.
-fn try_claim(
-    kernel: &mut SimKernel,
-    region: usize,
-    pfn: u32,
-    current: u32,
-    order: u32,
-    mt: MigrateType,
-) -> Option<u32> {
+/// is free or of a compatible kind. The free block at `pfn` is of order `current`.
+fn try_claim(kernel: &mut SimKernel, list: FreeList, pfn: u32, current: u32) -> Option<u32> {
+    let FreeList { region, order, mt } = list;
+    debug_assert!(current >= order && kernel.zone.state(pfn).is_free_of(current));
     if current >= BLOCK_ORDER {
         kernel.zone.claim(pfn, current, order, mt);
         kernel.counters.blocks_claimed += 1 << (current - BLOCK_ORDER);
@@ -106,5 +93,5 @@ fn try_claim(
     }
     kernel.zone.retype_block(pfn >> BLOCK_ORDER, mt);
     kernel.counters.blocks_claimed += 1;
-    kernel.zone.take(region, order, mt)
+    kernel.zone.take(list)
 }

@@ -6,8 +6,8 @@ use super::request::AllocRequest;
 use crate::compact::scan::direct_compact;
 use crate::kernel::SimKernel;
 use crate::memory::{
-    BLOCK_ORDER, CpuLists, FrameState, Frames, HIGH, LOW, MAX_ORDER, PCP_BATCH, PCP_ORDERS, PoolId,
-    Slot, Zone,
+    BLOCK_ORDER, CpuLists, FrameState, Frames, FreeList, HIGH, LOW, MAX_ORDER, PCP_BATCH,
+    PCP_ORDERS, PoolId, Slot, Zone,
 };
 use crate::policy::Policy;
 use crate::psi::{RECLAIM_NS, Stall};
@@ -137,29 +137,16 @@ fn get_page(
             if let Some(pfn) = kernel.cpus.pop(slot) {
                 return Some(pfn);
             }
-        } else if watermark_ok(kernel, request, region)
-            && let Some(pfn) = take_from_buddy(kernel, policy, region, request.order, mt)
-        {
-            return Some(pfn);
+        } else if watermark_ok(kernel, request, region) && request.order <= MAX_ORDER {
+            let order = request.order;
+            let list = FreeList { region, order, mt };
+            let found = (kernel.zone.take(list)).or_else(|| policy.fallback(kernel, list));
+            if found.is_some() {
+                return found;
+            }
         }
     }
     None
-}
-
-fn take_from_buddy(
-    kernel: &mut SimKernel,
-    policy: &mut dyn Policy,
-    region: usize,
-    order: u32,
-    mt: MigrateType,
-) -> Option<u32> {
-    if order > MAX_ORDER {
-        return None;
-    }
-    match kernel.zone.take(region, order, mt) {
-        Some(pfn) => Some(pfn),
-        None => policy.fallback(kernel, region, order, mt),
-    }
 }
 
 /// Whether the request leaves the region its reserve; wakes kswapd on the way down.
@@ -187,19 +174,15 @@ fn watermark_ok(kernel: &mut SimKernel, request: &AllocRequest, region: usize) -
 
 #[cold]
 fn refill(kernel: &mut SimKernel, policy: &mut dyn Policy, request: &AllocRequest, slot: Slot) {
-    let Slot {
-        region, order, mt, ..
-    } = slot;
+    let FreeList { region, order, mt } = slot.list;
     if !watermark_ok(kernel, request, region) {
         return;
     }
     let mut wanted = PCP_BATCH >> order;
     kernel.zone.touch_free(region, order, mt, wanted);
     while wanted > 0 {
-        let run = kernel.zone.take_run(region, order, mt, wanted).or_else(|| {
-            let pfn = policy.fallback(kernel, region, order, mt)?;
-            Some((pfn, 1))
-        });
+        let run = kernel.zone.take_run(slot.list, wanted);
+        let run = run.or_else(|| Some((policy.fallback(kernel, slot.list)?, 1)));
         let Some((first, count)) = run else {
             break;
         };

@@ -3,7 +3,7 @@
 
 use crate::alloc::fallback::{claim_or_steal, claim_whole_block};
 use crate::kernel::SimKernel;
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameState};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameState, FreeList};
 use ample_pfn::{MigrateType, PageClass, is_movable};
 
 /// Probability that a migration finds its page busy (locked, under write-back, extra
@@ -50,14 +50,11 @@ fn migration_target(kernel: &mut SimKernel, order: u32, class: PageClass) -> Opt
             continue;
         }
         let mt = kernel.type_in(region, mt);
-        if let Some(pfn) = kernel.zone.take(region, order, mt) {
-            return Some(pfn);
-        }
-        let found = if kernel.rules.mixing {
-            claim_or_steal(kernel, region, order, mt)
-        } else {
-            claim_whole_block(kernel, region, order, mt)
-        };
+        let list = FreeList { region, order, mt };
+        let found = (kernel.zone.take(list)).or_else(|| match kernel.rules.mixing {
+            true => claim_or_steal(kernel, list),
+            false => claim_whole_block(kernel, list),
+        });
         if found.is_some() {
             return found;
         }

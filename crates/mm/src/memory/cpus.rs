@@ -4,7 +4,7 @@
 
 use super::frames::Frames;
 use super::state::{FrameKind, FrameState};
-use super::units::{HIGH, TYPES};
+use super::units::{FreeList, HIGH, TYPES};
 use ample_pfn::MigrateType;
 use std::collections::VecDeque;
 
@@ -19,10 +19,9 @@ const LISTS_PER_CPU: usize = 2 * PCP_ORDERS as usize * TYPES;
 /// One list: of a CPU, for a region, an order and a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    list: usize,
-    pub(crate) region: usize,
-    pub(crate) order: u32,
-    pub(crate) mt: MigrateType,
+    index: usize,
+    /// The buddy list that it is filled from.
+    pub(crate) list: FreeList,
 }
 
 /// The lists of all CPUs, the page freed last at the back.
@@ -58,10 +57,8 @@ impl CpuLists {
         };
         let of_cpu = (region * PCP_ORDERS as usize + order as usize) * TYPES + mt as usize;
         Slot {
-            list: cpu * LISTS_PER_CPU + of_cpu,
-            region,
-            order,
-            mt,
+            index: cpu * LISTS_PER_CPU + of_cpu,
+            list: FreeList { region, order, mt },
         }
     }
 
@@ -73,38 +70,41 @@ impl CpuLists {
     /// Whether a list is empty.
     #[inline]
     pub(crate) fn is_empty(&self, slot: Slot) -> bool {
-        self.lists[slot.list].is_empty()
+        self.lists[slot.index].is_empty()
     }
 
     /// Puts a block that was just freed on its list; whether the list is too long now.
     #[inline]
     pub(crate) fn put(&mut self, frames: &mut Frames, slot: Slot, pfn: u32) -> bool {
-        frames.set(pfn, FrameState::free(FrameKind::Pcp, slot.order, slot.mt));
-        self.pages[slot.region] += 1 << slot.order;
-        let list = &mut self.lists[slot.list];
+        frames.set(
+            pfn,
+            FrameState::free(FrameKind::Pcp, slot.list.order, slot.list.mt),
+        );
+        self.pages[slot.list.region] += 1 << slot.list.order;
+        let list = &mut self.lists[slot.index];
         list.push_back(pfn);
-        list.len() as u32 > PCP_HIGH >> slot.order
+        list.len() as u32 > PCP_HIGH >> slot.list.order
     }
 
     /// Fills a list with `count` neighbouring blocks from the buddy lists.
     #[inline]
     pub(crate) fn refill(&mut self, frames: &mut Frames, slot: Slot, first: u32, count: u32) {
-        let list = &mut self.lists[slot.list];
-        let state = FrameState::free(FrameKind::Pcp, slot.order, slot.mt);
+        let list = &mut self.lists[slot.index];
+        let state = FrameState::free(FrameKind::Pcp, slot.list.order, slot.list.mt);
         let mut pfn = first;
         for _ in 0..count {
             frames.set(pfn, state);
             list.push_front(pfn);
-            pfn += 1 << slot.order;
+            pfn += 1 << slot.list.order;
         }
-        self.pages[slot.region] += u64::from(count << slot.order);
+        self.pages[slot.list.region] += u64::from(count << slot.list.order);
     }
 
     /// Takes the block freed last; the caller gives it a state.
     #[inline]
     pub(crate) fn pop(&mut self, slot: Slot) -> Option<u32> {
-        let pfn = self.lists[slot.list].pop_back()?;
-        self.pages[slot.region] -= 1 << slot.order;
+        let pfn = self.lists[slot.index].pop_back()?;
+        self.pages[slot.list.region] -= 1 << slot.list.order;
         Some(pfn)
     }
 
@@ -115,9 +115,9 @@ impl CpuLists {
         slot: Slot,
         most: u32,
     ) -> impl ExactSizeIterator<Item = u32> + '_ {
-        let list = &mut self.lists[slot.list];
+        let list = &mut self.lists[slot.index];
         let count = (list.len() as u32).min(most);
-        self.pages[slot.region] -= u64::from(count << slot.order);
+        self.pages[slot.list.region] -= u64::from(count << slot.list.order);
         list.drain(list.len() - count as usize..).rev()
     }
 
@@ -127,12 +127,12 @@ impl CpuLists {
         slot: Slot,
         batch: &mut [u32; PCP_BATCH as usize],
     ) -> usize {
-        let list = &mut self.lists[slot.list];
-        let count = (PCP_BATCH as usize >> slot.order).min(list.len());
+        let list = &mut self.lists[slot.index];
+        let count = (PCP_BATCH as usize >> slot.list.order).min(list.len());
         for (pfn, old) in batch.iter_mut().zip(list.drain(..count)) {
             *pfn = old;
         }
-        self.pages[slot.region] -= (count as u64) << slot.order;
+        self.pages[slot.list.region] -= (count as u64) << slot.list.order;
         count
     }
 

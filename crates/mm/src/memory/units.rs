@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Orders, sizes and regions that all parts of the memory share.
 
-use ample_pfn::{MAX_PAGE_ORDER, PAGEBLOCK_ORDER};
+use ample_pfn::{MAX_PAGE_ORDER, MigrateType, PAGEBLOCK_ORDER};
 
 /// Largest order of the buddy lists.
 pub const MAX_ORDER: u32 = MAX_PAGE_ORDER;
@@ -20,3 +20,22 @@ pub const TYPES: usize = 3;
 pub const LOW: usize = 0;
 /// Region above the border; the whole memory where there is no border.
 pub const HIGH: usize = 1;
+
+/// One buddy list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeList {
+    /// [`LOW`] or [`HIGH`].
+    pub region: usize,
+    /// Its blocks have 2^`order` pages.
+    pub order: u32,
+    /// Migratetype of the pageblocks that its blocks lie in.
+    pub mt: MigrateType,
+}
+
+impl FreeList {
+    /// The list of single pages.
+    pub const fn single(region: usize, mt: MigrateType) -> FreeList {
+        let order = 0;
+        FreeList { region, order, mt }
+    }
+}

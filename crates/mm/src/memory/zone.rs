@@ -6,7 +6,7 @@ use super::area::Area;
 use super::block::Block;
 use super::frames::Frames;
 use super::state::{FrameKind, FrameState};
-use super::units::{BLOCK_ORDER, BLOCK_PAGES, HIGH, LOW, MAX_ORDER};
+use super::units::{BLOCK_ORDER, BLOCK_PAGES, FreeList, HIGH, LOW, MAX_ORDER};
 use ample_pfn::{MigrateType, PageClass, is_movable};
 
 /// Frames, pageblocks and free lists.
@@ -190,37 +190,27 @@ impl Zone {
         self.insert(pfn, order, mt, tail);
     }
 
-    /// Takes a block of `order` from the smallest list of `mt` that has one; the frame is left
-    /// as the interior of nothing, the caller gives it a state.
+    /// Takes a block off `list`, or a part of one of a larger order; the frame is left as the
+    /// interior of nothing, the caller gives it a state.
     #[inline]
-    pub(crate) fn take(&mut self, region: usize, order: u32, mt: MigrateType) -> Option<u32> {
-        self.take_from(region, order, mt, false)
+    pub(crate) fn take(&mut self, list: FreeList) -> Option<u32> {
+        self.take_from(list, false)
     }
 
     /// As [`Zone::take`], from the band nearest to the border if `near_border`.
-    pub(crate) fn take_from(
-        &mut self,
-        region: usize,
-        order: u32,
-        mt: MigrateType,
-        near_border: bool,
-    ) -> Option<u32> {
+    pub(crate) fn take_from(&mut self, list: FreeList, near_border: bool) -> Option<u32> {
+        let FreeList { region, order, mt } = list;
         let (pfn, found) = self.areas[region].next(order, mt, near_border)?;
         self.remove(pfn);
         self.split(pfn, found, order, mt);
         Some(pfn)
     }
 
-    /// Takes up to `most` neighbouring blocks of `order`: all from the smallest block of `mt` that
-    /// holds one, as that many calls of [`Zone::take`] would. The first of them and how many.
+    /// Takes up to `most` neighbouring blocks for `list`: all from the smallest block that holds
+    /// one, as that many calls of [`Zone::take`] would. The first of them and how many.
     #[inline]
-    pub(crate) fn take_run(
-        &mut self,
-        region: usize,
-        order: u32,
-        mt: MigrateType,
-        most: u32,
-    ) -> Option<(u32, u32)> {
+    pub(crate) fn take_run(&mut self, list: FreeList, most: u32) -> Option<(u32, u32)> {
+        let FreeList { region, order, mt } = list;
         let (pfn, found) = self.areas[region].next(order, mt, false)?;
         self.remove(pfn);
         let count = most.min(1 << (found - order));

@@ -10,7 +10,7 @@ use crate::alloc::request::AllocRequest;
 use crate::compact::range::isolate_range;
 use crate::config::{Mechanisms, PolicyConfig, PolicyKind, Rules};
 use crate::kernel::SimKernel;
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, HIGH, LOW, Zone};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, FreeList, HIGH, LOW, Zone};
 use crate::psi::{MIGRATE_NS, SCAN_BLOCK_NS, Stall};
 use ample_pfn::{MigrateType, is_movable};
 
@@ -204,17 +204,11 @@ impl Policy for Contiguitas {
         }
     }
 
-    fn fallback(
-        &mut self,
-        kernel: &mut SimKernel,
-        region: usize,
-        order: u32,
-        mt: MigrateType,
-    ) -> Option<u32> {
+    fn fallback(&mut self, kernel: &mut SimKernel, list: FreeList) -> Option<u32> {
         // Blocks above the border are all movable, those below all unmovable: there is no
         // other list to take from.
-        debug_assert!(region == LOW || mt == MigrateType::Movable);
-        claim_whole_block(kernel, region, order, mt)
+        debug_assert!(list.region == LOW || list.mt == MigrateType::Movable);
+        claim_whole_block(kernel, list)
     }
 
     fn relieve(&mut self, kernel: &mut SimKernel, request: &AllocRequest, round: u32) -> bool {
@@ -270,8 +264,9 @@ impl Policy for Contiguitas {
 
     fn pin_target(&mut self, kernel: &mut SimKernel) -> Option<u32> {
         // Pages that come from the movable region are short-lived: nearest to the border.
+        let list = FreeList::single(LOW, MigrateType::Unmovable);
         for _ in 0..2 {
-            if let Some(pfn) = kernel.zone.take_from(LOW, 0, MigrateType::Unmovable, true) {
+            if let Some(pfn) = kernel.zone.take_from(list, true) {
                 return Some(pfn);
             }
             if !self.on().resize || self.expand(kernel, RELIEF_BLOCKS).0 == 0 {

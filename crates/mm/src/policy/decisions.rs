@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a policy decides.
 
+use crate::alloc::fallback::claim_or_steal;
 use crate::alloc::request::AllocRequest;
 use crate::config::Rules;
 use crate::kernel::SimKernel;
-use ample_pfn::MigrateType;
+use crate::memory::FreeList;
 
-/// The decisions in which memory managers differ. What a manager does not do has a default: no
-/// border, no background work, pages pinned where they lie.
+/// The decisions in which memory managers differ. The defaults are those of
+/// stock Linux: no border, no background work, pages pinned where they lie.
 pub(crate) trait Policy: std::fmt::Debug + Send {
     /// What the shared code must know.
-    fn rules(&self) -> Rules;
+    fn rules(&self) -> Rules {
+        Rules::default()
+    }
 
     /// Draws the border and types the blocks of a machine that is empty but for fixed frames,
     /// of which `boot_pages` pages of kernel memory are known to come.
@@ -18,14 +21,10 @@ pub(crate) trait Policy: std::fmt::Debug + Send {
         kernel.watermarks.update(&kernel.zone);
     }
 
-    /// The lists of `mt` in `region` have no block of `order`: finds one elsewhere, or not.
-    fn fallback(
-        &mut self,
-        kernel: &mut SimKernel,
-        region: usize,
-        order: u32,
-        mt: MigrateType,
-    ) -> Option<u32>;
+    /// `list` is empty, and those of larger orders: finds a block elsewhere, or not.
+    fn fallback(&mut self, kernel: &mut SimKernel, list: FreeList) -> Option<u32> {
+        claim_or_steal(kernel, list)
+    }
 
     /// A request found nothing: may make room without reclaim. `round` counts attempts.
     fn relieve(&mut self, _kernel: &mut SimKernel, _request: &AllocRequest, _round: u32) -> bool {

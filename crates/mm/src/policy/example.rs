@@ -7,8 +7,7 @@ use super::decisions::Policy;
 use crate::alloc::fallback::claim_whole_block;
 use crate::config::Rules;
 use crate::kernel::SimKernel;
-use crate::memory::HIGH;
-use ample_pfn::MigrateType;
+use crate::memory::FreeList;
 
 /// Types never mix inside 2 MB, and no page is moved for it.
 #[derive(Debug)]
@@ -17,22 +16,13 @@ pub(crate) struct WholeBlocks;
 impl Policy for WholeBlocks {
     fn rules(&self) -> Rules {
         Rules {
-            route: [&[HIGH]; 3],
-            one_type_low: false,
-            banded: false,
             mixing: false,
-            hw_moves: false,
+            ..Rules::default()
         }
     }
 
-    fn fallback(
-        &mut self,
-        kernel: &mut SimKernel,
-        region: usize,
-        order: u32,
-        mt: MigrateType,
-    ) -> Option<u32> {
-        claim_whole_block(kernel, region, order, mt)
+    fn fallback(&mut self, kernel: &mut SimKernel, list: FreeList) -> Option<u32> {
+        claim_whole_block(kernel, list)
     }
 }
 // guide: end

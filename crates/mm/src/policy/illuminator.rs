@@ -7,7 +7,7 @@ use crate::alloc::fallback::claim_whole_block;
 use crate::compact::range::evacuate_one;
 use crate::config::Rules;
 use crate::kernel::SimKernel;
-use crate::memory::HIGH;
+use crate::memory::{FreeList, HIGH};
 use crate::psi::{MIGRATE_NS, Stall};
 use ample_pfn::MigrateType;
 
@@ -18,24 +18,16 @@ pub(crate) struct Illuminator;
 impl Policy for Illuminator {
     fn rules(&self) -> Rules {
         Rules {
-            route: [&[HIGH], &[HIGH], &[HIGH]],
-            one_type_low: false,
-            banded: false,
             mixing: false,
-            hw_moves: false,
+            ..Rules::default()
         }
     }
 
-    fn fallback(
-        &mut self,
-        kernel: &mut SimKernel,
-        region: usize,
-        order: u32,
-        mt: MigrateType,
-    ) -> Option<u32> {
-        if let Some(pfn) = claim_whole_block(kernel, region, order, mt) {
+    fn fallback(&mut self, kernel: &mut SimKernel, list: FreeList) -> Option<u32> {
+        if let Some(pfn) = claim_whole_block(kernel, list) {
             return Some(pfn);
         }
+        let FreeList { region, mt, .. } = list;
         if mt == MigrateType::Movable {
             return None;
         }
@@ -43,7 +35,7 @@ impl Policy for Illuminator {
             if let Some(moved) = evacuate_one(kernel, region, mt) {
                 kernel.psi.stall(Stall::of(mt), moved * MIGRATE_NS);
                 kernel.counters.blocks_claimed += 1;
-                return kernel.zone.take(region, order, mt);
+                return kernel.zone.take(list);
             }
         }
         None
@@ -54,9 +46,7 @@ impl Policy for Illuminator {
     }
 
     fn pin_target(&mut self, kernel: &mut SimKernel) -> Option<u32> {
-        kernel
-            .zone
-            .take(HIGH, 0, MigrateType::Unmovable)
-            .or_else(|| self.fallback(kernel, HIGH, 0, MigrateType::Unmovable))
+        let list = FreeList::single(HIGH, MigrateType::Unmovable);
+        (kernel.zone.take(list)).or_else(|| self.fallback(kernel, list))
     }
 }

@@ -6,7 +6,7 @@ use super::decisions::Policy;
 use crate::alloc::fallback::claim_or_steal;
 use crate::config::Rules;
 use crate::kernel::SimKernel;
-use crate::memory::{HIGH, LOW, MAX_ORDER};
+use crate::memory::{FreeList, HIGH, LOW, MAX_ORDER};
 use ample_pfn::MigrateType;
 
 /// A border that never moves.
@@ -26,10 +26,7 @@ impl Policy for Static {
         Rules {
             // Zonelists start at the highest zone a request may use.
             route: [&[LOW], &[HIGH, LOW], &[LOW]],
-            one_type_low: false,
-            banded: false,
-            mixing: true,
-            hw_moves: false,
+            ..Rules::default()
         }
     }
 
@@ -41,26 +38,13 @@ impl Policy for Static {
         kernel.set_border(border as u32);
     }
 
-    fn fallback(
-        &mut self,
-        kernel: &mut SimKernel,
-        region: usize,
-        order: u32,
-        mt: MigrateType,
-    ) -> Option<u32> {
-        claim_or_steal(kernel, region, order, mt)
-    }
-
     /// `folio_is_longterm_pinnable`: not in ZONE_MOVABLE.
     fn must_move_to_pin(&self, kernel: &SimKernel, pfn: u32) -> bool {
         kernel.zone.region(pfn) == HIGH
     }
 
     fn pin_target(&mut self, kernel: &mut SimKernel) -> Option<u32> {
-        let mt = MigrateType::Unmovable;
-        kernel
-            .zone
-            .take(LOW, 0, mt)
-            .or_else(|| claim_or_steal(kernel, LOW, 0, mt))
+        let list = FreeList::single(LOW, MigrateType::Unmovable);
+        (kernel.zone.take(list)).or_else(|| claim_or_steal(kernel, list))
     }
 }

@@ -109,112 +109,43 @@ mod tests {
         })
     }
 
-    /// Order, migratetype, flags and class of each row of the table in `docs/replay.md`, as real
-    /// kernels printed them.
-    const ROWS: [(u8, u8, &str, PageClass); 23] = [
-        (
-            0,
-            1,
-            "GFP_HIGHUSER_MOVABLE|__GFP_ZERO|__GFP_COMP",
-            PageClass::Anon,
-        ),
-        (
-            9,
-            1,
-            "GFP_TRANSHUGE_LIGHT|__GFP_NORETRY|__GFP_THISNODE",
-            PageClass::Anon,
-        ),
-        (0, 1, "GFP_HIGHUSER_MOVABLE|__GFP_COMP", PageClass::LruOther),
-        (
-            2,
-            1,
-            "GFP_HIGHUSER_MOVABLE|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
-            PageClass::File,
-        ),
-        (
-            0,
-            1,
-            "GFP_HIGHUSER_MOVABLE|__GFP_WRITE|__GFP_COMP",
-            PageClass::File,
-        ),
-        (
-            0,
-            1,
-            "GFP_NOFS|__GFP_NOFAIL|__GFP_COMP|__GFP_MOVABLE",
-            PageClass::File,
-        ),
-        (
-            0,
-            2,
-            "GFP_KERNEL|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_RECLAIMABLE",
-            PageClass::SlabReclaimable,
-        ),
-        (
-            0,
-            0,
-            "GFP_KERNEL_ACCOUNT|__GFP_COMP|__GFP_ZERO",
-            PageClass::PageTable,
-        ),
-        (0, 0, "GFP_KERNEL_ACCOUNT|__GFP_ZERO", PageClass::PageTable),
-        (
-            2,
-            0,
-            "GFP_KERNEL_ACCOUNT|__GFP_ZERO",
-            PageClass::KernelStack,
-        ),
-        (
-            0,
-            0,
-            "GFP_KERNEL|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
-            PageClass::Slab,
-        ),
-        (0, 0, "GFP_NOWAIT|__GFP_NORETRY|__GFP_COMP", PageClass::Slab),
-        (
-            3,
-            0,
-            "GFP_ATOMIC|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
-            PageClass::Slab,
-        ),
-        (
-            2,
-            0,
-            "__GFP_IO|__GFP_FS|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_NOMEMALLOC",
-            PageClass::Slab,
-        ),
-        (
-            3,
-            0,
-            "__GFP_IO|__GFP_FS|__GFP_KSWAPD_RECLAIM|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP",
-            PageClass::Network,
-        ),
-        (0, 0, "GFP_ATOMIC|__GFP_NOWARN", PageClass::Network),
-        (
-            0,
-            0,
-            "GFP_ATOMIC|__GFP_NOWARN|__GFP_COMP|__GFP_MEMALLOC",
-            PageClass::Network,
-        ),
-        (
-            0,
-            0,
-            "GFP_NOFS|__GFP_NOFAIL|__GFP_COMP|__GFP_HARDWALL",
-            PageClass::FsMetadata,
-        ),
-        (0, 0, "GFP_NOFS", PageClass::FsBuffer),
-        (0, 0, "GFP_KERNEL|GFP_DMA32", PageClass::Dma),
-        (3, 0, "GFP_KERNEL|__GFP_COMP", PageClass::KernelCompound),
-        (0, 0, "GFP_HIGHUSER|__GFP_ACCOUNT", PageClass::KernelOther),
-        (0, 0, "GFP_NOWAIT", PageClass::KernelOther),
-    ];
+    /// Order, migratetype, class and flags of each row of the table in `docs/replay.md`, the flags
+    /// as real kernels printed them.
+    const ROWS: &str = "\
+0 1 anon GFP_HIGHUSER_MOVABLE|__GFP_ZERO|__GFP_COMP
+9 1 anon GFP_TRANSHUGE_LIGHT|__GFP_NORETRY|__GFP_THISNODE
+0 1 lru-other GFP_HIGHUSER_MOVABLE|__GFP_COMP
+2 1 file GFP_HIGHUSER_MOVABLE|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP
+0 1 file GFP_HIGHUSER_MOVABLE|__GFP_WRITE|__GFP_COMP
+0 1 file GFP_NOFS|__GFP_NOFAIL|__GFP_COMP|__GFP_MOVABLE
+0 2 slab-reclaimable GFP_KERNEL|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_RECLAIMABLE
+0 0 page-table GFP_KERNEL_ACCOUNT|__GFP_COMP|__GFP_ZERO
+0 0 page-table GFP_KERNEL_ACCOUNT|__GFP_ZERO
+2 0 kernel-stack GFP_KERNEL_ACCOUNT|__GFP_ZERO
+0 0 slab GFP_KERNEL|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP
+0 0 slab GFP_NOWAIT|__GFP_NORETRY|__GFP_COMP
+3 0 slab GFP_ATOMIC|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP
+2 0 slab __GFP_IO|__GFP_FS|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP|__GFP_NOMEMALLOC
+3 0 network __GFP_IO|__GFP_FS|__GFP_KSWAPD_RECLAIM|__GFP_NOWARN|__GFP_NORETRY|__GFP_COMP
+0 0 network GFP_ATOMIC|__GFP_NOWARN
+0 0 network GFP_ATOMIC|__GFP_NOWARN|__GFP_COMP|__GFP_MEMALLOC
+0 0 fs-metadata GFP_NOFS|__GFP_NOFAIL|__GFP_COMP|__GFP_HARDWALL
+0 0 fs-buffer GFP_NOFS
+0 0 dma GFP_KERNEL|GFP_DMA32
+3 0 kernel-compound GFP_KERNEL|__GFP_COMP
+0 0 kernel-other GFP_HIGHUSER|__GFP_ACCOUNT
+0 0 kernel-other GFP_NOWAIT
+";
 
     #[test]
     fn flags_of_known_callers_get_their_class() {
-        for (order, migratetype, gfp, expected) in ROWS {
-            assert_eq!(
-                class(order, migratetype, gfp, Task::Other),
-                expected,
-                "{gfp}"
-            );
+        for row in ROWS.lines() {
+            let [order, migratetype, expected, gfp] = row.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{row}");
+            };
+            let number = |text: &str| text.parse().expect(row);
+            let found = class(number(order), number(migratetype), gfp, Task::Other);
+            assert_eq!(found.name(), expected, "{gfp}");
         }
     }
 

@@ -2,48 +2,23 @@
 //! Reading workloads: shipped ones by name, others from files, with errors that name file,
 //! line and field.
 
-use super::spec::Workload;
+use super::spec::{KernelSpec, Process, Workload};
 use ample_pfn::{PageClass, is_movable};
 
+macro_rules! shipped {
+    ($($name:literal)+) => {
+        [$((
+            $name,
+            include_str!(concat!("../../../../experiments/workloads/", $name, ".toml")),
+        )),+]
+    };
+}
+
 /// The shipped workloads: name and text.
-const SHIPPED: [(&str, &str); 9] = [
-    (
-        "web",
-        include_str!("../../../../experiments/workloads/web.toml"),
-    ),
-    (
-        "cache-a",
-        include_str!("../../../../experiments/workloads/cache-a.toml"),
-    ),
-    (
-        "cache-b",
-        include_str!("../../../../experiments/workloads/cache-b.toml"),
-    ),
-    (
-        "ci",
-        include_str!("../../../../experiments/workloads/ci.toml"),
-    ),
-    (
-        "web-day",
-        include_str!("../../../../experiments/workloads/web-day.toml"),
-    ),
-    (
-        "storm",
-        include_str!("../../../../experiments/workloads/storm.toml"),
-    ),
-    (
-        "thrash",
-        include_str!("../../../../experiments/workloads/thrash.toml"),
-    ),
-    (
-        "fragmenter-full",
-        include_str!("../../../../experiments/workloads/fragmenter-full.toml"),
-    ),
-    (
-        "fragmenter-partial",
-        include_str!("../../../../experiments/workloads/fragmenter-partial.toml"),
-    ),
-];
+const SHIPPED: [(&str, &str); 9] = shipped!(
+    "web" "cache-a" "cache-b" "ci" "web-day" "storm" "thrash" "fragmenter-full"
+    "fragmenter-partial"
+);
 
 /// Names of the workloads that need no file.
 pub fn shipped_workloads() -> impl Iterator<Item = &'static str> {
@@ -142,103 +117,56 @@ impl Workload {
     }
 
     fn find_fault(&self) -> Option<Fault> {
-        let mut processes = 0u64;
-        for (index, p) in self.process.iter().enumerate() {
-            processes += u64::from(p.count);
-            let at = |key, message: &str| Some(Fault::new("process", index, key, message));
-            if p.count == 0 || processes > MOST_PROCESSES {
-                return at(
-                    "count",
-                    "must be at least 1, and all processes at most 100000",
-                );
-            }
-            if !share(p.memory_ratio) {
-                return at("memory_ratio", "must be a share of memory, 0 to 1");
-            }
-            if !share(p.huge_ratio) {
-                return at("huge_ratio", "must be a share, 0 to 1");
-            }
-            if let Some(key) = first_bad(&[
-                ("grow_s", p.grow_s),
-                ("churn_per_hour", p.churn_per_hour),
-                ("restart_s", p.restart_s),
-            ]) {
-                return at(key, "must be 0 to 10000000");
-            }
-            if p.threads > 100_000 {
-                return at("threads", "must be at most 100000");
-            }
-        }
-        for (index, k) in self.kernel.iter().enumerate() {
-            let at = |key, message: &str| Some(Fault::new("kernel", index, key, message));
-            match PageClass::from_name(&k.class) {
-                Some(class) if !is_movable(class) && !class.is_free() => {}
-                _ => {
-                    return at(
-                        "class",
-                        "must be a kernel page class, such as network or slab",
-                    );
-                }
-            }
-            let shares = [
-                ("level_ratio", k.level_ratio),
-                ("burst_ratio", k.burst_ratio),
-                ("boot_ratio", k.boot_ratio),
-            ];
-            if let Some((key, _)) = shares.iter().find(|(_, value)| !share(*value)) {
-                return at(key, "must be a share of memory, 0 to 1");
-            }
-            if k.order > 10 {
-                return at("order", "must be 0 to 10");
-            }
-            if k.single_page_fallback && (k.order == 0 || k.atomic) {
-                let message = "is for blocks of order 1 and more that are not atomic";
-                return at("single_page_fallback", message);
-            }
-            if !share(k.wave_ratio) {
-                return at("wave_ratio", "must be a share, 0 to 1");
-            }
-            if let Some(key) = first_bad(&[
-                ("churn_per_hour", k.churn_per_hour),
-                ("wave_s", k.wave_s),
-                ("burst_every_s", k.burst_every_s),
-                ("burst_s", k.burst_s),
-                ("grow_s", k.grow_s),
-            ]) {
-                return at(key, "must be 0 to 10000000");
-            }
-        }
-        self.find_fault_in_tables()
+        let processes = self.process.iter().enumerate();
+        let kernel = self.kernel.iter().enumerate();
+        (processes.clone().find_map(|(index, p)| p.find_fault(index)))
+            .or_else(|| kernel.clone().find_map(|(index, k)| k.find_fault(index)))
+            .or_else(|| self.find_fault_in_tables())
+            .or_else(|| self.find_fault_in_sums())
     }
 
     fn find_fault_in_tables(&self) -> Option<Fault> {
-        let c = &self.cache;
-        let rates = [
-            ("read_per_hour", c.read_per_hour),
-            ("drop_per_hour", c.drop_per_hour),
+        let (c, h) = (&self.cache, &self.huge);
+        let tables: [(&str, &[(&str, f64)]); 4] = [
+            (
+                "cache",
+                &[
+                    ("read_per_hour", c.read_per_hour),
+                    ("drop_per_hour", c.drop_per_hour),
+                    ("reuse_ratio", c.reuse_ratio),
+                    ("boot_ratio", c.boot_ratio),
+                    ("refault_ratio", c.refault_ratio),
+                ],
+            ),
+            ("pins", &[("level_ratio", self.pins.level_ratio)]),
+            (
+                "deploy",
+                &[
+                    ("read_ratio", self.deploy.read_ratio),
+                    ("every_s", self.deploy.every_s),
+                ],
+            ),
+            (
+                "huge",
+                &[
+                    ("hugetlb_2m_ratio", h.hugetlb_2m_ratio),
+                    ("hugetlb_1g_ratio", h.hugetlb_1g_ratio),
+                    ("stopped_ratio", h.stopped_ratio),
+                ],
+            ),
         ];
-        if let Some(key) = first_bad(&rates) {
-            let message = "must be 0 to 10000000";
-            return Some(Fault::new("cache", 0, key, message));
-        }
-        let shares = [
-            ("cache", "reuse_ratio", c.reuse_ratio),
-            ("cache", "boot_ratio", c.boot_ratio),
-            ("cache", "refault_ratio", c.refault_ratio),
-            ("pins", "level_ratio", self.pins.level_ratio),
-            ("deploy", "read_ratio", self.deploy.read_ratio),
-            ("huge", "hugetlb_2m_ratio", self.huge.hugetlb_2m_ratio),
-            ("huge", "hugetlb_1g_ratio", self.huge.hugetlb_1g_ratio),
-            ("huge", "stopped_ratio", self.huge.stopped_ratio),
-        ];
-        if let Some((table, key, _)) = shares.iter().find(|(_, _, value)| !share(*value)) {
-            return Some(Fault::new(table, 0, key, "must be a share, 0 to 1"));
-        }
-        if first_bad(&[("every_s", self.deploy.every_s)]).is_some() {
-            return Some(Fault::new("deploy", 0, "every_s", "must be 0 to 10000000"));
+        let mut tables = tables.into_iter();
+        tables.find_map(|(table, numbers)| out_of_range(table, 0, numbers))
+    }
+
+    fn find_fault_in_sums(&self) -> Option<Fault> {
+        let count: u64 = self.process.iter().map(|p| u64::from(p.count)).sum();
+        if count > MOST_PROCESSES {
+            let message = "all processes may be 100000 at most";
+            return Some(Fault::new("process", 0, "count", message));
         }
         let pinned = self.pins.level_ratio > 0.0;
-        if pinned && (self.process.is_empty() || !(1.0..=MOST).contains(&self.pins.hold_s)) {
+        if pinned && (count == 0 || !(1.0..=MOST).contains(&self.pins.hold_s)) {
             let message = "must be 1 to 10000000, and pins need a process";
             return Some(Fault::new("pins", 0, "hold_s", message));
         }
@@ -248,6 +176,58 @@ impl Workload {
             let message = format!("all levels add up to {demand:.2} of memory; at most 0.97 fits");
             Fault::new("process", 0, "memory_ratio", &message)
         })
+    }
+}
+
+impl Process {
+    fn find_fault(&self, index: usize) -> Option<Fault> {
+        let at = |key, message: &str| Some(Fault::new("process", index, key, message));
+        if self.count == 0 {
+            return at("count", "must be at least 1");
+        }
+        if self.threads > 100_000 {
+            return at("threads", "must be at most 100000");
+        }
+        let numbers = [
+            ("memory_ratio", self.memory_ratio),
+            ("huge_ratio", self.huge_ratio),
+            ("grow_s", self.grow_s),
+            ("churn_per_hour", self.churn_per_hour),
+            ("restart_s", self.restart_s),
+        ];
+        out_of_range("process", index, &numbers)
+    }
+}
+
+impl KernelSpec {
+    fn find_fault(&self, index: usize) -> Option<Fault> {
+        let at = |key, message: &str| Some(Fault::new("kernel", index, key, message));
+        let class = PageClass::from_name(&self.class);
+        if class.is_none_or(|class| is_movable(class) || class.is_free()) {
+            return at(
+                "class",
+                "must be a kernel page class, such as network or slab",
+            );
+        }
+        if self.order > 10 {
+            return at("order", "must be 0 to 10");
+        }
+        if self.single_page_fallback && (self.order == 0 || self.atomic) {
+            let message = "is for blocks of order 1 and more that are not atomic";
+            return at("single_page_fallback", message);
+        }
+        let numbers = [
+            ("level_ratio", self.level_ratio),
+            ("burst_ratio", self.burst_ratio),
+            ("boot_ratio", self.boot_ratio),
+            ("wave_ratio", self.wave_ratio),
+            ("churn_per_hour", self.churn_per_hour),
+            ("wave_s", self.wave_s),
+            ("burst_every_s", self.burst_every_s),
+            ("burst_s", self.burst_s),
+            ("grow_s", self.grow_s),
+        ];
+        out_of_range("kernel", index, &numbers)
     }
 }
 
@@ -270,21 +250,22 @@ impl Fault {
     }
 }
 
-fn share(value: f64) -> bool {
-    (0.0..=1.0).contains(&value)
-}
-
 /// Processes of all groups together; each has three pools of pages.
 const MOST_PROCESSES: u64 = 100_000;
 /// Largest time in seconds and largest rate that a workload may name.
 const MOST: f64 = 1e7;
 
-fn first_bad<'a>(values: &[(&'a str, f64)]) -> Option<&'a str> {
-    let bad = |value: f64| !(0.0..=MOST).contains(&value);
-    values
-        .iter()
-        .find(|(_, value)| bad(*value))
-        .map(|(key, _)| *key)
+/// The first number that no workload can have: a ratio is a share, 0 to 1; a time or a rate is at
+/// most [`MOST`].
+fn out_of_range(table: &str, index: usize, numbers: &[(&str, f64)]) -> Option<Fault> {
+    numbers.iter().find_map(|&(key, value)| {
+        let (most, message) = match key.ends_with("_ratio") {
+            true => (1.0, "must be a share, 0 to 1"),
+            false => (MOST, "must be 0 to 10000000"),
+        };
+        let bad = !(0.0..=most).contains(&value);
+        bad.then(|| Fault::new(table, index, key, message))
+    })
 }
 
 /// Line of a field, from 1: the key in the index-th table of that name, or the table itself

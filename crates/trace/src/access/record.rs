@@ -51,26 +51,21 @@ impl Access {
     /// A store of 8 bytes after `gap` other instructions.
     #[inline]
     pub fn store(va: u64, gap: u16) -> Self {
+        let kind = AccessKind::Store;
         Access {
-            va,
-            gap,
-            dep: 0,
-            kind: AccessKind::Store,
-            bytes: 8,
-            thread: 0,
+            kind,
+            ..Access::load(va, gap)
         }
     }
 
     /// An instruction fetch; it stands for no instruction of its own.
     #[inline]
     pub fn fetch(va: u64) -> Self {
+        let (kind, bytes) = (AccessKind::Fetch, 64);
         Access {
-            va,
-            gap: 0,
-            dep: 0,
-            kind: AccessKind::Fetch,
-            bytes: 64,
-            thread: 0,
+            kind,
+            bytes,
+            ..Access::load(va, 0)
         }
     }
 
@@ -181,9 +176,14 @@ pub trait Program {
     fn name(&self) -> &str;
     /// The address space it lives in.
     fn regions(&self) -> &[Region];
-    /// Runs until the recorder is done. Calling it again goes on where the last call stopped, at
-    /// the program's own granularity.
-    fn run(&mut self, recorder: &mut Recorder<'_>);
+    /// Runs the smallest piece of work after which the program can be left and gone on with.
+    fn step(&mut self, recorder: &mut Recorder<'_>);
+    /// Runs steps until the recorder is done. Calling it again goes on where the last call stopped.
+    fn run(&mut self, recorder: &mut Recorder<'_>) {
+        while !recorder.done() {
+            self.step(recorder);
+        }
+    }
     /// Bytes of all regions.
     fn footprint_bytes(&self) -> u64 {
         self.regions().iter().map(|r| r.bytes).sum()

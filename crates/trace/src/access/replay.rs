@@ -101,10 +101,14 @@ impl Program for Replay {
         &self.regions
     }
 
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        recorder.push(self.accesses[self.at]);
+        self.at = (self.at + 1) % self.accesses.len();
+    }
+
     fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() && !self.accesses.is_empty() {
-            recorder.push(self.accesses[self.at]);
-            self.at = (self.at + 1) % self.accesses.len();
+        while !recorder.done() && !self.is_empty() {
+            self.step(recorder);
         }
     }
 }

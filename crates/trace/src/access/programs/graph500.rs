@@ -56,50 +56,6 @@ impl Graph500 {
         }
     }
 
-    /// One search; true if it ran to the end of the graph.
-    fn search(&mut self, recorder: &mut Recorder<'_>) -> bool {
-        let vertices = self.offsets.len() - 1;
-        let root = loop {
-            let v = self.rng.below(vertices as u64) as usize;
-            if self.offsets[v] != self.offsets[v + 1] {
-                break v;
-            }
-        };
-        let mut parent = vec![NO_PARENT; vertices];
-        let mut queue: Vec<u32> = Vec::with_capacity(vertices);
-        parent[root] = root as u32;
-        queue.push(root as u32);
-        let mut at = 0;
-        let base = self.base;
-        while at < queue.len() {
-            if recorder.done() {
-                return false;
-            }
-            let v = queue[at] as usize;
-            recorder.push(Access::load(base.queue + at as u64 * 8, 2));
-            recorder.push(Access::load(base.offsets + v as u64 * 16, 1).after(1));
-            recorder.push(Access::load(base.offsets + v as u64 * 16 + 8, 0).after(2));
-            for k in self.offsets[v]..self.offsets[v + 1] {
-                let w = self.targets[k as usize] as usize;
-                recorder.push(Access::load(base.targets + k * 8, 2));
-                recorder.push(Access::load(base.parent + w as u64 * 8, 2).after(1));
-                if parent[w] == NO_PARENT {
-                    parent[w] = v as u32;
-                    recorder.push(Access::store(base.parent + w as u64 * 8, 1).after(2));
-                    recorder.push(Access::store(base.queue + queue.len() as u64 * 8, 1));
-                    queue.push(w as u32);
-                }
-            }
-            at += 1;
-        }
-        assert!(
-            self.is_valid(root, &parent, &queue),
-            "a search tree is not valid"
-        );
-        self.validated_trees += 1;
-        true
-    }
-
     /// The benchmark's rules: the tree's edges are graph edges, each level one deeper than its
     /// parent, and every edge of the graph joins vertices at most one level apart.
     fn is_valid(&self, root: usize, parent: &[u32], order: &[u32]) -> bool {
@@ -195,10 +151,47 @@ impl Program for Graph500 {
         self.layout.regions()
     }
 
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            self.search(recorder);
+    /// One search, and the check of its tree.
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        let vertices = self.offsets.len() - 1;
+        let root = loop {
+            let v = self.rng.below(vertices as u64) as usize;
+            if self.offsets[v] != self.offsets[v + 1] {
+                break v;
+            }
+        };
+        let mut parent = vec![NO_PARENT; vertices];
+        let mut queue: Vec<u32> = Vec::with_capacity(vertices);
+        parent[root] = root as u32;
+        queue.push(root as u32);
+        let mut at = 0;
+        let base = self.base;
+        while at < queue.len() {
+            if recorder.done() {
+                return;
+            }
+            let v = queue[at] as usize;
+            recorder.push(Access::load(base.queue + at as u64 * 8, 2));
+            recorder.push(Access::load(base.offsets + v as u64 * 16, 1).after(1));
+            recorder.push(Access::load(base.offsets + v as u64 * 16 + 8, 0).after(2));
+            for k in self.offsets[v]..self.offsets[v + 1] {
+                let w = self.targets[k as usize] as usize;
+                recorder.push(Access::load(base.targets + k * 8, 2));
+                recorder.push(Access::load(base.parent + w as u64 * 8, 2).after(1));
+                if parent[w] == NO_PARENT {
+                    parent[w] = v as u32;
+                    recorder.push(Access::store(base.parent + w as u64 * 8, 1).after(2));
+                    recorder.push(Access::store(base.queue + queue.len() as u64 * 8, 1));
+                    queue.push(w as u32);
+                }
+            }
+            at += 1;
         }
+        assert!(
+            self.is_valid(root, &parent, &queue),
+            "a search tree is not valid"
+        );
+        self.validated_trees += 1;
     }
 }
 

@@ -54,8 +54,18 @@ impl Mcf {
             pivots: 0,
         }
     }
+}
 
-    fn pivot(&mut self, recorder: &mut Recorder<'_>) {
+impl Program for Mcf {
+    fn name(&self) -> &str {
+        "mcf"
+    }
+
+    fn regions(&self) -> &[Region] {
+        self.layout.regions()
+    }
+
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
         let mut best = (0i64, 0usize);
         for _ in 0..PRICING_GROUP {
             // The sweep strides through the arcs as the original's groups do.
@@ -79,22 +89,6 @@ impl Mcf {
             node = self.parent[node as usize];
         }
         self.pivots += 1;
-    }
-}
-
-impl Program for Mcf {
-    fn name(&self) -> &str {
-        "mcf"
-    }
-
-    fn regions(&self) -> &[Region] {
-        self.layout.regions()
-    }
-
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            self.pivot(recorder);
-        }
     }
 }
 
@@ -136,8 +130,18 @@ impl Omnetpp {
             last_time: 0,
         }
     }
+}
 
-    fn event(&mut self, recorder: &mut Recorder<'_>) {
+impl Program for Omnetpp {
+    fn name(&self) -> &str {
+        "omnetpp"
+    }
+
+    fn regions(&self) -> &[Region] {
+        self.layout.regions()
+    }
+
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
         let Some(Reverse((time, message))) = self.events.pop() else {
             return;
         };
@@ -167,22 +171,6 @@ impl Omnetpp {
         for _ in 0..2 {
             recorder.push(Access::load(self.heap_base + at / 2 * 8, 3));
             at /= 2;
-        }
-    }
-}
-
-impl Program for Omnetpp {
-    fn name(&self) -> &str {
-        "omnetpp"
-    }
-
-    fn regions(&self) -> &[Region] {
-        self.layout.regions()
-    }
-
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            self.event(recorder);
         }
     }
 }

@@ -57,14 +57,12 @@ impl Program for Gups {
         self.layout.regions()
     }
 
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            for _ in 0..256 {
-                let va = self.base + self.rng.below(self.words) * 8;
-                recorder.push(Access::load(va, GUPS_GAP));
-                if !self.read_only {
-                    recorder.push(Access::store(va, 0));
-                }
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        for _ in 0..256 {
+            let va = self.base + self.rng.below(self.words) * 8;
+            recorder.push(Access::load(va, GUPS_GAP));
+            if !self.read_only {
+                recorder.push(Access::store(va, 0));
             }
         }
     }
@@ -181,13 +179,11 @@ impl Program for PointerChase {
         self.layout.regions()
     }
 
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            for _ in 0..256 {
-                let node = self.hop();
-                let va = self.base + node * self.stride_bytes;
-                recorder.push(Access::load(va, self.gap).after(1));
-            }
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        for _ in 0..256 {
+            let node = self.hop();
+            let va = self.base + node * self.stride_bytes;
+            recorder.push(Access::load(va, self.gap).after(1));
         }
     }
 }
@@ -227,15 +223,13 @@ impl Program for Stream {
         self.layout.regions()
     }
 
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            for _ in 0..256 {
-                recorder.push(Access::load(self.source + self.at * 8, 1));
-                recorder.push(Access::store(self.target + self.at * 8, 1));
-                self.at += 1;
-                if self.at == self.words {
-                    self.at = 0;
-                }
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        for _ in 0..256 {
+            recorder.push(Access::load(self.source + self.at * 8, 1));
+            recorder.push(Access::store(self.target + self.at * 8, 1));
+            self.at += 1;
+            if self.at == self.words {
+                self.at = 0;
             }
         }
     }

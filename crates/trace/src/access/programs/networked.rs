@@ -168,13 +168,11 @@ impl Program for NetworkedStore {
         self.store.regions()
     }
 
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            let connection = self.connections[self.rng.below(CONNECTIONS) as usize];
-            self.receive(recorder, connection);
-            self.store.request(recorder);
-            self.send(recorder, connection);
-            self.request += 1;
-        }
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        let connection = self.connections[self.rng.below(CONNECTIONS) as usize];
+        self.receive(recorder, connection);
+        self.store.step(recorder);
+        self.send(recorder, connection);
+        self.request += 1;
     }
 }

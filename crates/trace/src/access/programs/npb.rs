@@ -179,13 +179,11 @@ impl Program for Cg {
         self.layout.regions()
     }
 
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            if self.row == 1 << (self.log_rows - 1) {
-                self.vectors(recorder);
-            } else {
-                self.two_rows(recorder);
-            }
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        if self.row == 1 << (self.log_rows - 1) {
+            self.vectors(recorder);
+        } else {
+            self.two_rows(recorder);
         }
     }
 }
@@ -310,8 +308,27 @@ impl Bt {
         }
     }
 
+    fn next_line(&mut self) {
+        let line = &mut self.lines[self.direction];
+        *line += 1;
+        if line.is_multiple_of(TURN) || *line == self.n * self.n {
+            *line %= self.n * self.n;
+            self.direction = (self.direction + 1) % 3;
+        }
+    }
+}
+
+impl Program for Bt {
+    fn name(&self) -> &str {
+        "bt"
+    }
+
+    fn regions(&self) -> &[Region] {
+        self.layout.regions()
+    }
+
     /// Solves one line: (-1, 4, -1) systems stand for the blocks, for all components at once.
-    fn solve_line(&mut self, recorder: &mut Recorder<'_>) {
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
         let (start, stride) = self.line();
         self.coefficients(recorder, start, stride);
         let BtBases { rhs, lhs, .. } = self.base;
@@ -350,31 +367,6 @@ impl Bt {
         }
         self.next_line();
     }
-
-    fn next_line(&mut self) {
-        let line = &mut self.lines[self.direction];
-        *line += 1;
-        if line.is_multiple_of(TURN) || *line == self.n * self.n {
-            *line %= self.n * self.n;
-            self.direction = (self.direction + 1) % 3;
-        }
-    }
-}
-
-impl Program for Bt {
-    fn name(&self) -> &str {
-        "bt"
-    }
-
-    fn regions(&self) -> &[Region] {
-        self.layout.regions()
-    }
-
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            self.solve_line(recorder);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -404,7 +396,7 @@ mod tests {
         let before = bt.rhs.clone();
         let mut drop_all = |_: &[Access]| true;
         let mut recorder = Recorder::new(&mut drop_all, u64::MAX);
-        bt.solve_line(&mut recorder);
+        bt.step(&mut recorder);
         // The first x line: (-1, 4, -1) x = before.
         for cell in 0..12usize {
             let x = |c: usize| bt.rhs[c * 5];

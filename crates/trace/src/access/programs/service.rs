@@ -104,9 +104,19 @@ impl ServiceProgram {
         let objects = self.shape.cold_bytes / OBJECT_BYTES;
         self.cold + mix64(rank ^ 0x0b1e) % objects * OBJECT_BYTES
     }
+}
+
+impl Program for ServiceProgram {
+    fn name(&self) -> &str {
+        self.shape.name
+    }
+
+    fn regions(&self) -> &[Region] {
+        self.layout.regions()
+    }
 
     /// One function: its code line by line, local data all along, an object now and then.
-    fn call(&mut self, recorder: &mut Recorder<'_>) {
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
         let functions = self.shape.code_bytes / FUNCTION_BYTES;
         let rank = self.functions.sample(&mut self.rng);
         // Hot functions are spread over the code.
@@ -135,22 +145,6 @@ impl ServiceProgram {
                 recorder.push(Access::load(object + 64, gap).after(1));
                 recorder.push(Access::store(object + 72, gap));
             }
-        }
-    }
-}
-
-impl Program for ServiceProgram {
-    fn name(&self) -> &str {
-        self.shape.name
-    }
-
-    fn regions(&self) -> &[Region] {
-        self.layout.regions()
-    }
-
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            self.call(recorder);
         }
     }
 }

@@ -142,38 +142,6 @@ impl KeyValueStore {
         }
     }
 
-    /// One request, from the parsed line to the copied value.
-    pub(super) fn request(&mut self, recorder: &mut Recorder<'_>) {
-        self.parse(recorder);
-        let rank = match &self.zipf {
-            Some(zipf) => zipf.sample(&mut self.rng),
-            None => self.rng.below(u64::from(self.items)),
-        };
-        // A key's popularity says nothing about where it lies.
-        let item = (mix64(rank ^ 0x5eed) % u64::from(self.items)) as u32;
-        let bucket = self.table.bucket(item);
-        recorder.push(Access::load(self.base.heads + bucket * 8, 20));
-        let mut at = self.table.heads[bucket as usize];
-        while at != NONE {
-            if self.flavour == Flavour::Redis {
-                // Entries were allocated as the keys came: in another order than the strings.
-                let entry = self.base.entries + u64::from(at) * 32;
-                recorder.push(Access::load(entry, 2).after(1));
-            }
-            let header = self.item_va(at);
-            recorder.push(Access::load(header, 4).after(1));
-            recorder.push(Access::load(header + 32, 6).after(1));
-            if at == item {
-                break;
-            }
-            at = self.table.next[at as usize];
-        }
-        assert_eq!(at, item, "every key is in the table");
-        let write = self.flavour == Flavour::Memcached && self.rng.below(10) == 0;
-        self.copy_value(recorder, item, write);
-        self.request += 1;
-    }
-
     fn copy_value(&mut self, recorder: &mut Recorder<'_>, item: u32, write: bool) {
         let buffer = self.base.buffers + (self.request % CONNECTIONS) * (16 << 10) + (8 << 10);
         let value = self.item_va(item) + HEADER_BYTES;
@@ -209,9 +177,35 @@ impl Program for KeyValueStore {
         self.layout.regions()
     }
 
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            self.request(recorder);
+    /// One request, from the parsed line to the copied value.
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        self.parse(recorder);
+        let rank = match &self.zipf {
+            Some(zipf) => zipf.sample(&mut self.rng),
+            None => self.rng.below(u64::from(self.items)),
+        };
+        // A key's popularity says nothing about where it lies.
+        let item = (mix64(rank ^ 0x5eed) % u64::from(self.items)) as u32;
+        let bucket = self.table.bucket(item);
+        recorder.push(Access::load(self.base.heads + bucket * 8, 20));
+        let mut at = self.table.heads[bucket as usize];
+        while at != NONE {
+            if self.flavour == Flavour::Redis {
+                // Entries were allocated as the keys came: in another order than the strings.
+                let entry = self.base.entries + u64::from(at) * 32;
+                recorder.push(Access::load(entry, 2).after(1));
+            }
+            let header = self.item_va(at);
+            recorder.push(Access::load(header, 4).after(1));
+            recorder.push(Access::load(header + 32, 6).after(1));
+            if at == item {
+                break;
+            }
+            at = self.table.next[at as usize];
         }
+        assert_eq!(at, item, "every key is in the table");
+        let write = self.flavour == Flavour::Memcached && self.rng.below(10) == 0;
+        self.copy_value(recorder, item, write);
+        self.request += 1;
     }
 }

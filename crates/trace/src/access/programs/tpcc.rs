@@ -250,16 +250,14 @@ impl Program for Tpcc {
         self.layout.regions()
     }
 
-    fn run(&mut self, recorder: &mut Recorder<'_>) {
-        while !recorder.done() {
-            // The scheduler brings the threads on in turn.
-            let thread = self.transactions % THREADS;
-            if self.rng.below(88) < 45 {
-                self.new_order(recorder, thread);
-            } else {
-                self.payment(recorder, thread);
-            }
-            self.transactions += 1;
+    fn step(&mut self, recorder: &mut Recorder<'_>) {
+        // The scheduler brings the threads on in turn.
+        let thread = self.transactions % THREADS;
+        if self.rng.below(88) < 45 {
+            self.new_order(recorder, thread);
+        } else {
+            self.payment(recorder, thread);
         }
+        self.transactions += 1;
     }
 }
