@@ -177,7 +177,8 @@ pub struct ResultRecord {
     /// A chart of the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
-    /// Dotted path of the list in the experiment's result that holds the rows.
+    /// Dotted path of the list in the experiment's result that holds the rows; `.` for a result
+    /// that is one row itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<String>,
     /// Items of that list that are taken: all without a condition.

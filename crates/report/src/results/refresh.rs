@@ -57,7 +57,10 @@ impl ResultRecord {
         if result.get("partial").and_then(Value::as_bool) == Some(true) {
             return Err("the result is partial".into());
         }
-        let items = at(result, list).and_then(Value::as_array);
+        let items = match list.as_str() {
+            "." => Some(std::slice::from_ref(result)),
+            path => at(result, path).and_then(|list| Some(list.as_array()?.as_slice())),
+        };
         let items = items.ok_or_else(|| format!("the result has no list {list}"))?;
         let taken = items.iter().filter(|item| fits(item, &self.only));
         let row = |group: Vec<&Value>| {
@@ -271,6 +274,10 @@ mod tests {
         let cells = refreshed.expect("it fits").rows;
         let cells: Vec<String> = cells.iter().map(|row| row[1].full(Some(0))).collect();
         assert_eq!(cells, ["25–75", "50", "–"]);
+        let plain = serde_json::json!({"who": "a", "share": 1, "of": 2});
+        record.list = Some(".".into());
+        let refreshed = record.refreshed(&plain, "2026-02-01", "abc");
+        assert_eq!(refreshed.expect("one row").rows[0][1], Cell::Number(50.0));
     }
 
     #[test]
