@@ -2,8 +2,8 @@
 //! What the papers claim, as data, and how each claim is judged.
 //!
 //! `experiments/claims.toml` lists every measurable claim. A claim has checks: each names an
-//! experiment, a place in its result ([`Path`]) and a [`Rule`] that was written before the
-//! experiment ran. A claim that this project cannot check says why instead.
+//! experiment, a place in its result ([`Path`]) and a [`Rule`]. A claim that this project cannot
+//! check says why instead.
 
 mod accepted;
 mod judge;

@@ -76,9 +76,8 @@ fn claims_section(claims: &[JudgedClaim]) -> Section {
         right("paper"),
         right("here"),
         left("unit"),
-        left("rule"),
         left("verdict"),
-        left("fitted"),
+        left("rule"),
         left("experiment"),
     ]);
     for claim in claims {
@@ -93,9 +92,8 @@ fn claims_section(claims: &[JudgedClaim]) -> Section {
                 check.paper_text(),
                 check.here_text(),
                 check.unit.clone().unwrap_or_default(),
+                verdict.text().to_string() + if check.fitted { ", fitted" } else { "" },
                 check.rule.clone(),
-                verdict.text().into(),
-                if check.fitted { "fitted" } else { "" }.into(),
                 check.experiment.clone(),
             ]);
         }
@@ -114,7 +112,8 @@ fn claims_section(claims: &[JudgedClaim]) -> Section {
     });
     let mut section = Section::new("claims", "Claims")
         .text(
-            "Every claim of the papers. A rule was written before its experiment ran. \
+            "Every claim of the papers, and the rule by which it is judged. Rules of experiments \
+             that had run before the rules existed were written with their results known. \
              Fitted: calibrated to the paper's value, so that agreement shows nothing.",
         )
         .cards(&counts)
