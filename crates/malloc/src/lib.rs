@@ -19,7 +19,7 @@
 //!    address to its span; one page heap for each NUMA node where the options ask for it.
 //! 7. [`os`]: system calls, locks, memory for metadata.
 //!
-//! [`units`] and [`size_class`] are terms that all layers share.
+//! [`units`], [`size_class`] and `near` are what all layers share.
 //!
 //! Nothing here allocates through itself: metadata comes from its own mappings ([`os::meta`]), all
 //! statics are constant-initialised, and the first call may come before libc's constructors.
@@ -31,8 +31,9 @@ pub mod central;
 pub mod entry;
 pub mod front;
 pub mod heap;
-#[cfg(feature = "models")]
-pub mod models;
+#[cfg(all(test, feature = "models"))]
+mod models;
+mod near;
 pub mod os;
 pub mod size_class;
 pub mod units;

@@ -5,6 +5,7 @@
 //! at most 1/8 and on average about 1/18 of an object lost to rounding. All classes are multiples
 //! of 16 bytes, as the C ABI asks.
 
+use crate::near::near;
 use crate::units::{Density, PAGE_BYTES};
 
 /// The number of classes; class 0 is not a size class.
@@ -133,7 +134,7 @@ const fn build() -> [Class; CLASSES] {
 /// All classes, by number.
 pub static TABLE: [Class; CLASSES] = build();
 
-const fn build_lookup() -> [u8; TABLE_BYTES / 16 + 1] {
+const fn build_lookup() -> Lookup {
     let mut lookup = [1; TABLE_BYTES / 16 + 1];
     let (mut slot, mut class) = (1, 1);
     while slot <= TABLE_BYTES / 16 {
@@ -146,38 +147,16 @@ const fn build_lookup() -> [u8; TABLE_BYTES / 16 + 1] {
     lookup
 }
 
-static LOOKUP: [u8; TABLE_BYTES / 16 + 1] = build_lookup();
-
-/// `&LOOKUP`; the compiler would load its address from the global offset table.
-#[inline(always)]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn lookup() -> &'static [u8; TABLE_BYTES / 16 + 1] {
-    let lookup: *const [u8; TABLE_BYTES / 16 + 1];
-    // SAFETY: computes an address.
-    unsafe {
-        core::arch::asm!(
-            "lea {lookup}, [rip + {table}]",
-            lookup = out(reg) lookup,
-            table = sym LOOKUP,
-            options(nostack, pure, nomem, preserves_flags),
-        );
-    }
-    // SAFETY: the address of a static.
-    unsafe { &*lookup }
-}
-
-#[inline(always)]
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn lookup() -> &'static [u8; TABLE_BYTES / 16 + 1] {
-    &LOOKUP
-}
+type Lookup = [u8; TABLE_BYTES / 16 + 1];
+static LOOKUP: Lookup = build_lookup();
 
 /// The class of a request of at most [`MAX_SMALL_BYTES`].
 #[inline(always)]
 pub fn class_of(bytes: usize) -> usize {
     if bytes <= TABLE_BYTES {
+        let lookup = near!(LOOKUP: Lookup);
         // SAFETY: the slot is at most TABLE_BYTES / 16, the last of the table.
-        return unsafe { *lookup().get_unchecked(bytes.div_ceil(16)) } as usize;
+        return unsafe { *lookup.get_unchecked(bytes.div_ceil(16)) } as usize;
     }
     computed_class(bytes)
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// The folders of `src`, lowest layer first, as `src/lib.rs` describes them.
 const LAYERS: [&str; 7] = ["os", "heap", "central", "cache", "watch", "front", "entry"];
-/// Terms that every layer may use, and what only the model checker has.
-const SHARED: [&str; 3] = ["units", "size_class", "models"];
+/// What every layer may use, and the models, which use every layer.
+const SHARED: [&str; 4] = ["units", "size_class", "near", "models"];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the sources") {

@@ -83,7 +83,7 @@ fn create_slab_of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
 fn shard_of_thread(node: usize) -> usize {
     // The threads of a model are coroutines of one thread.
     #[cfg(feature = "models")]
-    let thread = crate::models::thread() << 6;
+    let thread = crate::os::model::thread() << 6;
     // SAFETY: no preconditions.
     #[cfg(not(feature = "models"))]
     let thread = unsafe { libc::pthread_self() } as usize;

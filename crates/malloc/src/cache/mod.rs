@@ -14,6 +14,7 @@ pub use fence::{forbid as forbid_fences, register as register_fences};
 pub use local::{pop_slow, push_slow};
 pub use vfork::{begin as begin_vfork, end as end_vfork};
 
+use crate::near::{near, near_load};
 use crate::os::lock::Lock;
 use crate::os::meta;
 use crate::os::numa::MAX_CPUS;
@@ -136,70 +137,25 @@ pub fn uses_rseq() -> bool {
 /// Pops from the slab of this CPU if the fast path is on; 0 otherwise.
 #[inline(always)]
 pub fn fast_pop(class: usize) -> usize {
-    let offset = fast_offset();
+    let offset = near_load!(FAST_OFFSET: isize);
     if offset == 0 {
         return 0;
     }
+    let slabs = near!(SLABS: Slabs);
     // SAFETY: the offset is that of the registered area, slabs are never freed.
-    unsafe { rseq::pop(offset, slabs(), class) }
+    unsafe { rseq::pop(offset, slabs, class) }
 }
 
 /// Pushes on the slab of this CPU if the fast path is on; false if it was not done.
 #[inline(always)]
 pub fn fast_push(class: usize, object: usize) -> bool {
-    let offset = fast_offset();
+    let offset = near_load!(FAST_OFFSET: isize);
     if offset == 0 {
         return false;
     }
+    let slabs = near!(SLABS: Slabs);
     // SAFETY: as for `fast_pop`.
-    unsafe { rseq::push(offset, slabs(), class, object) == Push::Done }
-}
-
-/// `FAST_OFFSET`. The compiler would reach it through the global offset table, one load more.
-#[inline(always)]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn fast_offset() -> isize {
-    let offset;
-    // SAFETY: a relaxed load of an aligned word.
-    unsafe {
-        core::arch::asm!(
-            "mov {offset}, qword ptr [rip + {word}]",
-            offset = out(reg) offset,
-            word = sym FAST_OFFSET,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    offset
-}
-
-/// `&SLABS`, without the detour over the global offset table.
-#[inline(always)]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn slabs() -> &'static Slabs {
-    let slabs: *const Slabs;
-    // SAFETY: computes an address.
-    unsafe {
-        core::arch::asm!(
-            "lea {slabs}, [rip + {table}]",
-            slabs = out(reg) slabs,
-            table = sym SLABS,
-            options(nostack, pure, nomem, preserves_flags),
-        );
-    }
-    // SAFETY: the address of a static.
-    unsafe { &*slabs }
-}
-
-#[inline(always)]
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn fast_offset() -> isize {
-    FAST_OFFSET.load(Ordering::Relaxed)
-}
-
-#[inline(always)]
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn slabs() -> &'static Slabs {
-    &SLABS
+    unsafe { rseq::push(offset, slabs, class, object) == Push::Done }
 }
 
 impl CpuSlab {

@@ -16,10 +16,20 @@ impl<V: Vm> PageHeap<V> {
         if align <= 1 {
             return self.allocate(len, density);
         }
-        let padded = len.checked_add(align - 1)?;
-        if padded <= SMALL_PAGES {
-            return self.allocate_aligned_small(len, padded, align, density);
+        self.last_is_zero = false;
+        self.last_with_gaps = None;
+        if len < PAGES_PER_HUGE && align <= PAGES_PER_HUGE {
+            let placed = self.on_filler(|filler, trackers| {
+                filler.allocate_aligned(trackers, len, align, density)
+            });
+            if placed.is_some() {
+                self.note_used(len as isize);
+                return placed;
+            }
         }
+        let tail = len % PAGES_PER_HUGE;
+        // What the gaps between such spans, or behind one, take of a hugepage.
+        let gaps = tail * 8 <= align.min(PAGES_PER_HUGE) * 7;
         let hugepages = len.div_ceil(PAGES_PER_HUGE);
         let align = align.div_ceil(PAGES_PER_HUGE);
         let range = self.take_hugepages(hugepages.checked_add(align - 1)?)?;
@@ -41,30 +51,31 @@ impl<V: Vm> PageHeap<V> {
                 self.give_back(rest);
             }
         }
-        self.large_pages += hugepages << HUGE_PAGES_SHIFT;
+        let range = HugeRange {
+            start,
+            len: hugepages,
+        };
+        if len > SMALL_PAGES {
+            self.span_on(range, len, true);
+        } else if self.contribute(start, len, false, density).is_none() {
+            self.give_back(range);
+            return None;
+        }
+        let last = start + hugepages - 1;
+        if gaps
+            && self.last_is_zero
+            && let Owner::Filler(id) = self.map.get(last)
+        {
+            self.filler.leave_gaps(&mut self.trackers, id);
+            self.last_with_gaps = Some(last);
+        }
         self.note_used(len as isize);
         Some(start << HUGE_PAGES_SHIFT)
     }
 
-    fn allocate_aligned_small(
-        &mut self,
-        len: usize,
-        padded: usize,
-        align: usize,
-        density: Density,
-    ) -> Option<usize> {
-        let page = self.allocate(padded, density)?;
-        let start = page.next_multiple_of(align);
-        if let Owner::Filler(id) = self.map.get(page >> HUGE_PAGES_SHIFT) {
-            for (first, end) in [(page, start), (start + len, page + padded)] {
-                if end > first {
-                    self.filler
-                        .resize(&mut self.trackers, id, first, end - first, false);
-                }
-            }
-        }
-        self.note_used(-((padded - len) as isize));
-        Some(start)
+    /// The hugepage that is to be made of native pages for the span that was handed out last.
+    pub const fn last_with_gaps(&mut self) -> Option<usize> {
+        self.last_with_gaps.take()
     }
 
     /// Grows the span of `len` pages at `page` to `new_len` pages where it lies; false if the pages

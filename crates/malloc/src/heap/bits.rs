@@ -121,6 +121,14 @@ impl PageBits {
         longest
     }
 
+    /// The first run of `len` clear bits that begins at a multiple of `align`.
+    pub fn aligned_fit(&self, len: usize, align: usize) -> Option<usize> {
+        let last = PAGES_PER_HUGE.checked_sub(len)?;
+        (0..=last)
+            .step_by(align)
+            .find(|&start| self.count_in(start, len) == 0)
+    }
+
     /// Best fit inside the hugepage: the shortest clear run of at least `len` bits, the lowest one
     /// among equals: `(start, length of the run)`.
     pub fn best_fit(&self, len: usize) -> Option<(usize, usize)> {

@@ -5,24 +5,26 @@
 //! A request goes to the hugepage with the lowest sufficient longest free range and, among those,
 //! the most allocations. Donated tails come after all other hugepages, broken ones last.
 
+mod broken;
+
 use super::FillerSizes;
 use super::lists::Lists;
 use super::tracker::{CHUNKS, Tracker, Trackers};
-use crate::heap::bits::PageBits;
 use crate::units::{DENSITIES, Density, PAGES_PER_HUGE};
 
 /// Kinds of lists, in the order of preference for one density: each kind has one array of lists per
-/// density, except for donated tails, which take sparse spans only.
+/// density, except for donated tails, which take sparse spans only, and hugepages with gaps, which
+/// take spans of an alignment only.
 const REGULAR: usize = 0;
 const DONATED: usize = REGULAR + DENSITIES;
 const PARTLY_RELEASED: usize = DONATED + 1;
-const RELEASED: usize = PARTLY_RELEASED + DENSITIES;
-const KINDS: usize = RELEASED + DENSITIES;
+const GAPS: usize = PARTLY_RELEASED + DENSITIES;
+const RELEASED: usize = GAPS + 1;
+const RELEASED_GAPS: usize = RELEASED + DENSITIES;
+const KINDS: usize = RELEASED_GAPS + 1;
 
 /// Below this many hugepages, densities share them: 32 MiB.
 const SHARED_HUGEPAGES: usize = 16;
-/// Hugepages of one kind looked at to find the emptiest or the fullest.
-const SCAN: usize = 4096;
 
 /// Where a span was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,14 +84,19 @@ impl Filler {
             (from..from + len).map(|kind| self.lists.count(kind)).sum()
         };
         sizes.donated = count(DONATED, 1);
-        sizes.partly_released = count(PARTLY_RELEASED, DENSITIES);
-        sizes.released = count(RELEASED, DENSITIES);
+        sizes.partly_released = count(PARTLY_RELEASED, DENSITIES + 1);
+        sizes.released = count(RELEASED, DENSITIES + 1);
         sizes
     }
 
     /// Free pages that were given back to the system.
     pub const fn released_pages(&self) -> usize {
         self.sizes.released_pages
+    }
+
+    /// Hugepages mapped with native pages.
+    pub const fn broken_hugepages(&self) -> usize {
+        self.sizes.broken_hugepages
     }
 
     /// Pages that have memory.
@@ -107,14 +114,14 @@ impl Filler {
 
     fn kind_of(tracker: &Tracker) -> usize {
         let density = usize::from(tracker.density);
-        if tracker.released_pages > 0 && tracker.free_backed_pages() == 0 {
-            RELEASED + density
-        } else if tracker.broken {
-            PARTLY_RELEASED + density
-        } else if tracker.donated {
-            DONATED
-        } else {
-            REGULAR + density
+        let released = tracker.released_pages > 0 && tracker.free_backed_pages() == 0;
+        match (tracker.gaps, released) {
+            (true, true) => RELEASED_GAPS,
+            (true, false) => GAPS,
+            (false, true) => RELEASED + density,
+            (false, false) if tracker.broken => PARTLY_RELEASED + density,
+            (false, false) if tracker.donated => DONATED,
+            (false, false) => REGULAR + density,
         }
     }
 
@@ -153,7 +160,7 @@ impl Filler {
         if id == 0 {
             return None;
         }
-        Some(self.place(trackers, id, len))
+        Some(self.place(trackers, id, len, None))
     }
 
     /// A hugepage of another density: in a small heap an own hugepage for each costs too much.
@@ -164,16 +171,66 @@ impl Filler {
             .unwrap_or(0)
     }
 
-    fn place(&mut self, trackers: &mut Trackers, id: u32, len: usize) -> Placement {
+    /// Places a span of `len` pages, fewer than a hugepage has, at a multiple of `align` pages on a
+    /// hugepage that the filler has; `None` if none was found at once.
+    pub fn allocate_aligned(
+        &mut self,
+        trackers: &mut Trackers,
+        len: usize,
+        align: usize,
+        density: Density,
+    ) -> Option<Placement> {
+        let regular = REGULAR + self.density(density).index();
+        // The tightest hugepage may have no gap at the right place, the last one looked for has.
+        let padded = (len + align - 1).min(PAGES_PER_HUGE);
+        let lengths = [len, len + (padded - len) / 2, padded];
+        for (kind, longest) in [regular, DONATED, GAPS, RELEASED_GAPS]
+            .into_iter()
+            .flat_map(|kind| lengths.map(|longest| (kind, longest)))
+        {
+            let id = self.lists.least(kind, longest * CHUNKS);
+            if id != 0
+                && let Some(offset) = trackers[id].used.aligned_fit(len, align)
+            {
+                return Some(self.place(trackers, id, len, Some(offset)));
+            }
+        }
+        None
+    }
+
+    /// Places a span at a page of the hugepage, or where it fits best.
+    fn place(
+        &mut self,
+        trackers: &mut Trackers,
+        id: u32,
+        len: usize,
+        at: Option<usize>,
+    ) -> Placement {
         self.unlink(trackers, id);
         let tracker = &mut trackers[id];
-        let (offset, rebacked) = tracker.allocate(len).expect("the list says that it fits");
-        let page = tracker.first_page() + offset;
-        let (density, broken) = (tracker.density, tracker.broken);
+        let (offset, rebacked) = match at {
+            Some(offset) => (offset, tracker.allocate_at(offset, len)),
+            None => tracker.allocate(len).expect("the list says that it fits"),
+        };
         self.sizes.released_pages -= rebacked;
+        let page = tracker.first_page() + offset;
+        let (density, broken) = (tracker.density, tracker.counts_broken());
         self.count_used(density, broken, len as isize);
         self.link(trackers, id);
         Placement { tracker: id, page }
+    }
+
+    /// Leaves what is free on a hugepage that has no memory yet to spans of the same alignment.
+    pub fn leave_gaps(&mut self, trackers: &mut Trackers, id: u32) {
+        self.unlink(trackers, id);
+        let tracker = &mut trackers[id];
+        tracker.gaps = true;
+        tracker.broken = true;
+        tracker.released = tracker.used.inverted();
+        tracker.released_pages = PAGES_PER_HUGE as u16 - tracker.used_pages;
+        self.sizes.released_pages += usize::from(tracker.released_pages);
+        self.sizes.broken_hugepages += 1;
+        self.link(trackers, id);
     }
 
     fn count_used(&mut self, density: u8, broken: bool, pages: isize) {
@@ -217,7 +274,7 @@ impl Filler {
         }
         let tracker = &mut trackers[id];
         tracker.free(page - tracker.first_page(), len);
-        let (density, broken, busy) = (tracker.density, tracker.broken, tracker.busy);
+        let (density, broken, busy) = (tracker.density, tracker.counts_broken(), tracker.busy);
         let empty = tracker.used_pages == 0;
         self.count_used(density, broken, -(len as isize));
         if busy {
@@ -261,7 +318,7 @@ impl Filler {
             tracker.allocations += 1;
             tracker.free(offset, len);
         }
-        let (density, broken) = (tracker.density, tracker.broken);
+        let (density, broken) = (tracker.density, tracker.counts_broken());
         self.sizes.released_pages -= rebacked;
         self.count_used(
             density,
@@ -286,116 +343,5 @@ impl Filler {
         self.sizes.released_pages -= tracker.released_pages as usize;
         trackers.free(id);
         (hugepage, !broken)
-    }
-
-    /// The emptiest hugepage with at least `min_free` free pages that have memory, among the
-    /// broken ones or among the whole ones.
-    pub fn emptiest(&self, trackers: &Trackers, broken: bool, min_free: usize) -> Option<u32> {
-        let kinds = if broken {
-            PARTLY_RELEASED..PARTLY_RELEASED + DENSITIES
-        } else {
-            REGULAR..DONATED + 1
-        };
-        let mut best: Option<(u16, u32)> = None;
-        for kind in kinds {
-            let mut left = SCAN;
-            self.lists.visit_down(trackers, kind, |id| {
-                let tracker = &trackers[id];
-                if tracker.free_backed_pages() >= min_free
-                    && best.is_none_or(|(used, _)| tracker.used_pages < used)
-                {
-                    best = Some((tracker.used_pages, id));
-                }
-                left -= 1;
-                left > 0
-            });
-        }
-        best.map(|(_, id)| id)
-    }
-
-    /// Takes a hugepage off the lists while it is released or collapsed without the lock; returns
-    /// its free pages that have memory.
-    pub fn begin_busy(&mut self, trackers: &mut Trackers, id: u32) -> PageBits {
-        self.unlink(trackers, id);
-        let tracker = &mut trackers[id];
-        tracker.busy = true;
-        tracker.used.or(tracker.released).inverted()
-    }
-
-    /// Ends a release that gave `pages` back; true when the hugepage became empty meanwhile and is
-    /// to be retired.
-    #[must_use]
-    pub fn end_release(&mut self, trackers: &mut Trackers, id: u32, pages: PageBits) -> bool {
-        let tracker = &mut trackers[id];
-        debug_assert!(tracker.busy);
-        tracker.busy = false;
-        tracker.released = tracker.released.or(pages);
-        let count = pages.count();
-        tracker.released_pages += count as u16;
-        let newly_broken = count > 0 && !tracker.broken;
-        tracker.broken |= newly_broken;
-        let used = tracker.used_pages as usize;
-        self.sizes.released_pages += count;
-        if newly_broken {
-            self.sizes.broken_hugepages += 1;
-            self.sizes.broken_used_pages += used;
-        }
-        self.relink_unless_empty(trackers, id)
-    }
-
-    /// Ends a collapse; on success the hugepage is whole again and all of its pages have memory.
-    #[must_use]
-    pub fn end_collapse(&mut self, trackers: &mut Trackers, id: u32, succeeded: bool) -> bool {
-        let tracker = &mut trackers[id];
-        debug_assert!(tracker.busy && tracker.broken);
-        tracker.busy = false;
-        if succeeded {
-            let released = core::mem::take(&mut tracker.released_pages) as usize;
-            let used = tracker.used_pages as usize;
-            tracker.released = PageBits::EMPTY;
-            tracker.broken = false;
-            self.sizes.released_pages -= released;
-            self.sizes.broken_hugepages -= 1;
-            self.sizes.broken_used_pages -= used;
-        }
-        self.relink_unless_empty(trackers, id)
-    }
-
-    fn relink_unless_empty(&mut self, trackers: &mut Trackers, id: u32) -> bool {
-        if trackers[id].used_pages == 0 {
-            return true;
-        }
-        self.link(trackers, id);
-        false
-    }
-
-    /// The fullest broken hugepage that is at least `min_used` pages full and was last looked at
-    /// before `before_s`; it is marked as looked at `now_s`.
-    pub fn collapse_candidate(
-        &self,
-        trackers: &mut Trackers,
-        min_used: usize,
-        before_s: u32,
-        now_s: u32,
-    ) -> Option<u32> {
-        let mut best: Option<(u16, u32)> = None;
-        for kind in PARTLY_RELEASED..KINDS {
-            let mut left = SCAN;
-            self.lists.visit_down(trackers, kind, |id| {
-                let tracker = &trackers[id];
-                let due = tracker.looked_at_s == 0 || tracker.looked_at_s < before_s;
-                if due
-                    && tracker.used_pages as usize >= min_used
-                    && best.is_none_or(|(used, _)| tracker.used_pages > used)
-                {
-                    best = Some((tracker.used_pages, id));
-                }
-                left -= 1;
-                left > 0
-            });
-        }
-        let (_, id) = best?;
-        trackers[id].looked_at_s = now_s.max(1);
-        Some(id)
     }
 }

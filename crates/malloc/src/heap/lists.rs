@@ -80,14 +80,26 @@ impl<const KINDS: usize> Lists<KINDS> {
         self.heads[kind][word * 64 + bits.trailing_zeros() as usize]
     }
 
-    /// Calls `visit` for hugepages of a kind from the highest list down until it returns false.
-    pub fn visit_down(&self, trackers: &Trackers, kind: usize, mut visit: impl FnMut(u32) -> bool) {
-        for word in (0..WORDS).rev() {
+    /// Calls `visit` for hugepages of a kind until it returns false: from the highest list down, or
+    /// from the lowest up.
+    pub fn visit(
+        &self,
+        trackers: &Trackers,
+        kind: usize,
+        down: bool,
+        mut visit: impl FnMut(u32) -> bool,
+    ) {
+        for step in 0..WORDS {
+            let word = if down { WORDS - 1 - step } else { step };
             let mut bits = self.nonempty[kind][word];
             while bits != 0 {
-                let bit = 63 - bits.leading_zeros() as usize;
+                let bit = if down {
+                    bits.ilog2()
+                } else {
+                    bits.trailing_zeros()
+                };
                 bits &= !(1 << bit);
-                let mut id = self.heads[kind][word * 64 + bit];
+                let mut id = self.heads[kind][word * 64 + bit as usize];
                 while id != 0 {
                     if !visit(id) {
                         return;

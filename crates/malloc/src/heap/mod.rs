@@ -72,8 +72,10 @@ pub struct PageHeap<V> {
     used_pages: usize,
     /// Whether the last span came from memory that the system has zeroed.
     last_is_zero: bool,
-    /// Empty hugepages on their way to the system.
-    unbacking: RangeSet,
+    /// The hugepage that was left gaps in by the last span.
+    last_with_gaps: Option<usize>,
+    /// Empty hugepages on their way to the system: broken ones, whole ones.
+    unbacking: [RangeSet; 2],
     used_peak: MinMax,
     /// The most pages that were ever in use.
     used_most: usize,
@@ -105,7 +107,8 @@ impl<V: Vm> PageHeap<V> {
             slack_pages: 0,
             used_pages: 0,
             last_is_zero: false,
-            unbacking: RangeSet::new(),
+            last_with_gaps: None,
+            unbacking: [RangeSet::new(), RangeSet::new()],
             used_peak: MinMax::new(),
             used_most: 0,
             released_bytes: 0,
@@ -155,14 +158,9 @@ impl<V: Vm> PageHeap<V> {
             return self.allocate_large(len, false);
         }
         if len < PAGES_PER_HUGE {
-            let released = self.filler.released_pages();
-            let placement = self.filler.allocate(&mut self.trackers, len, density);
-            if let Some(placement) = placement {
-                let taken = released - self.filler.released_pages();
-                if taken > 0 {
-                    self.eager.note_taken(self.vm.now_ns(), taken);
-                }
-                return Some(placement.page);
+            let placed = self.on_filler(|filler, trackers| filler.allocate(trackers, len, density));
+            if placed.is_some() {
+                return placed;
             }
         }
         if len <= SMALL_PAGES {
@@ -175,6 +173,20 @@ impl<V: Vm> PageHeap<V> {
             return Some(page);
         }
         self.allocate_large(len, true)
+    }
+
+    /// Places a span on a hugepage of the filler, and counts what memory it takes for that.
+    fn on_filler(
+        &mut self,
+        place: impl FnOnce(&mut Filler, &mut Trackers) -> Option<Placement>,
+    ) -> Option<usize> {
+        let released = self.filler.released_pages();
+        let placement = place(&mut self.filler, &mut self.trackers)?;
+        let taken = released - self.filler.released_pages();
+        if taken > 0 {
+            self.eager.note_taken(self.vm.now_ns(), taken);
+        }
+        Some(placement.page)
     }
 
     /// A span on a hugepage that is new to the filler.
@@ -228,6 +240,10 @@ impl<V: Vm> PageHeap<V> {
     /// A span of whole hugepages, its tail donated to the filler.
     fn allocate_large(&mut self, len: usize, donate: bool) -> Option<usize> {
         let range = self.take_hugepages(len.div_ceil(PAGES_PER_HUGE))?;
+        Some(self.span_on(range, len, donate))
+    }
+
+    fn span_on(&mut self, range: HugeRange, len: usize, donate: bool) -> usize {
         let tail = len % PAGES_PER_HUGE;
         let last = range.start + range.len - 1;
         // Without memory for a tracker the tail simply stays with the span.
@@ -238,7 +254,7 @@ impl<V: Vm> PageHeap<V> {
         } else {
             self.large_pages += range.len << HUGE_PAGES_SHIFT;
         }
-        Some(range.first_page())
+        range.first_page()
     }
 
     fn allocate_in_region(&mut self, len: usize) -> Option<usize> {
@@ -338,7 +354,7 @@ impl<V: Vm> PageHeap<V> {
         } else {
             let now_ns = self.vm.now_ns();
             self.cache.put_unbacked(now_ns, 1);
-            self.queue_unback(range);
+            self.queue_unback(range, false);
         }
     }
 
@@ -377,7 +393,7 @@ impl<V: Vm> PageHeap<V> {
     fn give_back(&mut self, range: HugeRange) {
         let now_ns = self.vm.now_ns();
         if let Some(range) = self.cache.put(&mut self.nodes, now_ns, range) {
-            self.queue_unback(range);
+            self.queue_unback(range, true);
         }
         self.trim_cache();
     }
@@ -385,7 +401,7 @@ impl<V: Vm> PageHeap<V> {
     fn trim_cache(&mut self) {
         let now_ns = self.vm.now_ns();
         while let Some(range) = self.cache.overflow(&mut self.nodes, now_ns) {
-            self.queue_unback(range);
+            self.queue_unback(range, true);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::os::sys;
 use crate::os::vm::Vm;
 use crate::os::vm::real::{HugeMode, RealVm};
 use crate::size_class::TABLE;
-use crate::units::{Density, HUGE_BYTES, PAGE_SHIFT, PAGES_PER_HUGE};
+use crate::units::{Density, HUGE_BYTES, HugeRange, PAGE_SHIFT, PAGES_PER_HUGE};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The heap with what belongs to it.
@@ -40,6 +40,8 @@ static PAGES: [Lock<Pages>; MAX_NODES] = [const {
     })
 }; MAX_NODES];
 
+/// For the system calls of steps, which need neither lock nor state.
+const CALLS: RealVm = RealVm::new();
 /// Time spent in collapses, in nanoseconds.
 static COLLAPSE_NS: AtomicU64 = AtomicU64::new(0);
 /// Before this time no collapse is tried: back-off.
@@ -188,6 +190,7 @@ pub fn new_large(len: usize, align: usize, class: u8) -> Option<Large> {
     let mut pages = PAGES[node].lock();
     let page = pages.allocate(len, align, Density::SPARSE)?;
     let zeroed = pages.heap.last_is_zero();
+    let with_gaps = pages.heap.last_with_gaps();
     let id = if pagemap::prepare(page, len, node) {
         span::create(page, len, 0, 0)
     } else {
@@ -197,6 +200,10 @@ pub fn new_large(len: usize, align: usize, class: u8) -> Option<Large> {
         pages.free(page, len);
         return None;
     };
+    drop(pages);
+    if let Some(start) = with_gaps {
+        CALLS.set_huge(HugeRange { start, len: 1 }, false);
+    }
     pagemap::set(page, class, id);
     Some(Large {
         address: page << PAGE_SHIFT,
@@ -328,7 +335,7 @@ pub fn set_eager(policy: Option<ReleasePolicy>) {
 fn finish(mut pages: Guard<'static, Pages>, node: usize) {
     while let Some(release) = pages.begin(PageHeap::begin_queued) {
         drop(pages);
-        let succeeded = release.run(&SystemCalls);
+        let succeeded = release.run(&CALLS);
         pages = PAGES[node].lock();
         pages.end(|heap| heap.end_release(release, succeeded));
     }
@@ -336,28 +343,6 @@ fn finish(mut pages: Guard<'static, Pages>, node: usize) {
     let excess = pages.heap.eager_pages(&policy);
     drop(pages);
     release_from(&PAGES[node], excess, &policy);
-}
-
-/// The system calls of [`RealVm`] without its state, for use outside the lock.
-struct SystemCalls;
-
-impl Vm for SystemCalls {
-    fn reserve(&mut self, _min_hugepages: usize) -> Option<crate::units::HugeRange> {
-        None
-    }
-
-    fn unback(&self, address: usize, bytes: usize) -> bool {
-        crate::os::lock::model_step();
-        RealVm::new().unback(address, bytes)
-    }
-
-    fn collapse(&self, address: usize) -> bool {
-        RealVm::new().collapse(address)
-    }
-
-    fn now_ns(&self) -> u64 {
-        sys::now_ns()
-    }
 }
 
 /// Whether the use of a heap has dropped: see [`PageHeap::has_dropped`].
@@ -396,7 +381,7 @@ fn release_from(heap: &Lock<Pages>, wanted: usize, policy: &ReleasePolicy) -> us
         let left = wanted - released;
         let step = heap.lock().begin(|heap| heap.begin_release(left, policy));
         let Some(step) = step else { break };
-        let succeeded = step.run(&SystemCalls);
+        let succeeded = step.run(&CALLS);
         heap.lock().end(|heap| heap.end_release(step, succeeded));
         if !succeeded {
             break;
@@ -431,7 +416,7 @@ fn collapse_in(heap: &Lock<Pages>, budget: &CollapseBudget) -> usize {
         }
         let step = heap.lock().begin(PageHeap::begin_collapse);
         let Some(step) = step else { break };
-        let succeeded = SystemCalls.collapse(step.address);
+        let succeeded = step.run(&CALLS);
         let taken_ns = sys::now_ns() - start_ns;
         COLLAPSE_NS.fetch_add(taken_ns, Ordering::Relaxed);
         heap.lock().end(|heap| heap.end_collapse(step, succeeded));

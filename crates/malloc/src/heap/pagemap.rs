@@ -7,6 +7,7 @@
 //! The classes of the 64 GiB where the heap begins to grow are apart, in one flat window: free
 //! waits for one load less before it knows where the object goes.
 
+use crate::near::{near, near_load};
 use crate::os::lock::Lock;
 use crate::os::meta;
 use crate::os::numa;
@@ -50,56 +51,11 @@ static WINDOW_CLASSES: [AtomicU8; WINDOW] = [const { AtomicU8::new(NO_SPAN) }; W
 static WINDOW_START: AtomicUsize = AtomicUsize::new(NO_WINDOW);
 const NO_WINDOW: usize = 1 << (ADDRESS_BITS + 1);
 
-/// [`WINDOW_START`] and [`WINDOW_CLASSES`], without the detour over the global offset table.
+/// [`WINDOW_START`] and [`WINDOW_CLASSES`].
 #[inline(always)]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 fn window() -> (usize, &'static [AtomicU8; WINDOW]) {
-    let start;
-    let classes: *const [AtomicU8; WINDOW];
-    // SAFETY: a relaxed load of an aligned word, and an address.
-    unsafe {
-        core::arch::asm!(
-            "mov {start}, qword ptr [rip + {word}]",
-            "lea {classes}, [rip + {table}]",
-            start = out(reg) start,
-            classes = out(reg) classes,
-            word = sym WINDOW_START,
-            table = sym WINDOW_CLASSES,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    // SAFETY: the address of a static.
-    (start, unsafe { &*classes })
-}
-
-#[inline(always)]
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn window() -> (usize, &'static [AtomicU8; WINDOW]) {
-    (WINDOW_START.load(Ordering::Relaxed), &WINDOW_CLASSES)
-}
-
-/// `&LEAVES`; the compiler would load its address from the global offset table.
-#[inline(always)]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn leaves() -> &'static [AtomicPtr<Leaf>; ROOT] {
-    let leaves: *const [AtomicPtr<Leaf>; ROOT];
-    // SAFETY: computes an address.
-    unsafe {
-        core::arch::asm!(
-            "lea {leaves}, [rip + {table}]",
-            leaves = out(reg) leaves,
-            table = sym LEAVES,
-            options(nostack, pure, nomem, preserves_flags),
-        );
-    }
-    // SAFETY: the address of a static.
-    unsafe { &*leaves }
-}
-
-#[inline(always)]
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn leaves() -> &'static [AtomicPtr<Leaf>; ROOT] {
-    &LEAVES
+    let start = near_load!(WINDOW_START: usize);
+    (start, near!(WINDOW_CLASSES: [AtomicU8; WINDOW]))
 }
 
 /// Taken to make a leaf: the page heaps of two nodes may begin one together.
@@ -150,7 +106,9 @@ fn make(slots: &[AtomicPtr<Leaf>], page: usize) -> bool {
 
 #[inline(always)]
 fn leaf(page: usize) -> Option<&'static Leaf> {
-    let slot = leaves().get(page >> LEAF_SHIFT)?.load(Ordering::Acquire);
+    let slot = near!(LEAVES: [AtomicPtr<Leaf>; ROOT])
+        .get(page >> LEAF_SHIFT)?
+        .load(Ordering::Acquire);
     // SAFETY: leaves are zero-initialised memory that is never freed.
     unsafe { slot.as_ref() }
 }

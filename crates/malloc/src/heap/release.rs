@@ -8,13 +8,18 @@
 use super::{Owner, PageHeap};
 use crate::heap::bits::PageBits;
 use crate::os::vm::Vm;
-use crate::units::{HUGE_BYTES, HUGE_PAGES_SHIFT, HugeRange, PAGE_BYTES, PAGES_PER_HUGE};
+use crate::units::{
+    HUGE_BYTES, HUGE_PAGES_SHIFT, HUGE_SHIFT, HugeRange, PAGE_BYTES, PAGES_PER_HUGE,
+};
 
 /// A hugepage is broken only for at least this many free pages: an eighth of it.
 const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;
 /// So many pages may lie on broken hugepages whatever the floor says: in a heap of a few hugepages
 /// a share means nothing, and native pages of 4 MiB together fit into a second-level TLB.
 const MIN_BROKEN_PAGES: usize = 2 * PAGES_PER_HUGE;
+/// So many broken hugepages are marked as such to the kernel: each may cost two of the 65,530
+/// mappings that a process may have.
+const MOST_MARKED: usize = 16384;
 /// A broken hugepage is rebuilt when this much of it is in use again: seven eighths.
 const COLLAPSE_PAGES: usize = PAGES_PER_HUGE / 8 * 7;
 /// A program that uses less than three quarters of the most it ever used has had its burst: memory
@@ -57,12 +62,15 @@ impl ReleasePolicy {
 /// A release under way.
 #[derive(Clone, Copy, Debug)]
 pub enum Release {
-    /// Whole hugepages.
+    /// Empty hugepages that are whole.
     Hugepages(HugeRange),
+    /// Empty hugepages that were broken.
+    Broken(HugeRange),
     /// Empty hugepages of a region.
     Region(u32, HugeRange),
-    /// Free pages of a partly used hugepage: its tracker, its number, the pages.
-    Part(u32, usize, PageBits),
+    /// Free pages of a partly used hugepage: its tracker, its number, the pages, and whether the
+    /// hugepage is to be marked as one that stays broken.
+    Part(u32, usize, PageBits, bool),
 }
 
 /// A collapse under way: the tracker and the hugepage's address.
@@ -74,13 +82,30 @@ pub struct Collapse {
 }
 
 impl Release {
+    const fn of(range: HugeRange, whole: bool) -> Release {
+        if whole {
+            Release::Hugepages(range)
+        } else {
+            Release::Broken(range)
+        }
+    }
+
     /// Makes the system calls of the step; true if all succeeded.
     pub fn run(&self, vm: &impl Vm) -> bool {
         match self {
             Release::Hugepages(range) | Release::Region(_, range) => {
                 vm.unback(range.address(), range.bytes())
             }
-            Release::Part(_, hugepage, pages) => {
+            Release::Broken(range) => {
+                vm.set_huge(*range, true);
+                vm.unback(range.address(), range.bytes())
+            }
+            Release::Part(_, hugepage, pages, mark) => {
+                if *mark {
+                    // Or khugepaged would fill it up again.
+                    let (start, len) = (*hugepage, 1);
+                    vm.set_huge(HugeRange { start, len }, false);
+                }
                 let free = pages.inverted();
                 let (mut from, mut succeeded) = (0, true);
                 while let Some((start, len)) = free.clear_run(from) {
@@ -96,34 +121,51 @@ impl Release {
     /// The bytes that the step gives back.
     pub fn bytes(&self) -> usize {
         match self {
-            Release::Hugepages(range) | Release::Region(_, range) => range.bytes(),
-            Release::Part(_, _, pages) => pages.count() * PAGE_BYTES,
+            Release::Hugepages(range) | Release::Broken(range) | Release::Region(_, range) => {
+                range.bytes()
+            }
+            Release::Part(_, _, pages, _) => pages.count() * PAGE_BYTES,
         }
     }
 }
 
+impl Collapse {
+    /// Makes the system calls; true if the hugepage is whole.
+    pub fn run(&self, vm: &impl Vm) -> bool {
+        let (start, len) = (self.address >> HUGE_SHIFT, 1);
+        vm.set_huge(HugeRange { start, len }, true);
+        let succeeded = vm.collapse(self.address);
+        if !succeeded {
+            vm.set_huge(HugeRange { start, len }, false);
+        }
+        succeeded
+    }
+}
+
 impl<V: Vm> PageHeap<V> {
-    /// Remembers empty hugepages for release as soon as the lock is free.
-    pub(super) fn queue_unback(&mut self, range: HugeRange) {
-        if !self
-            .unbacking
-            .insert(&mut self.nodes, range.start, range.len)
-        {
+    /// Remembers empty hugepages, whole or broken ones, for release as soon as the lock is free.
+    pub(super) fn queue_unback(&mut self, range: HugeRange, whole: bool) {
+        let queue = &mut self.unbacking[usize::from(whole)];
+        if !queue.insert(&mut self.nodes, range.start, range.len) {
             // Without memory to remember them the call cannot wait.
-            let succeeded = self.vm.unback(range.address(), range.bytes());
+            let release = Release::of(range, whole);
+            let succeeded = release.run(&self.vm);
             self.end_unback(range, succeeded);
         }
     }
 
     /// Whether [`PageHeap::begin_queued`] has something to do.
-    pub const fn has_queued(&self) -> bool {
-        self.unbacking.count() > 0
+    pub fn has_queued(&self) -> bool {
+        self.unbacking.iter().any(|queue| queue.count() > 0)
     }
 
     /// Begins the release of hugepages that became superfluous.
     pub fn begin_queued(&mut self) -> Option<Release> {
-        let (start, len) = self.unbacking.take_last(&mut self.nodes, usize::MAX)?;
-        Some(Release::Hugepages(HugeRange { start, len }))
+        [true, false].into_iter().find_map(|whole| {
+            let queue = &mut self.unbacking[usize::from(whole)];
+            let (start, len) = queue.take_last(&mut self.nodes, usize::MAX)?;
+            Some(Release::of(HugeRange { start, len }, whole))
+        })
     }
 
     /// Lets the cache's limit follow the demand as time passes.
@@ -198,7 +240,9 @@ impl<V: Vm> PageHeap<V> {
 
     fn begin_part(&mut self, id: u32) -> Release {
         let pages = self.filler.begin_busy(&mut self.trackers, id);
-        Release::Part(id, self.trackers[id].hugepage(), pages)
+        let tracker = &self.trackers[id];
+        let mark = !tracker.broken && self.filler.broken_hugepages() < MOST_MARKED;
+        Release::Part(id, tracker.hugepage(), pages, mark)
     }
 
     /// Ends a step.
@@ -207,7 +251,7 @@ impl<V: Vm> PageHeap<V> {
             self.released_bytes += release.bytes() as u64;
         }
         match release {
-            Release::Hugepages(range) => self.end_unback(range, succeeded),
+            Release::Hugepages(range) | Release::Broken(range) => self.end_unback(range, succeeded),
             Release::Region(id, range) => {
                 if succeeded {
                     self.region_backed -= range.len;
@@ -216,7 +260,7 @@ impl<V: Vm> PageHeap<V> {
                 }
                 self.regions[id].end_release(&mut self.nodes, range, succeeded);
             }
-            Release::Part(id, _, pages) => {
+            Release::Part(id, _, pages, _) => {
                 let pages = if succeeded { pages } else { PageBits::EMPTY };
                 self.subreleased_bytes += (pages.count() * PAGE_BYTES) as u64;
                 if self.filler.end_release(&mut self.trackers, id, pages) {

@@ -28,6 +28,9 @@ pub struct Tracker {
     pub(super) donated: bool,
     /// The kernel maps it with native pages, as far as we know.
     pub(super) broken: bool,
+    /// For spans of large alignment, with nothing behind the gaps between them: broken from the
+    /// beginning, and for no other spans.
+    pub(super) gaps: bool,
     /// A release or a collapse is under way without the lock: not on any list.
     pub(super) busy: bool,
     pub(super) live: bool,
@@ -63,6 +66,7 @@ impl Tracker {
             density: density.index() as u8,
             donated: false,
             broken: false,
+            gaps: false,
             busy: false,
             live: true,
             index: 0,
@@ -114,6 +118,11 @@ impl Tracker {
     /// Index in an array of lists: the longest free range, then the chunk.
     pub(super) const fn list_index(&self) -> usize {
         self.longest as usize * CHUNKS + self.chunk()
+    }
+
+    /// Whether its pages in use count as lost to native pages.
+    pub(super) const fn counts_broken(&self) -> bool {
+        self.broken && !self.gaps
     }
 
     /// Marks `len` pages used from the best fitting free range; the page offset, and how many of

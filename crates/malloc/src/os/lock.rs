@@ -39,8 +39,8 @@ pub fn is_forking() -> bool {
 /// A number of the calling thread, not 0, which the child of a fork has too.
 fn this_thread() -> usize {
     #[cfg(feature = "models")]
-    if crate::models::running() {
-        return crate::models::thread() + 1;
+    if super::model::running() {
+        return super::model::thread() + 1;
     }
     // SAFETY: no preconditions.
     unsafe { libc::pthread_self() as usize }
@@ -238,7 +238,7 @@ pub fn pause() {
 #[inline(always)]
 pub fn model_step() {
     #[cfg(feature = "models")]
-    if crate::models::running() {
+    if super::model::running() {
         shuttle::thread::yield_now();
     }
 }

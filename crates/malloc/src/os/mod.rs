@@ -4,6 +4,8 @@
 
 pub mod lock;
 pub mod meta;
+#[cfg(feature = "models")]
+pub mod model;
 pub mod numa;
 pub mod report;
 pub mod sys;

@@ -47,6 +47,22 @@ fn map_at(hint: usize, bytes: usize) -> Option<usize> {
     (address != libc::MAP_FAILED).then_some(address as usize)
 }
 
+/// An address below which the system would map next; 0 if it maps nothing. Keeps errno.
+pub fn free_address() -> usize {
+    let saved = errno();
+    let address = map_at(0, crate::units::NATIVE_BYTES).unwrap_or(0);
+    unmap(
+        address,
+        if address == 0 {
+            0
+        } else {
+            crate::units::NATIVE_BYTES
+        },
+    );
+    set_errno(saved);
+    address
+}
+
 fn map_aligned_inner(hint: usize, bytes: usize, align: usize) -> Option<usize> {
     let first = map_at(hint, bytes)?;
     if first.is_multiple_of(align) {

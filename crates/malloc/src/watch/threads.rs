@@ -124,7 +124,7 @@ fn least_stack(attributes: &libc::pthread_attr_t) -> usize {
 /// a place where creating one is allowed. The thread has the usual priority, whatever its creator
 /// has, and runs no signal handler of the program.
 pub fn start_background(create: Create) {
-    if !ALLOWED.load(Ordering::Relaxed) || upkeep::has_background() {
+    if !ALLOWED.load(Ordering::Relaxed) || crate::os::threads::has_background() {
         return;
     }
     upkeep::set_background(true);

@@ -9,6 +9,7 @@ use crate::heap::ReleasePolicy;
 use crate::heap::pageheap::{self, CollapseBudget};
 use crate::os::lock::Lock;
 use crate::os::sys;
+use crate::os::threads::{has_background, note_background};
 use crate::size_class::CLASSES;
 use crate::watch::options::Options;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -47,7 +48,6 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
 static DUMP: AtomicBool = AtomicBool::new(false);
-static BACKGROUND: AtomicBool = AtomicBool::new(false);
 
 /// Applies the options.
 pub fn configure(options: &Options) {
@@ -62,14 +62,9 @@ pub fn configure(options: &Options) {
     set_background(false);
 }
 
-/// Whether a background thread does the work.
-pub fn has_background() -> bool {
-    BACKGROUND.load(Ordering::Relaxed)
-}
-
 /// Notes that a background thread runs, or no longer does (in the child of a fork).
 pub fn set_background(runs: bool) {
-    BACKGROUND.store(runs, Ordering::Relaxed);
+    note_background(runs);
     let plan = PLAN.lock();
     let eager = (plan.enabled && !runs).then_some(plan.policy);
     pageheap::set_eager(eager);
@@ -113,7 +108,7 @@ pub fn serve_dump() {
 
 fn tick_now() {
     serve_dump();
-    if BACKGROUND.load(Ordering::Relaxed) {
+    if has_background() {
         return;
     }
     let now_ns = sys::now_ns();

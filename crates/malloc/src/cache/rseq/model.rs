@@ -2,19 +2,20 @@
 //! Restartable sequences for the model checker: a sequence that was interrupted starts over, so
 //! each is one step, before which the thread may move to another CPU.
 
-use super::{Header, Push, Slabs};
-use crate::models;
+use super::slab::{Header, Push, Slabs};
+use crate::cache::{HEADERS, SLOTS};
+use crate::os::model;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The slab of the CPU that the calling thread is on now; `None` without one.
 unsafe fn slab<'a>(slabs: &Slabs) -> Option<(*mut u64, &'a [AtomicU64])> {
-    models::move_thread();
-    let slab = slabs[models::cpu() as usize].load(Ordering::Acquire);
+    model::move_thread();
+    let slab = slabs[model::cpu() as usize].load(Ordering::Acquire);
     if slab.is_null() {
         return None;
     }
     // SAFETY: slabs are arrays of at least this many atomic words and are never freed.
-    let words = unsafe { core::slice::from_raw_parts(slab.cast(), models::SLAB_WORDS) };
+    let words = unsafe { core::slice::from_raw_parts(slab.cast(), HEADERS + SLOTS) };
     Some((slab, words))
 }
 
@@ -70,7 +71,7 @@ pub unsafe fn pop_many(
     out: *mut usize,
     max: usize,
 ) -> usize {
-    models::in_one_step(|| {
+    model::in_one_step(|| {
         let mut count = 0;
         while count < max {
             // SAFETY: as the caller promises.
@@ -91,7 +92,7 @@ pub unsafe fn pop_many(
 /// # Safety
 /// As for [`pop`].
 pub unsafe fn push_many(offset: isize, slabs: &Slabs, class: usize, objects: &[usize]) -> usize {
-    models::in_one_step(|| {
+    model::in_one_step(|| {
         let pushed = objects
             .iter()
             .rev()
@@ -127,8 +128,8 @@ pub unsafe fn replace_header(
 /// # Safety
 /// None needed.
 pub unsafe fn cpu(_offset: isize) -> i32 {
-    models::move_thread();
-    models::cpu()
+    model::move_thread();
+    model::cpu()
 }
 
 /// An area, if the model has one.

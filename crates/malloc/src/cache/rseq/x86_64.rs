@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Restartable sequences on x86-64.
 
-use super::{Push, Slabs, TOPS};
+use super::slab::{Push, Slabs, TOPS};
 use core::arch::asm;
 
 /// One restartable sequence. It announces itself in the area's `rseq_cs`, finds the slab of the CPU

@@ -166,7 +166,7 @@ impl World {
         let sizes = self.heap.sizes();
         assert_eq!(sizes.used_pages, used);
         for release in &self.pending {
-            if let Release::Part(_, hugepage, pages) = release {
+            if let Release::Part(_, hugepage, pages, _) = release {
                 for (&page, &len) in &self.spans {
                     for page in page..page + len {
                         let inside = page / PAGES_PER_HUGE == *hugepage;

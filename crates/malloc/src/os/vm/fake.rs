@@ -21,6 +21,8 @@ pub struct FakeVm {
     pub unback_bytes: Cell<u64>,
     /// Calls to `collapse`.
     pub collapse_calls: Cell<u64>,
+    /// Hugepages asked to be native less those asked to be huge again.
+    pub native_hugepages: Cell<isize>,
     /// Makes every `unback` and `collapse` fail.
     pub refuse: Cell<bool>,
 }
@@ -35,6 +37,7 @@ impl Default for FakeVm {
             unback_calls: Cell::new(0),
             unback_bytes: Cell::new(0),
             collapse_calls: Cell::new(0),
+            native_hugepages: Cell::new(0),
             refuse: Cell::new(false),
         }
     }
@@ -71,6 +74,13 @@ impl Vm for FakeVm {
         self.unback_bytes
             .set(self.unback_bytes.get() + bytes as u64);
         true
+    }
+
+    fn set_huge(&self, range: HugeRange, huge: bool) -> bool {
+        let change = if huge { -1 } else { 1 } * range.len as isize;
+        self.native_hugepages
+            .set(self.native_hugepages.get() + change);
+        !self.refuse.get()
     }
 
     fn collapse(&self, _address: usize) -> bool {

@@ -22,6 +22,10 @@ pub trait Vm {
     /// as zero. False if the system refused, in which case nothing changed.
     fn unback(&self, address: usize, bytes: usize) -> bool;
 
+    /// Asks that a range be made of hugepages from now on, or of native pages. False if refused, or
+    /// if the heap does not ask for hugepages at all.
+    fn set_huge(&self, range: HugeRange, huge: bool) -> bool;
+
     /// Asks that one hugepage be rebuilt as such, with what it holds. False if refused.
     fn collapse(&self, address: usize) -> bool;
 

@@ -6,12 +6,18 @@ use crate::os::lock::Lock;
 use crate::os::numa;
 use crate::os::sys;
 use crate::units::{GIB, HUGE_BYTES, HUGE_SHIFT, HugeRange};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Address space is reserved in chunks that double from this to 1 GiB. The first chunk is the part
-/// of the heap that is kept in native pages until the heap has shown that it is not small.
+/// The first chunk of address space: the part of the heap that is kept in native pages until the
+/// heap has shown that it is not small.
 pub const FIRST_CHUNK_BYTES: usize = 4 << 20;
+/// Every further chunk is a sixteenth of what there is. In a program that locks its memory as it is
+/// mapped (`mlockall`) a chunk that is larger than need be is memory lost.
+const GROWTH_SHIFT: u32 = 4;
 const LAST_CHUNK_BYTES: usize = GIB;
+/// So far below the mappings of the program, which Linux makes from the top down, a heap begins: it
+/// grows downwards too, and stays in one mapping.
+const DISTANCE_BYTES: usize = 64 * GIB;
 
 /// `MADV_COLLAPSE`, Linux 6.1; not in all libc headers.
 const MADV_COLLAPSE: i32 = 25;
@@ -32,7 +38,8 @@ pub enum HugeMode {
 /// Virtual memory of this process.
 pub struct RealVm {
     mode: HugeMode,
-    chunk_bytes: usize,
+    /// Bytes reserved, and the lowest of the last chunk.
+    reserved: usize,
     lowest: usize,
     first_chunk: usize,
     /// log2 of the size of HugeTLB pages to use; 0 for none.
@@ -92,6 +99,9 @@ fn is_hugetlb(address: usize) -> bool {
         .any(|(start, bytes)| address.wrapping_sub(start) < bytes)
 }
 
+/// Whether the heap asks for hugepages now: not by option, and not while it is small.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
 /// Hugepages that were begun with native pages, before the heap outgrew its first chunk.
 static NATIVE: [AtomicUsize; FIRST_CHUNK_BYTES / HUGE_BYTES] =
     [const { AtomicUsize::new(0) }; FIRST_CHUNK_BYTES / HUGE_BYTES];
@@ -121,7 +131,7 @@ impl RealVm {
     pub const fn new() -> Self {
         RealVm {
             mode: HugeMode::ByNeed,
-            chunk_bytes: 0,
+            reserved: 0,
             lowest: 0,
             first_chunk: 0,
             hugetlb_shift: 0,
@@ -182,6 +192,7 @@ impl RealVm {
                 sys::advise(address, bytes, libc::MADV_NOHUGEPAGE);
             }
             HugeMode::ByNeed | HugeMode::Always => {
+                ASKED.store(true, Ordering::Relaxed);
                 sys::advise(address, bytes, libc::MADV_HUGEPAGE);
             }
         }
@@ -197,62 +208,66 @@ impl Default for RealVm {
 impl Vm for RealVm {
     fn reserve(&mut self, min_hugepages: usize) -> Option<HugeRange> {
         let _reserving = RESERVING.lock();
-        let first = self.chunk_bytes == 0;
+        let first = self.reserved == 0;
         let min_bytes = min_hugepages.checked_mul(HUGE_BYTES)?;
+        if self.hugetlb_shift != 0 {
+            // The pool is asked rarely: as many bytes again as there are.
+            let bytes = self.reserved.clamp(FIRST_CHUNK_BYTES, LAST_CHUNK_BYTES);
+            if let Some(range) = self.reserve_hugetlb(bytes.max(min_bytes), min_bytes) {
+                self.reserved += range.bytes();
+                return Some(range);
+            }
+        }
         let next = if first {
+            self.lowest = sys::free_address().saturating_sub(DISTANCE_BYTES * (self.node + 1));
             FIRST_CHUNK_BYTES
         } else {
-            self.chunk_bytes * 8
+            (self.reserved >> GROWTH_SHIFT).next_multiple_of(HUGE_BYTES)
         };
-        let mut bytes = next.min(LAST_CHUNK_BYTES).max(min_bytes);
-        if self.hugetlb_shift != 0
-            && let Some(range) = self.reserve_hugetlb(bytes, min_bytes)
-        {
-            self.chunk_bytes = next.min(LAST_CHUNK_BYTES);
-            return Some(range);
+        let wanted = next.min(LAST_CHUNK_BYTES).max(min_bytes);
+        // Limits of the address space and strict overcommit may allow the least only.
+        let (address, bytes) = [wanted, min_bytes].into_iter().find_map(|bytes| {
+            let hint = self.lowest.saturating_sub(bytes) & !(HUGE_BYTES - 1);
+            Some((sys::map_aligned(hint, bytes, HUGE_BYTES)?, bytes))
+        })?;
+        numa::bind(address, bytes, self.node);
+        // A first request that is large does not show a small heap.
+        let small = first && bytes == FIRST_CHUNK_BYTES;
+        self.advise_chunk(address, bytes, small);
+        if small {
+            self.first_chunk = address;
+        } else if self.first_chunk != 0 && self.mode == HugeMode::ByNeed {
+            sys::advise(self.first_chunk, FIRST_CHUNK_BYTES, libc::MADV_HUGEPAGE);
+            NATIVE[0].store(self.first_chunk, Ordering::Relaxed);
+            NATIVE[1].store(self.first_chunk + HUGE_BYTES, Ordering::Relaxed);
+            self.first_chunk = 0;
         }
-        loop {
-            // Growing downwards from the last chunk keeps the heap in one mapping.
-            let hint = self.lowest.saturating_sub(bytes);
-            if let Some(address) = sys::map_aligned(hint, bytes, HUGE_BYTES) {
-                numa::bind(address, bytes, self.node);
-                // A first request that is large does not show a small heap.
-                let small = first && bytes <= FIRST_CHUNK_BYTES;
-                self.advise_chunk(address, bytes, small);
-                if small {
-                    self.first_chunk = address;
-                } else if self.first_chunk != 0 && self.mode == HugeMode::ByNeed {
-                    sys::advise(self.first_chunk, FIRST_CHUNK_BYTES, libc::MADV_HUGEPAGE);
-                    NATIVE[0].store(self.first_chunk, Ordering::Relaxed);
-                    NATIVE[1].store(self.first_chunk + HUGE_BYTES, Ordering::Relaxed);
-                    self.first_chunk = 0;
-                }
-                self.lowest = address;
-                self.chunk_bytes = next.min(LAST_CHUNK_BYTES);
-                RESERVED_BYTES.fetch_add(bytes, Ordering::Relaxed);
-                let len = bytes >> HUGE_SHIFT;
-                return Some(HugeRange {
-                    start: address >> HUGE_SHIFT,
-                    len,
-                });
-            }
-            // Address-space limits and strict overcommit refuse large chunks first.
-            if bytes == min_bytes {
-                return None;
-            }
-            bytes = (bytes / 2).next_multiple_of(HUGE_BYTES).max(min_bytes);
-            // The next reservation does not begin with what was just refused.
-            self.chunk_bytes = self.chunk_bytes.min(bytes);
-        }
+        self.lowest = address;
+        self.reserved += bytes;
+        RESERVED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        Some(HugeRange {
+            start: address >> HUGE_SHIFT,
+            len: bytes >> HUGE_SHIFT,
+        })
     }
 
     fn unback(&self, address: usize, bytes: usize) -> bool {
+        crate::os::lock::model_step();
         // A HugeTLB page that went back to the pool might not be there when it is touched again,
         // which would end the program.
         if is_hugetlb(address) {
             return false;
         }
         sys::advise(address, bytes, libc::MADV_DONTNEED)
+    }
+
+    fn set_huge(&self, range: HugeRange, huge: bool) -> bool {
+        let advice = if huge {
+            libc::MADV_HUGEPAGE
+        } else {
+            libc::MADV_NOHUGEPAGE
+        };
+        ASKED.load(Ordering::Relaxed) && sys::advise(range.address(), range.bytes(), advice)
     }
 
     fn collapse(&self, address: usize) -> bool {

@@ -147,7 +147,7 @@ impl Stats {
         (stats.metadata_used, stats.metadata_mapped) = meta::usage_bytes();
         stats.reserved = real::reserved_bytes();
         stats.spans = span::live();
-        stats.background = crate::watch::upkeep::has_background();
+        stats.background = crate::os::threads::has_background();
         stats.kernel = if with_kernel { kernel_view() } else { None };
         stats
     }

@@ -100,11 +100,130 @@ const WAYS: [&str; 12] = [
     "cpu_cache=16k,keep=0,keep_percent=0,start_percent=0,huge_floor=0",
 ];
 
+/// Tests that run a program of `tests/programs` with some arguments and options, and expect "ok".
+macro_rules! programs {
+    ($($(#[$doc:meta])* $name:ident: $file:literal, $arguments:expr, $options:expr;)*) => {$(
+        $(#[$doc])*
+        #[test]
+        fn $name() {
+            let binary = program($file);
+            let (all_arguments, all_options): (&[&[&str]], &[&str]) = (&$arguments, &$options);
+            for arguments in all_arguments {
+                for options in all_options {
+                    expect_ok(&binary, arguments, options);
+                }
+            }
+        }
+    )*};
+}
+
+programs! {
+    entry_points_keep_their_promises_in_every_way: "entry_points.c", [&[]], WAYS;
+    operators_of_cxx_work_and_throw: "operators.cc", [&[]], WAYS;
+    threads_signals_and_forks_damage_nothing: "threads.c", [&["8"]], WAYS;
+    so_they_do_with_a_background_thread: "threads.c", [&["20"]], ["background=1"];
+    /// Other libraries' fork handlers ran inside the allocator's locks and hung.
+    fork_handlers_may_allocate_in_any_order: "fork_handlers.c", [&[]], ["", "rseq=0", "numa=2"];
+    /// The array, sized and nothrow forms did not call the program's own plain ones.
+    operators_that_a_program_replaces_are_used_by_all_forms:
+        "replaced_operators.cc", [&[]], ["", "rseq=0"];
+    /// Children of vfork corrupted the slabs of their parent.
+    #[cfg(target_arch = "x86_64")]
+    children_of_vfork_may_allocate: "vfork.c", [&["40"]], ["", "rseq=0", "check=1"];
+    /// `membarrier` killed programs that had confined themselves.
+    a_program_that_confines_itself_goes_on:
+        "seccomp.c", [&["0"], &["1"], &["2"]], ["", "rseq=0"];
+    /// The background thread had too small a stack, the priority and the processors of its creator
+    /// and no name, and was always there.
+    a_background_thread_is_as_any_other: "background.c", [&["1"]], ["background=1"];
+    no_background_thread_is_there_unless_asked_for: "background.c", [&["0"]], [""];
+    /// The background thread once left heaps below 16 MiB alone.
+    a_heap_that_was_never_large_gives_memory_back_too: "giveback.c", [&[]], ["background=1"];
+    /// Large objects were always copied, and moved to shrink.
+    large_objects_grow_and_shrink_without_a_copy:
+        "realloc.c", [&[], &["700001"]], ["", "rseq=0", "background=1", "huge=never"];
+    /// What was freed stayed until the next call, and with it for good in a program that makes
+    /// none. Sizes of objects, and threads that do nothing.
+    a_program_that_goes_idle_has_given_its_memory_back:
+        "idle.c",
+        [&["0"], &["1"], &["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &["8"], &["9"]],
+        [""];
+    /// Each took hugepages of its own; chunks of 1 GiB were locked; khugepaged filled up what had
+    /// been given back.
+    memory_lies_behind_what_is_used_and_nothing_else:
+        "backing.c",
+        [
+            &["200", "524288", "1048576"],
+            &["400", "65536", "2097152"],
+            &["2000", "8192", "65536"],
+            &["40", "2101248", "2097152"],
+            &["locked"],
+            &["broken"],
+        ],
+        [""];
+    /// The background thread once kept a process alive whose first thread had ended by
+    /// `pthread_exit`; CPython's test_threading found it.
+    a_process_ends_with_the_last_of_its_own_threads: "last_thread.c", [&[]], ["", "background=1"];
+    /// The whole C interface against a reference that knows every live object.
+    random_sequences_of_calls_keep_every_object_intact:
+        "sequences.c", [&["200000", "1", "1"], &["50000", "4", "2"]], WAYS;
+    refused_system_calls_give_enomem_and_damage_nothing:
+        "refusals.c",
+        [&["17"]],
+        ["", "rseq=0", "huge=always", "keep=0,keep_percent=0,huge_floor=0"];
+    /// Found an arena chunk that was taken for larger than it was mapped.
+    memory_refused_at_every_call_gives_enomem_and_damages_nothing:
+        "oom.c", [&[]], ["", "rseq=0"];
+}
+
+/// A failing operator new aborted where only a plugin has a C++ library.
 #[test]
-fn entry_points_keep_their_promises_in_every_way() {
-    let binary = program("entry_points.c");
-    WAYS.iter()
-        .for_each(|options| expect_ok(&binary, &[], options));
+fn operator_new_throws_in_a_plugin_of_a_c_program() {
+    let (host, plugin) = (program("plugin_host.c"), program("plugin.cc"));
+    let plugin = plugin.to_str().expect("a plain path");
+    expect_ok(&host, &[plugin], "");
+}
+
+/// Runs the program of misuse: it ends with one line that holds the text.
+fn expect_explained(options: &str, kinds: &[(&str, &str)]) {
+    let binary = program("misuse.c");
+    for (kind, text) in kinds {
+        let output = run(&binary, &[kind], options);
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{kind} was not noticed");
+        assert!(
+            line.contains(text) && line.lines().count() == 1,
+            "{kind}: {line}"
+        );
+    }
+}
+
+#[test]
+fn misuse_ends_the_program_with_one_clear_line() {
+    // A double free that is not at once followed is noticed at the latest when the object goes
+    // back to its span, which a small cache makes soon; `check` notices interior pointers.
+    let kinds = [
+        ("double", "double free"),
+        ("double-later", "double free"),
+        ("double-large", "invalid free"),
+        ("interior", "inside an object"),
+        ("interior-large", "invalid free"),
+        ("stack", "invalid free"),
+        ("wild", "invalid free"),
+    ];
+    expect_explained("cpu_cache=4k,check=1", &kinds);
+}
+
+#[test]
+fn accesses_to_guarded_objects_are_explained() {
+    let kinds = [
+        ("overrun", "beyond an object of 64 bytes"),
+        ("underrun", "before an object of 64 bytes"),
+        ("use-after-free", "after free"),
+        ("double-guarded", "double free"),
+        ("interior-guarded", "inside a guarded object"),
+    ];
+    expect_explained("guard=1,check=1", &kinds);
 }
 
 #[test]
@@ -140,111 +259,6 @@ fn help_is_printed_and_unknown_options_are_named_in_one_line() {
     );
 }
 
-#[test]
-fn operators_of_cxx_work_and_throw() {
-    let binary = program("operators.cc");
-    WAYS.iter()
-        .for_each(|options| expect_ok(&binary, &[], options));
-}
-
-#[test]
-fn threads_signals_and_forks_damage_nothing() {
-    let binary = program("threads.c");
-    WAYS.iter()
-        .for_each(|options| expect_ok(&binary, &["8"], options));
-    expect_ok(&binary, &["20"], "background=1");
-}
-
-/// Other libraries' fork handlers ran inside the allocator's locks and hung.
-#[test]
-fn fork_handlers_may_allocate_in_any_order() {
-    let binary = program("fork_handlers.c");
-    ["", "rseq=0", "numa=2"]
-        .iter()
-        .for_each(|options| expect_ok(&binary, &[], options));
-}
-
-/// The array, sized and nothrow forms did not call the program's own plain ones.
-#[test]
-fn operators_that_a_program_replaces_are_used_by_all_forms() {
-    let binary = program("replaced_operators.cc");
-    ["", "rseq=0"]
-        .iter()
-        .for_each(|options| expect_ok(&binary, &[], options));
-}
-
-/// A failing operator new aborted where only a plugin has a C++ library.
-#[test]
-fn operator_new_throws_in_a_plugin_of_a_c_program() {
-    let (host, plugin) = (program("plugin_host.c"), program("plugin.cc"));
-    let plugin = plugin.to_str().expect("a plain path");
-    expect_ok(&host, &[plugin], "");
-}
-
-/// Children of vfork corrupted the slabs of their parent.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn children_of_vfork_may_allocate() {
-    let binary = program("vfork.c");
-    ["", "rseq=0", "check=1"]
-        .iter()
-        .for_each(|options| expect_ok(&binary, &["40"], options));
-}
-
-/// `membarrier` killed programs that had confined themselves.
-#[test]
-fn a_program_that_confines_itself_goes_on() {
-    let binary = program("seccomp.c");
-    for threads in ["0", "1", "2"] {
-        expect_ok(&binary, &[threads], "");
-        expect_ok(&binary, &[threads], "rseq=0");
-    }
-}
-
-/// The background thread had too small a stack, the priority and the processors of its creator and
-/// no name, and was always there.
-#[test]
-fn a_background_thread_is_there_if_asked_for_only_and_is_as_any_other() {
-    let binary = program("background.c");
-    expect_ok(&binary, &["0"], "");
-    expect_ok(&binary, &["1"], "background=1");
-}
-
-/// The background thread once left heaps below 16 MiB alone.
-#[test]
-fn a_heap_that_was_never_large_gives_memory_back_too() {
-    expect_ok(&program("giveback.c"), &[], "background=1");
-}
-
-/// Large objects were always copied, and moved to shrink.
-#[test]
-fn large_objects_grow_and_shrink_without_a_copy() {
-    let binary = program("realloc.c");
-    for options in ["", "rseq=0", "background=1", "huge=never"] {
-        expect_ok(&binary, &[], options);
-        expect_ok(&binary, &["700001"], options);
-    }
-}
-
-/// What was freed stayed until the next call, and with it for good in a program that makes none.
-#[test]
-fn a_program_that_goes_idle_has_given_its_memory_back() {
-    let binary = program("idle.c");
-    for way in 0..10 {
-        expect_ok(&binary, &[&way.to_string()], "");
-    }
-}
-
-/// The background thread once kept a process alive whose first thread had ended by `pthread_exit`;
-/// CPython's test_threading found it.
-#[test]
-fn a_process_ends_with_the_last_of_its_own_threads() {
-    let binary = program("last_thread.c");
-    ["", "background=1"]
-        .iter()
-        .for_each(|options| expect_ok(&binary, &[], options));
-}
-
 /// Each node has a heap of its own, from which its CPUs are served, and gets its objects back from
 /// wherever they are freed. (That the memory of a heap lies on its node takes a machine with two:
 /// `make kernel-malloc`.)
@@ -276,53 +290,6 @@ fn pretended_nodes_are_served_from_heaps_of_their_own() {
     }
     expect_ok(&binary, &[], "numa=2,rseq=0");
     expect_ok(&binary, &[], "numa=1");
-}
-
-/// The whole C interface against a reference that knows every live object.
-#[test]
-fn random_sequences_of_calls_keep_every_object_intact() {
-    let binary = program("sequences.c");
-    for options in WAYS {
-        expect_ok(&binary, &["200000", "1", "1"], options);
-        expect_ok(&binary, &["50000", "4", "2"], options);
-    }
-}
-
-#[test]
-fn refused_system_calls_give_enomem_and_damage_nothing() {
-    let binary = program("refusals.c");
-    for options in [
-        "",
-        "rseq=0",
-        "huge=always",
-        "keep=0,keep_percent=0,huge_floor=0",
-    ] {
-        expect_ok(&binary, &["17"], options);
-    }
-}
-
-#[test]
-fn misuse_ends_the_program_with_one_clear_line() {
-    let binary = program("misuse.c");
-    for (kind, text) in [
-        ("double", "double free"),
-        ("double-later", "double free"),
-        ("double-large", "invalid free"),
-        ("interior", "inside an object"),
-        ("interior-large", "invalid free"),
-        ("stack", "invalid free"),
-        ("wild", "invalid free"),
-    ] {
-        // A double free that is not at once followed is noticed at the latest when the object goes
-        // back to its span, which a small cache makes soon; `check` notices interior pointers.
-        let output = run(&binary, &[kind], "cpu_cache=4k,check=1");
-        let line = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{kind} was not noticed");
-        assert!(
-            line.contains(text) && line.lines().count() == 1,
-            "{kind}: {line}"
-        );
-    }
 }
 
 #[test]
@@ -381,35 +348,6 @@ fn without_proc_and_sys_everything_works() {
             assert!(output.status.success(), "AMPLE_MALLOC={options}: {shown}");
         }
     }
-}
-
-#[test]
-fn accesses_to_guarded_objects_are_explained() {
-    let binary = program("misuse.c");
-    for (kind, text) in [
-        ("overrun", "beyond an object of 64 bytes"),
-        ("underrun", "before an object of 64 bytes"),
-        ("use-after-free", "after free"),
-        ("double-guarded", "double free"),
-        ("interior-guarded", "inside a guarded object"),
-    ] {
-        let output = run(&binary, &[kind], "guard=1,check=1");
-        let line = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{kind} was not noticed");
-        assert!(
-            line.contains(text) && line.lines().count() == 1,
-            "{kind}: {line}"
-        );
-    }
-}
-
-/// Found an arena chunk that was taken for larger than it was mapped.
-#[test]
-fn memory_refused_at_every_call_gives_enomem_and_damages_nothing() {
-    let binary = program("oom.c");
-    ["", "rseq=0"]
-        .iter()
-        .for_each(|options| expect_ok(&binary, &[], options));
 }
 
 #[test]

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What restartable sequences work on.
+//!
+//! A slab is an array of 64-bit words. Word `class` is the header of that class, four 16-bit
+//! numbers: current end of the stack, its begin and its limit, as word indices into the slab, and a
+//! number that only the slow path uses. Word `TOPS + class` is a guess at the top of the stack,
+//! which is right unless the slow path or an abort left an older one.
+
+use crate::os::numa::MAX_CPUS;
+use core::sync::atomic::AtomicPtr;
+
+/// The header of one class in a slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Index one above the top of the stack.
+    pub current: u16,
+    /// Index of the lowest slot.
+    pub begin: u16,
+    /// Index one above the highest slot that may be used at present.
+    pub end: u16,
+    /// Batches that the class missed on requests: by so many its limit may rise when it is full.
+    pub credit: u16,
+}
+
+impl Header {
+    /// The header as stored.
+    pub const fn pack(self) -> u64 {
+        self.current as u64
+            | (self.begin as u64) << 16
+            | (self.end as u64) << 32
+            | (self.credit as u64) << 48
+    }
+
+    /// The header from what is stored.
+    pub const fn unpack(word: u64) -> Self {
+        Header {
+            current: word as u16,
+            begin: (word >> 16) as u16,
+            end: (word >> 32) as u16,
+            credit: (word >> 48) as u16,
+        }
+    }
+}
+
+/// The word of class 0 among the tops; more than there are classes.
+pub const TOPS: usize = 128;
+/// A slab of one CPU.
+pub type Slab = u64;
+/// Slabs by CPU number; null for a CPU without one. The CPU field of an area that is not registered
+/// is -1 or -2, whose low 16 bits select the last entries, which stay null.
+pub type Slabs = [AtomicPtr<Slab>; MAX_CPUS];
+
+/// What became of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Push {
+    /// The object is on the stack.
+    Done,
+    /// The stack is at its limit.
+    Full,
+    /// The word below is the same object: a double free, or chance.
+    Suspect,
+}
