@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment is: parameters in TOML, a run, and a typed result with tables and figures.
+//! What an experiment is: a TOML file, a run, and a typed result with tables and figures.
 //!
 //! An experiment implements [`Experiment`] for its own types; [`AnyExperiment`] is the same
-//! without types, for the list [`ALL`](crate::ALL) and the programs made from it. How to add one:
-//! `docs/lab.md`.
+//! with its file and without types, for the list [`ALL`](crate::ALL) and the programs made from
+//! it. How to add one: `docs/lab.md`.
 
-use crate::files::{Declared, declared};
+use crate::files::{Declared, changed, declared, settings};
 use crate::needs::Need;
 use crate::rows::{Rows, rows};
-use crate::text;
+use crate::{stop, text};
 use ample_report::Table;
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::ops::Not;
+use std::sync::OnceLock;
 
 /// Text of a result: a constant here, a string when it was read back.
 pub type Text = std::borrow::Cow<'static, str>;
 
 /// The layer of the project that an experiment is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// Looking at machines: scan, fleet.
@@ -32,66 +35,60 @@ pub enum Layer {
     /// The allocator.
     Use,
     /// Simulated hardware.
+    #[default]
     Show,
 }
 
 /// What a run costs on two cores, roughly.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cost {
     /// Wall time.
     pub seconds: f64,
     /// Peak resident memory.
     pub memory_bytes: u64,
-    /// Threads that it keeps busy; 0 stands for all there are.
+    /// Threads that it keeps busy; 0, the default, stands for all there are.
+    #[serde(default)]
     pub threads: usize,
 }
 
-impl Cost {
-    /// Seconds, megabytes, threads (0: all).
-    pub const fn new(seconds: f64, megabytes: u64, threads: usize) -> Cost {
-        Cost {
-            seconds,
-            memory_bytes: megabytes << 20,
-            threads,
-        }
-    }
-}
-
-/// What is known of an experiment before it runs; title and calibration are in its TOML file.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// What is known of an experiment before it runs: the table `[experiment]` of its file. A file of
+/// one's own needs the id alone.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct About {
     /// Name on the command line and of its file under `experiments/`.
-    pub id: &'static str,
+    pub id: String,
+    /// One line for people.
+    #[serde(default)]
+    pub title: String,
+    /// What was calibrated, and on what.
+    #[serde(default)]
+    pub calibrated: String,
+    /// What is predicted.
+    #[serde(default)]
+    pub predicted: String,
     /// Layer.
+    #[serde(default)]
     pub layer: Layer,
     /// Ids of the papers' claims that it speaks of.
-    pub claims: &'static [&'static str],
+    #[serde(default)]
+    pub claims: Vec<String>,
     /// What must be there to run it.
-    pub needs: &'static [Need],
+    #[serde(default)]
+    pub needs: Vec<Need>,
     /// Experiments whose results it reads.
-    pub depends_on: &'static [&'static str],
-    /// Same parameters and seed, same bytes; false for what is measured on this machine.
-    pub deterministic: bool,
-    /// Cost as shipped.
-    pub full: Cost,
+    #[serde(default)]
+    pub depends_on: Vec<String>,
+    /// It measures this machine; otherwise same parameters and seed give the same bytes.
+    #[serde(default)]
+    pub measured: bool,
+    /// Cost of a run as shipped.
+    #[serde(default)]
+    pub cost: Cost,
     /// Cost with `--quick`.
-    pub quick: Cost,
-}
-
-impl About {
-    /// A deterministic simulation without needs; costs are to be given.
-    pub const fn simulated(id: &'static str, layer: Layer) -> About {
-        About {
-            id,
-            layer,
-            claims: &[],
-            needs: &[],
-            depends_on: &[],
-            deterministic: true,
-            full: Cost::new(60.0, 500, 0),
-            quick: Cost::new(5.0, 200, 0),
-        }
-    }
+    #[serde(default)]
+    pub quick_cost: Cost,
 }
 
 /// Told the share done, from any thread.
@@ -119,13 +116,14 @@ impl Figure {
     }
 }
 
-/// A typed result.
+/// A typed result. Its JSON object begins with a field `schema` and, after an early end, ends
+/// with `"partial": true`; the laboratory writes both.
 pub trait Outcome: Serialize + DeserializeOwned + Debug {
-    /// Format of the JSON object, which names it in its field `schema`.
+    /// Format of the JSON object.
     const SCHEMA: &'static str;
 
-    /// Whether it was ended early; some of its rows are missing then.
-    fn partial(&self) -> bool;
+    /// Takes over what the file says about the experiment, for a result that repeats it.
+    fn declare(&mut self, _about: &About) {}
 
     /// Whether what was to be shown holds; false gives exit code 1.
     fn holds(&self) -> bool {
@@ -137,44 +135,30 @@ pub trait Outcome: Serialize + DeserializeOwned + Debug {
         Vec::new()
     }
 
-    /// The tables for people, by name. Without an implementation: every list of objects in the
-    /// result, in the order of its fields.
-    fn tables(&self) -> Vec<(String, Table)> {
-        let value = serde_json::to_value(self).unwrap_or_default();
-        rows(&value).iter().map(text::table).collect()
+    /// The tables for people, by name. `None`: every list of objects in the result, in the order
+    /// of its fields.
+    fn tables(&self) -> Option<Vec<(String, Table)>> {
+        None
     }
 
-    /// What to say above the tables. Without an implementation: the plain fields of the result.
-    fn head(&self) -> String {
-        text::scalars(&serde_json::to_value(self).unwrap_or_default())
+    /// What to say above the tables. `None`: the plain fields of the result.
+    fn head(&self) -> Option<String> {
+        None
     }
 }
 
-/// An experiment.
-pub trait Experiment: Sync {
+/// An experiment: its types and its run. Everything else about it is in its TOML file.
+pub trait Experiment {
     /// Parameters, the table `[parameters]` of the TOML file.
     type Parameters: Clone + Debug + Serialize + DeserializeOwned + Send + Sync;
     /// Result.
     type Outcome: Outcome;
 
-    /// What is known of it.
-    fn about(&self) -> About;
-
-    /// The text of `experiments/ID.toml`.
-    fn shipped(&self) -> &'static str;
-
-    /// Smaller parameters that show within seconds that the experiment works.
-    fn quick(&self, full: Self::Parameters) -> Self::Parameters;
-
-    /// Runs it. An early end ([`crate::stop`]) gives a partial result, not an error.
+    /// Runs it. After an early end ([`crate::stop`]) the result has the parts that are complete.
     ///
     /// # Errors
     /// When a parameter is wrong or a run fails.
-    fn run(
-        &self,
-        declared: &Declared<Self::Parameters>,
-        progress: Progress<'_>,
-    ) -> Result<Self::Outcome>;
+    fn run(parameters: &Self::Parameters, progress: Progress<'_>) -> Result<Self::Outcome>;
 }
 
 /// What to run an experiment with.
@@ -209,22 +193,38 @@ pub struct Finished {
     pub figures: Vec<Figure>,
 }
 
+/// A result as it is written.
+#[derive(Serialize)]
+struct Written<'a, O> {
+    schema: &'static str,
+    #[serde(flatten)]
+    outcome: &'a O,
+    #[serde(skip_serializing_if = "Not::not")]
+    partial: bool,
+}
+
 impl Finished {
-    /// All forms of a typed result.
+    /// All forms of a typed result, which was ended early or not.
     ///
     /// # Errors
     /// When it cannot be written as JSON.
-    pub fn of<O: Outcome>(outcome: &O) -> Result<Finished> {
-        let value = serde_json::to_value(outcome)?;
-        debug_assert_eq!(value["schema"], O::SCHEMA);
+    pub fn of<O: Outcome>(outcome: &O, partial: bool) -> Result<Finished> {
+        let written = Written {
+            schema: O::SCHEMA,
+            outcome,
+            partial,
+        };
+        let value = serde_json::to_value(&written)?;
+        let rows = rows(&value);
+        let all_rows = || rows.iter().map(text::table).collect();
         Ok(Finished {
-            json: serde_json::to_string_pretty(outcome)? + "\n",
-            partial: outcome.partial(),
+            json: serde_json::to_string_pretty(&written)? + "\n",
+            partial,
             holds: outcome.holds(),
-            head: outcome.head(),
-            tables: outcome.tables(),
-            rows: rows(&value),
+            head: outcome.head().unwrap_or_else(|| text::scalars(&value)),
+            tables: outcome.tables().unwrap_or_else(all_rows),
             figures: outcome.figures(),
+            rows,
             value,
         })
     }
@@ -245,8 +245,8 @@ impl Finished {
 
 /// Parameters that were read and adjusted, ready to run.
 pub trait Prepared: Send + Sync {
-    /// Id, title and what was calibrated.
-    fn head(&self) -> &crate::files::Head;
+    /// What the file says about the experiment.
+    fn about(&self) -> &About;
     /// The parameters, for a cache's key and for the record.
     fn parameters(&self) -> Value;
     /// Runs the experiment.
@@ -256,12 +256,10 @@ pub trait Prepared: Send + Sync {
     fn run(&self, progress: Progress<'_>) -> Result<Finished>;
 }
 
-/// An [`Experiment`] without its types.
+/// An [`Experiment`] with its file, without its types.
 pub trait AnyExperiment: Sync {
     /// What is known of it.
-    fn about(&self) -> About;
-    /// One line for people.
-    fn title(&self) -> String;
+    fn about(&self) -> &About;
     /// The text of `experiments/ID.toml`.
     fn shipped(&self) -> &'static str;
     /// Reads and adjusts parameters.
@@ -276,67 +274,81 @@ pub trait AnyExperiment: Sync {
     fn read_back(&self, json: &str) -> Result<Finished>;
 }
 
-struct PreparedRun<'a, E: Experiment> {
-    experiment: &'a E,
-    declared: Declared<E::Parameters>,
+/// An experiment and its shipped file.
+pub struct Listed<E> {
+    shipped: &'static str,
+    about: OnceLock<About>,
+    experiment: PhantomData<fn() -> E>,
 }
 
-impl<E: Experiment> Prepared for PreparedRun<'_, E> {
-    fn head(&self) -> &crate::files::Head {
-        &self.declared.experiment
+impl<E: Experiment> Listed<E> {
+    /// The experiment of a file's text.
+    pub const fn new(shipped: &'static str) -> Listed<E> {
+        Listed {
+            shipped,
+            about: OnceLock::new(),
+            experiment: PhantomData,
+        }
+    }
+}
+
+struct PreparedRun<E: Experiment>(Declared<E::Parameters>);
+
+impl<E: Experiment> Prepared for PreparedRun<E> {
+    fn about(&self) -> &About {
+        &self.0.experiment
     }
 
     fn parameters(&self) -> Value {
-        serde_json::to_value(&self.declared.parameters).unwrap_or_default()
+        serde_json::to_value(&self.0.parameters).unwrap_or_default()
     }
 
     fn run(&self, progress: Progress<'_>) -> Result<Finished> {
-        let id = self.experiment.about().id;
-        let outcome = self.experiment.run(&self.declared, progress);
-        Finished::of(&outcome.with_context(|| format!("experiment {id}"))?)
+        let outcome = E::run(&self.0.parameters, progress);
+        let mut outcome = outcome.with_context(|| format!("experiment {}", self.about().id))?;
+        outcome.declare(self.about());
+        Finished::of(&outcome, stop::requested())
     }
 }
 
-impl<E: Experiment> AnyExperiment for E {
-    fn about(&self) -> About {
-        Experiment::about(self)
-    }
-
-    fn title(&self) -> String {
-        let id = Experiment::about(self).id;
-        let head = crate::files::head(Experiment::shipped(self));
-        head.map_or_else(|_| id.into(), |head| head.title)
+impl<E: Experiment> AnyExperiment for Listed<E> {
+    /// # Panics
+    /// When the shipped file has no table `[experiment]`, which tests rule out.
+    fn about(&self) -> &About {
+        let read = || crate::files::about(self.shipped).expect("the shipped file of an experiment");
+        self.about.get_or_init(read)
     }
 
     fn shipped(&self) -> &'static str {
-        Experiment::shipped(self)
+        self.shipped
     }
 
     fn prepare(&self, request: &Request<'_>) -> Result<Box<dyn Prepared + '_>> {
-        let about = Experiment::about(self);
-        let shipped = format!("experiments/{}.toml", about.id);
-        let (file, text) = request
-            .file
-            .unwrap_or((&shipped, Experiment::shipped(self)));
+        let id = &self.about().id;
+        let shipped = format!("experiments/{id}.toml");
+        let (file, text) = request.file.unwrap_or((&shipped, self.shipped));
         let mut read: Declared<E::Parameters> = declared(file, text)?;
+        let own = &read.experiment.id;
         ensure!(
-            read.experiment.id == about.id,
-            "{file}: id = {:?}, but the experiment is {}",
-            read.experiment.id,
-            about.id
+            own == id,
+            "{file}: id = {own:?}, but the experiment is {id}"
         );
+        let small = match (&read.quick, request.file) {
+            (None, Some(_)) => declared::<E::Parameters>(&shipped, self.shipped)?.quick,
+            _ => read.quick.take(),
+        };
+        let small = settings(&small.unwrap_or_default());
+        let small = changed(read.parameters.clone(), &small)
+            .with_context(|| format!("{file}: table [quick]"))?;
         if request.quick {
-            read.parameters = self.quick(read.parameters);
+            read.parameters = small;
         }
-        read.parameters = crate::files::changed(read.parameters, &request.set)?;
-        Ok(Box::new(PreparedRun {
-            experiment: self,
-            declared: read,
-        }))
+        read.parameters = changed(read.parameters, &request.set)?;
+        Ok(Box::new(PreparedRun::<E>(read)))
     }
 
     fn read_back(&self, json: &str) -> Result<Finished> {
-        let id = Experiment::about(self).id;
+        let id = &self.about().id;
         let value: Value = serde_json::from_str(json).context("reading a result")?;
         let schema = E::Outcome::SCHEMA;
         ensure!(
@@ -346,6 +358,6 @@ impl<E: Experiment> AnyExperiment for E {
         );
         let outcome: E::Outcome =
             serde_json::from_str(json).with_context(|| format!("reading a result of {id}"))?;
-        Finished::of(&outcome)
+        Finished::of(&outcome, value["partial"] == true)
     }
 }

@@ -7,53 +7,41 @@
 //! title = "…"                  # one line for people
 //! calibrated = "…"             # which parameters were set to fit what
 //! predicted = "…"              # what was not
+//! # and the other fields of `About`: layer, claims, needs, costs
 //!
 //! [parameters]                 # those of the experiment
+//!
+//! [quick]                      # parameters that --quick changes; a list is replaced whole
 //! ```
 
+use crate::experiment::About;
 use crate::names::nearest;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What an experiment's file says about itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Head {
-    /// The experiment.
-    pub id: String,
-    /// One line for people.
-    #[serde(default)]
-    pub title: String,
-    /// What was calibrated, and on what.
-    #[serde(default)]
-    pub calibrated: String,
-    /// What is predicted.
-    #[serde(default)]
-    pub predicted: String,
-}
-
 /// A whole file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declared<P> {
     /// About the experiment.
-    pub experiment: Head,
+    pub experiment: About,
     /// Its parameters.
     pub parameters: P,
-}
-
-#[derive(Deserialize)]
-struct HeadOnly {
-    experiment: Head,
+    /// What the quick version changes of them.
+    pub quick: Option<toml::Table>,
 }
 
 /// The table `[experiment]` of a file's text.
 ///
 /// # Errors
 /// When the text is not TOML or has no such table.
-pub fn head(text: &str) -> Result<Head> {
-    let read: HeadOnly = toml::from_str(text)?;
+pub fn about(text: &str) -> Result<About> {
+    #[derive(Deserialize)]
+    struct AboutOnly {
+        experiment: About,
+    }
+    let read: AboutOnly = toml::from_str(text)?;
     Ok(read.experiment)
 }
 
@@ -112,6 +100,18 @@ fn put(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<String>
             Ok(hint)
         }
     }
+}
+
+/// The values of a table by dotted key.
+pub fn settings(table: &toml::Table) -> Vec<(String, toml::Value)> {
+    let of = |(key, value): (&String, &toml::Value)| match value {
+        toml::Value::Table(inner) => settings(inner)
+            .into_iter()
+            .map(|(rest, value)| (format!("{key}.{rest}"), value))
+            .collect(),
+        plain => vec![(key.clone(), plain.clone())],
+    };
+    table.iter().flat_map(of).collect()
 }
 
 /// `KEY=VALUE` as given on a command line; a value that is not TOML is a string.

@@ -28,5 +28,5 @@ pub mod translation;
 pub mod whatif;
 
 pub use experiment::Text;
-pub use list::{ALL, by_id};
+pub use list::{ALL, by_id, shipped_parameters};
 pub use names::nearest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The list of all experiments.
 
-use crate::experiment::{AnyExperiment, Cost};
+use crate::experiment::{AnyExperiment, Listed, Request};
 use crate::hardware::{defrag, hugepages, losses, one_page, steps, sweep, traffic, unavailable};
 use crate::names::nearest;
 use crate::server_model::{
@@ -10,104 +10,86 @@ use crate::server_model::{
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
+use crate::tools::{heaps, kernel, model_check, rtl};
 use crate::translation::{
     chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
     simulator_speed, speedup, storage, walks,
 };
-use anyhow::{Result, bail};
+use crate::{presets, scan_bench};
+use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 
-/// Every experiment.
-pub const ALL: &[&dyn AnyExperiment] = &[
-    &Fig11Experiment,
-    &Fig12Experiment,
-    &AblationExperiment {
-        id: "ablation",
-        text: include_str!("../../../experiments/ablation.toml"),
-        full: Cost::new(900.0, 400, 0),
-    },
-    &AblationExperiment {
-        id: "ablation-day",
-        text: include_str!("../../../experiments/ablation-day.toml"),
-        full: Cost::new(600.0, 200, 0),
-    },
-    &fleet::FleetModel,
-    &denied::FewPagesDeny,
-    &compaction::RoomForSegment,
-    &crate::presets::PaperInputs,
-    &Convergence,
-    &recorded_kernel::RecordedKernel,
-    &speedup::Speedup,
-    &fig10::HugePageGains,
-    &directseg::DirectSeg,
-    &footprint::Footprint,
-    &segments::KernelSegments,
-    &perforated::Perforated {
-        id: "perforated",
-        text: include_str!("../../../experiments/perforated.toml"),
-    },
-    &perforated::Perforated {
-        id: "perforated-programs",
-        text: include_str!("../../../experiments/perforated-programs.toml"),
-    },
-    &storage::Storage,
-    &chase::ChaseLatency,
-    &simulator_speed::SimulatorSpeed,
-    &exactness::ExactCounts,
-    &live::LivePrograms,
-    &fragmentation::RealFragmentation,
-    &walks::Walks,
-    &unavailable::Unavailable,
-    &traffic::Traffic,
-    &losses::Losses,
-    &one_page::OnePage,
-    &hugepages::HugePages,
-    &defrag::Defrag,
-    &steps::MigrationSteps,
-    &sweep::Sweep,
-    &crate::tools::rtl::TableRtl,
-    &crate::tools::model_check::ModelCheck,
-    &Temeraire {
-        id: "temeraire-fig9",
-        text: include_str!("../../../experiments/temeraire-fig9.toml"),
-        claims: &[],
-    },
-    &Temeraire {
-        id: "temeraire-fig10",
-        text: include_str!("../../../experiments/temeraire-fig10.toml"),
-        claims: &["tm.fig10"],
-    },
-    &Temeraire {
-        id: "temeraire-fig11",
-        text: include_str!("../../../experiments/temeraire-fig11.toml"),
-        claims: &["tm.fig11"],
-    },
-    &Temeraire {
-        id: "temeraire-fig12",
-        text: include_str!("../../../experiments/temeraire-fig12.toml"),
-        claims: &["tm.fig12"],
-    },
-    &crate::tools::heaps::AllocatorFleet,
-    &crate::tools::kernel::KernelBench,
-    &GuestCheck {
-        id: "kernel-confine",
-        text: include_str!("../../../experiments/kernel-confine.toml"),
-        full: Cost::new(7200.0, 8000, 0),
-        quick: Cost::new(20.0, 200, 1),
-    },
-    &GuestCheck {
-        id: "kernel-storm",
-        text: include_str!("../../../experiments/kernel-storm.toml"),
-        full: Cost::new(3600.0, 4000, 0),
-        quick: Cost::new(20.0, 200, 1),
-    },
-    &GuestCheck {
-        id: "kernel-hotpath",
-        text: include_str!("../../../experiments/kernel-hotpath.toml"),
-        full: Cost::new(3600.0, 4000, 0),
-        quick: Cost::new(20.0, 200, 1),
-    },
-    &crate::scan_bench::ScanBench,
-];
+/// The list from the names of files under `experiments/` and the types that run them.
+macro_rules! listed {
+    ($($id:literal: $experiment:ty,)*) => {
+        /// Every experiment.
+        pub static ALL: &[&dyn AnyExperiment] = &[$({
+            const FILE: &str = include_str!(concat!("../../../experiments/", $id, ".toml"));
+            static LISTED: Listed<$experiment> = Listed::new(FILE);
+            &LISTED
+        },)*];
+    };
+}
+
+listed! {
+    "fig11": Fig11Experiment,
+    "fig12": Fig12Experiment,
+    "ablation": AblationExperiment,
+    "ablation-day": AblationExperiment,
+    "fleet-model": fleet::FleetModel,
+    "denied-blocks": denied::FewPagesDeny,
+    "segment-compaction": compaction::RoomForSegment,
+    "presets": presets::PaperInputs,
+    "convergence": Convergence,
+    "kernel-replay": recorded_kernel::RecordedKernel,
+    "speedup": speedup::Speedup,
+    "fig10": fig10::HugePageGains,
+    "directseg": directseg::DirectSeg,
+    "footprint": footprint::Footprint,
+    "segments": segments::KernelSegments,
+    "perforated": perforated::Perforated,
+    "perforated-programs": perforated::Perforated,
+    "perforated-storage": storage::Storage,
+    "chase": chase::ChaseLatency,
+    "simulator-speed": simulator_speed::SimulatorSpeed,
+    "exactness": exactness::ExactCounts,
+    "live": live::LivePrograms,
+    "fragmentation": fragmentation::RealFragmentation,
+    "walks": walks::Walks,
+    "hw-unavailable": unavailable::Unavailable,
+    "hw-traffic": traffic::Traffic,
+    "hw-losses": losses::Losses,
+    "hw-migration": one_page::OnePage,
+    "hw-hugepages": hugepages::HugePages,
+    "hw-defrag": defrag::Defrag,
+    "hw-steps": steps::MigrationSteps,
+    "hw-sweep": sweep::Sweep,
+    "hw-rtl": rtl::TableRtl,
+    "model-check": model_check::ModelCheck,
+    "temeraire-fig9": Temeraire,
+    "temeraire-fig10": Temeraire,
+    "temeraire-fig11": Temeraire,
+    "temeraire-fig12": Temeraire,
+    "allocator-fleet": heaps::AllocatorFleet,
+    "kernel-bench": kernel::KernelBench,
+    "kernel-confine": GuestCheck,
+    "kernel-storm": GuestCheck,
+    "kernel-hotpath": GuestCheck,
+    "scan-bench": scan_bench::ScanBench,
+}
+
+/// The shipped parameters of an experiment or the quick version of them.
+///
+/// # Errors
+/// When there is no such experiment or its parameters are of another type.
+pub fn shipped_parameters<P: DeserializeOwned>(id: &str, quick: bool) -> Result<P> {
+    let request = Request {
+        quick,
+        ..Request::default()
+    };
+    let parameters = by_id(id)?.prepare(&request)?.parameters();
+    serde_json::from_value(parameters).with_context(|| format!("parameters of {id}"))
+}
 
 /// The experiment of an id.
 ///
@@ -117,7 +99,7 @@ pub fn by_id(id: &str) -> Result<&'static dyn AnyExperiment> {
     if let Some(found) = ALL.iter().find(|experiment| experiment.about().id == id) {
         return Ok(*found);
     }
-    let ids = || ALL.iter().map(|experiment| experiment.about().id);
+    let ids = || ALL.iter().map(|experiment| experiment.about().id.as_str());
     let hint = nearest(id, ids()).map_or(String::new(), |id| format!("did you mean {id}? "));
     bail!(
         "there is no experiment {id:?}; {hint}there are: {}",
@@ -131,10 +113,10 @@ mod tests {
 
     #[test]
     fn ids_are_unique_and_dependencies_exist() {
-        let mut ids: Vec<&str> = ALL.iter().map(|e| e.about().id).collect();
+        let mut ids: Vec<&String> = ALL.iter().map(|e| &e.about().id).collect();
         for experiment in ALL {
-            for needed in experiment.about().depends_on {
-                assert!(ids.contains(needed), "{needed}");
+            for needed in &experiment.about().depends_on {
+                assert!(ids.contains(&needed), "{needed}");
             }
         }
         ids.sort_unstable();

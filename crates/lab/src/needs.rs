@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an experiment needs beyond this program, how to see that it is there, and how to get it.
 
-use serde::Serialize;
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// One need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
     /// Root of the machine that is measured.
@@ -13,16 +13,16 @@ pub enum Need {
     /// A program on `PATH`, and how it is installed.
     Tool {
         /// Name of the program.
-        name: &'static str,
+        name: String,
         /// Command that installs it.
-        install: &'static str,
+        install: String,
     },
     /// A program that the build makes, which lies next to this one or where cargo puts it.
     Built {
         /// Name of the program.
-        name: &'static str,
+        name: String,
         /// Command that builds it.
-        build: &'static str,
+        build: String,
     },
     /// The source tree: this program runs somewhere below it.
     SourceTree,
@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_says_how_to_get_it() {
-        let tool = |name| Need::Tool {
-            name,
-            install: "apt-get install it",
+        let tool = |name: &str| Need::Tool {
+            name: name.into(),
+            install: "apt-get install it".into(),
         };
         assert_eq!(tool("sh").missing(), None);
         let text = tool("no-such-program").missing().expect("is missing");

@@ -2,8 +2,7 @@
 //! The inputs that the papers state: machines and the first size of the unmovable region, as this
 //! project simulates them.
 
-use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Outcome, Progress};
 use ample_machine::MachineConfig;
 use ample_mm::{PolicyConfig, PolicyKind};
 use anyhow::Result;
@@ -29,8 +28,6 @@ pub struct ServerModelInputs {
 /// The inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Presets {
-    /// `ample.presets/1`.
-    pub schema: Text,
     /// The server model.
     pub server_model: ServerModelInputs,
     /// Machines.
@@ -44,28 +41,10 @@ impl Experiment for PaperInputs {
     type Parameters = PresetParams;
     type Outcome = Presets;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.machine", "ctg.initial_region", "ds.machine"],
-            full: Cost::new(1.0, 50, 1),
-            quick: Cost::new(1.0, 50, 1),
-            ..About::simulated("presets", Layer::Show)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../experiments/presets.toml")
-    }
-
-    fn quick(&self, full: PresetParams) -> PresetParams {
-        full
-    }
-
-    fn run(&self, declared: &Declared<PresetParams>, _progress: Progress<'_>) -> Result<Presets> {
-        let machines = declared.parameters.machines.iter();
+    fn run(params: &PresetParams, _progress: Progress<'_>) -> Result<Presets> {
+        let machines = params.machines.iter();
         let region = |kind| PolicyConfig::new(kind).low_region_ratio;
         Ok(Presets {
-            schema: Presets::SCHEMA.into(),
             server_model: ServerModelInputs {
                 initial_region_ratio: region(PolicyKind::Contiguitas),
                 static_region_ratio: region(PolicyKind::Static),
@@ -79,8 +58,4 @@ impl Experiment for PaperInputs {
 
 impl Outcome for Presets {
     const SCHEMA: &'static str = "ample.presets/1";
-
-    fn partial(&self) -> bool {
-        false
-    }
 }

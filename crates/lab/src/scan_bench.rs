@@ -2,9 +2,7 @@
 //! The readers of `ample scan` beside a bare read loop, interleaved.
 
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::needs::Need;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_host::{ReaderTimes, bench_readers};
 use ample_report::{Table, Unit};
 use anyhow::{Result, ensure};
@@ -25,28 +23,9 @@ impl Experiment for ScanBench {
     type Parameters = ScanBenchParams;
     type Outcome = ReaderBench;
 
-    fn about(&self) -> About {
-        About {
-            needs: &[Need::Root],
-            deterministic: false,
-            full: Cost::new(20.0, 100, 1),
-            quick: Cost::new(5.0, 100, 1),
-            ..About::simulated("scan-bench", Layer::See)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../experiments/scan-bench.toml")
-    }
-
-    fn quick(&self, full: ScanBenchParams) -> ScanBenchParams {
-        ScanBenchParams {
-            rounds: full.rounds.min(3),
-        }
-    }
-
-    fn run(&self, declared: &Declared<ScanBenchParams>, _: Progress<'_>) -> Result<ReaderBench> {
-        run(declared.parameters.rounds)
+    fn run(params: &ScanBenchParams, _progress: Progress<'_>) -> Result<ReaderBench> {
+        ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
+        Ok(summarise(params.rounds, &bench_readers(params.rounds)?))
     }
 }
 
@@ -59,8 +38,6 @@ const PEAK_BAR_BYTES: u64 = 64 << 20;
 /// The readers beside the bare loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReaderBench {
-    /// `ample.scan-bench/1`.
-    pub schema: Text,
     /// Rounds.
     pub rounds: usize,
     /// Pages of memory.
@@ -108,28 +85,15 @@ impl ReaderSpread {
     }
 }
 
-/// Measures the readers, interleaved.
-///
-/// # Errors
-/// When `/proc/kpageflags` cannot be read or there are no rounds.
-pub fn run(rounds: usize) -> Result<ReaderBench> {
-    ensure!(rounds > 0, "rounds is 0, but must be at least 1");
-    Ok(summarise(rounds, &bench_readers(rounds)?))
-}
-
 impl Outcome for ReaderBench {
     const SCHEMA: &'static str = "ample.scan-bench/1";
 
-    fn partial(&self) -> bool {
-        false
+    fn head(&self) -> Option<String> {
+        Some(text(self))
     }
 
-    fn head(&self) -> String {
-        text(self)
-    }
-
-    fn tables(&self) -> Vec<(String, Table)> {
-        Vec::new()
+    fn tables(&self) -> Option<Vec<(String, Table)>> {
+        Some(Vec::new())
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -164,7 +128,6 @@ fn summarise(rounds: usize, times: &ReaderTimes) -> ReaderBench {
         Some(reader.median_ns as f64 / bare.median_ns as f64)
     };
     ReaderBench {
-        schema: ReaderBench::SCHEMA.into(),
         rounds,
         pages: times.pages,
         procfs_to_bare_ratio: ratio(&procfs),

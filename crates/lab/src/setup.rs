@@ -260,16 +260,6 @@ pub struct Length {
     pub accesses: u64,
 }
 
-impl Length {
-    /// Long enough to see that a run works.
-    pub fn quick(self) -> Length {
-        Length {
-            warm_up_accesses: self.warm_up_accesses.min(100_000),
-            accesses: self.accesses.min(100_000),
-        }
-    }
-}
-
 /// What one run gave.
 #[derive(Clone, Debug)]
 pub struct Measured {

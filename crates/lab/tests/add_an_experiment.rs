@@ -3,9 +3,7 @@
 //! code of the guide, line for line, and works.
 
 // guide: begin
-use ample_lab::Text;
-use ample_lab::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
-use ample_lab::files::Declared;
+use ample_lab::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_lab::progress::Steps;
 use ample_lab::stop;
 use ample_report::{LineChart, Series, Unit};
@@ -31,13 +29,8 @@ pub struct PowerRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerReport {
-    /// `ample.powers/1`.
-    pub schema: Text,
     /// Rows.
     pub rows: Vec<PowerRow>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// Powers of 2.
@@ -47,33 +40,10 @@ impl Experiment for Powers {
     type Parameters = PowerParams;
     type Outcome = PowerReport;
 
-    fn about(&self) -> About {
-        About {
-            full: Cost::new(1.0, 10, 1),
-            quick: Cost::new(1.0, 10, 1),
-            ..About::simulated("powers", Layer::Show)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        FILE
-    }
-
-    fn quick(&self, full: PowerParams) -> PowerParams {
-        PowerParams {
-            exponents: full.exponents.into_iter().take(2).collect(),
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<PowerParams>,
-        progress: Progress<'_>,
-    ) -> anyhow::Result<PowerReport> {
-        let exponents = &declared.parameters.exponents;
-        let steps = Steps::new(progress, exponents.len());
+    fn run(params: &PowerParams, progress: Progress<'_>) -> anyhow::Result<PowerReport> {
+        let steps = Steps::new(progress, params.exponents.len());
         let mut rows = Vec::new();
-        for &exponent in exponents {
+        for &exponent in &params.exponents {
             if stop::requested() {
                 break;
             }
@@ -81,20 +51,12 @@ impl Experiment for Powers {
             rows.push(PowerRow { exponent, power });
             steps.step();
         }
-        Ok(PowerReport {
-            schema: PowerReport::SCHEMA.into(),
-            rows,
-            partial: stop::requested(),
-        })
+        Ok(PowerReport { rows })
     }
 }
 
 impl Outcome for PowerReport {
     const SCHEMA: &'static str = "ample.powers/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let points = self
@@ -123,12 +85,18 @@ id = "powers"
 title = "Powers of 2"
 calibrated = "nothing"
 predicted = "all powers"
+layer = "show"
+cost = { seconds = 1, memory_bytes = 10485760, threads = 1 }
+quick_cost = { seconds = 1, memory_bytes = 10485760, threads = 1 }
 
 [parameters]
 exponents = [1, 2, 3, 10]
+
+[quick]
+exponents = [1, 2]
 "#;
 
-use ample_lab::experiment::{AnyExperiment, Request};
+use ample_lab::experiment::{AnyExperiment, Listed, Request};
 
 #[test]
 fn the_code_of_the_guide_is_this_code() {
@@ -151,8 +119,8 @@ fn the_code_of_the_guide_is_this_code() {
 
 #[test]
 fn the_experiment_of_the_guide_runs_and_reads_back() {
-    let powers: &dyn AnyExperiment = &Powers;
-    assert_eq!(powers.title(), "Powers of 2");
+    let powers = Listed::<Powers>::new(FILE);
+    assert_eq!(powers.about().title, "Powers of 2");
     let request = Request {
         quick: true,
         ..Request::default()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The laws that the experiment `exactness` checks hold, with fewer random accesses than it takes.
 
-use ample_lab::translation::exactness::{self, ExactnessParams, Rule, UniformTlb};
+use ample_lab::experiment::Experiment;
+use ample_lab::translation::exactness::{ExactCounts, ExactnessParams, Rule, UniformTlb};
 use ample_translate::PageSize;
 
 fn params() -> ExactnessParams {
@@ -30,7 +31,7 @@ fn tlb(entries: u32, ways: u32, page: PageSize) -> UniformTlb {
 
 #[test]
 fn every_law_holds() {
-    let result = exactness::run(&params(), &|_| {}).unwrap();
+    let result = ExactCounts::run(&params(), &|_| {}).unwrap();
     for row in &result.rows {
         assert!(row.met, "{row:#?}");
         let exact = row.rule == Rule::Equal;
@@ -77,7 +78,7 @@ fn pages_that_do_not_fill_the_sets_are_refused() {
             ..params()
         };
         assert!(
-            exactness::run(&params, &|_| {}).is_err(),
+            ExactCounts::run(&params, &|_| {}).is_err(),
             "{ratio}, {ways} ways"
         );
     }

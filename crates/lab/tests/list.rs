@@ -3,7 +3,6 @@
 
 use ample_lab::ALL;
 use ample_lab::experiment::{AnyExperiment, Finished, Request};
-use ample_lab::files::head;
 use ample_lab::needs::Need;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -52,13 +51,12 @@ fn every_file_is_in_the_list_and_every_experiment_has_a_file() {
     let listed: BTreeSet<String> = ALL.iter().map(|e| e.about().id.to_string()).collect();
     assert_eq!(files, listed);
     for experiment in ALL {
-        let head = head(experiment.shipped()).expect("a head");
-        assert_eq!(head.id, experiment.about().id);
-        let said = [&head.title, &head.calibrated, &head.predicted];
-        assert!(said.iter().all(|text| !text.is_empty()), "{}", head.id);
-        let quick = experiment.about().quick.seconds;
-        assert!(quick <= experiment.about().full.seconds, "{}", head.id);
-        assert!(quick <= 30.0 || experiment.about().needs.contains(&Need::KernelGuest));
+        let about = experiment.about();
+        let said = [&about.title, &about.calibrated, &about.predicted];
+        assert!(said.iter().all(|text| !text.is_empty()), "{}", about.id);
+        let quick = about.quick_cost.seconds;
+        assert!((1.0..=about.cost.seconds).contains(&quick), "{}", about.id);
+        assert!(quick <= 30.0 || about.needs.contains(&Need::KernelGuest));
     }
 }
 
@@ -78,6 +76,43 @@ fn wrong_parameters_are_refused_with_file_and_line() {
             assert!(error.contains(part), "{}: {error}", experiment.about().id);
         }
     }
+}
+
+#[test]
+fn a_wrong_quick_version_is_refused_with_file_and_field() {
+    for experiment in ALL {
+        let shipped = experiment.shipped();
+        let text = match shipped.contains("\n[quick]\n") {
+            true => shipped.replacen("\n[quick]\n", "\n[quick]\nnope = 5\n", 1),
+            false => format!("{shipped}\n[quick]\nnope = 5\n"),
+        };
+        let request = Request {
+            file: Some(("my.toml", &text)),
+            ..Request::default()
+        };
+        let error = experiment.prepare(&request).err().expect("an unknown key");
+        let error = format!("{error:#}");
+        for part in ["my.toml", "[quick]", "nope"] {
+            assert!(error.contains(part), "{}: {error}", experiment.about().id);
+        }
+    }
+}
+
+#[test]
+fn a_file_without_a_quick_version_takes_the_shipped_one() {
+    let walks = ample_lab::by_id("walks").expect("walks");
+    let (own, _) = walks.shipped().split_once("[quick]").expect("its table");
+    let own = own.replace("seed = 1", "seed = 7");
+    let request = Request {
+        file: Some(("my.toml", &own)),
+        quick: true,
+        ..Request::default()
+    };
+    let parameters = walks.prepare(&request).expect("reads").parameters();
+    assert_eq!(
+        (&parameters["seed"], &parameters["scale"]),
+        (&7.into(), &"tiny".into())
+    );
 }
 
 #[test]
@@ -109,10 +144,10 @@ fn an_unknown_machine_is_refused_with_those_known() {
 fn quick_results_read_back_equal_and_show_their_values() {
     let wanted = |experiment: &&&dyn AnyExperiment| {
         let about = experiment.about();
-        about.needs.is_empty() && !SLOW.contains(&about.id)
+        about.needs.is_empty() && !SLOW.contains(&about.id.as_str())
     };
     for experiment in ALL.iter().filter(wanted) {
-        let id = experiment.about().id;
+        let id = experiment.about().id.as_str();
         let result = quick(*experiment);
         assert!(!result.partial, "{id}");
         let again = experiment.read_back(&result.json).expect("reads back");

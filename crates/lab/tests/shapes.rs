@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments on small programs: shapes that must hold whatever the size, and errors.
 
+use ample_lab::experiment::Experiment;
 use ample_lab::setup::{Length, PageMix};
 use ample_lab::translation::perforated::Fragmentation;
 use ample_lab::translation::{Recording, directseg, perforated, segments, speedup};
@@ -28,7 +29,7 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
         seeds: vec![3, 4],
         rows: vec![row("gups"), row("tpcc")],
     };
-    let tables = directseg::run(&params, &|_| {}).unwrap();
+    let tables = directseg::DirectSeg::run(&params, &|_| {}).unwrap();
     let [gups, tpcc] = tables.rows.as_slice() else {
         panic!("two rows")
     };
@@ -46,7 +47,7 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
     );
     assert!(tpcc.segment_percent < tpcc.dtlb_percent[0]);
     assert_eq!(
-        directseg::run(&params, &|_| {}).unwrap(),
+        directseg::DirectSeg::run(&params, &|_| {}).unwrap(),
         tables,
         "not deterministic"
     );
@@ -72,7 +73,7 @@ fn segments_serve_the_kernel_and_virtual_machines() {
             gups_bytes: 256 << 20,
         },
     };
-    let result = segments::run(&params, &|_| {}).unwrap();
+    let result = segments::KernelSegments::run(&params, &|_| {}).unwrap();
     let [small, large, _, segment, _, both] = result.kernel.as_slice() else {
         panic!("six rows")
     };
@@ -95,7 +96,7 @@ fn segments_serve_the_kernel_and_virtual_machines() {
     assert_eq!(third.walks_per_kilo_instruction, 0.0, "{third:?}");
     assert!(third.speedup > first.speedup && first.speedup > 1.0);
     assert_eq!(
-        segments::run(&params, &|_| {}).unwrap(),
+        segments::KernelSegments::run(&params, &|_| {}).unwrap(),
         result,
         "not deterministic"
     );
@@ -115,7 +116,7 @@ fn perforated_pages_keep_their_shape() {
         length: SHORT,
         seed: 5,
     };
-    let sweep = perforated::run(&params, &|_| {}).unwrap();
+    let sweep = perforated::Perforated::run(&params, &|_| {}).unwrap();
     assert_eq!(sweep.points.len(), 8);
     for point in &sweep.points {
         assert!(point.ipc_ideal >= point.ipc_small * 0.999, "{point:?}");

@@ -73,8 +73,8 @@ pub fn run(args: &SimArgs) -> anyhow::Result<Verdict> {
     let own = own_file(id)?;
     let experiment = match &own {
         Some(text) => {
-            let head = files::head(text).with_context(|| format!("{id} is not an experiment"))?;
-            ample_lab::by_id(&head.id).with_context(|| id.clone())?
+            let about = files::about(text).with_context(|| format!("{id} is not an experiment"))?;
+            ample_lab::by_id(&about.id).with_context(|| id.clone())?
         }
         None => ample_lab::by_id(id)?,
     };
@@ -106,23 +106,22 @@ pub(super) fn run_experiment(
 ) -> anyhow::Result<Finished> {
     let about = experiment.about();
     let prepared = experiment.prepare(request)?;
-    let missing = needs::missing(about.needs);
+    let missing = needs::missing(&about.needs);
     if !missing.is_empty() {
         bail!("{} needs {}", about.id, missing.join("; "));
     }
     stop_on_interrupt()?;
-    let cost = if request.quick {
-        about.quick
-    } else {
-        about.full
+    let cost = match request.quick {
+        true => about.quick_cost,
+        false => about.cost,
     };
     let time = ample_report::Unit::Seconds.format(cost.seconds);
     eprintln!(
         "{}: {} (about {time} on two cores; Ctrl-C ends it)",
         about.id,
-        prepared.head().title
+        prepared.about().title
     );
-    let bar = progress_bar(about.id);
+    let bar = progress_bar(&about.id);
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
     let result = prepared.run(&told);
     bar.finish_and_clear();
@@ -198,7 +197,7 @@ fn write_figures(
         [] => bail!("{} has nothing to draw", experiment.about().id),
         [figure] => standalone(&figure.svg),
         several => {
-            let mut page = Page::new(&experiment.title(), experiment.about().id);
+            let mut page = Page::new(&experiment.about().title, &experiment.about().id);
             let mut section = Section::new("figures", "Figures");
             for figure in several {
                 section = section.figure(&figure.svg, &figure.caption);
@@ -214,7 +213,7 @@ fn list() -> String {
     let mut text = String::from("Experiments (ample sim ID):\n");
     for experiment in ample_lab::ALL {
         let about = experiment.about();
-        text.push_str(&format!("  {:<19} {}\n", about.id, experiment.title()));
+        text.push_str(&format!("  {:<19} {}\n", about.id, about.title));
     }
     text
 }

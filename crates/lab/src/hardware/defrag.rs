@@ -9,8 +9,7 @@
 //! packed, and over the second half of the run, which is how the paper's §5.2 measures it.
 
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::server_model::Spread;
 use crate::server_model::run_server;
@@ -76,15 +75,10 @@ pub struct DefragRow {
 /// Results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DefragReport {
-    /// Format of this object.
-    pub schema: Text,
     /// DefragParams, seeds among them.
     pub parameters: DefragParams,
     /// One row a workload.
     pub rows: Vec<DefragRow>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 const BLOCK_PAGES: u64 = 512;
@@ -234,43 +228,32 @@ impl Experiment for Defrag {
     type Parameters = DefragParams;
     type Outcome = DefragReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.internal_frag"],
-            full: Cost::new(300.0, 600, 0),
-            quick: Cost::new(5.0, 200, 0),
-            ..About::simulated("hw-defrag", Layer::Show)
+    fn run(parameters: &DefragParams, progress: Progress<'_>) -> Result<DefragReport> {
+        let p = parameters;
+        ensure!(!p.seeds.is_empty(), "seeds: at least one is needed");
+        ensure!(
+            (1.0..=1e7).contains(&p.duration_s),
+            "duration_s = {}: must be from 1 to 10,000,000",
+            p.duration_s
+        );
+        ensure!(
+            p.rates_per_s.iter().all(|rate| *rate > 0.0),
+            "rates_per_s: must be positive"
+        );
+        let steps = Steps::new(progress, 2 * p.workloads.len() * p.seeds.len());
+        let mut rows = Vec::new();
+        for name in &p.workloads {
+            rows.extend(stop::until_stopped(|| row(p, name, &steps)).transpose()?);
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/hw-defrag.toml")
-    }
-
-    fn quick(&self, full: DefragParams) -> DefragParams {
-        DefragParams {
-            memory_bytes: full.memory_bytes.min(256 << 20),
-            duration_s: full.duration_s.min(900.0),
-            seeds: full.seeds.into_iter().take(1).collect(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<DefragParams>,
-        progress: Progress<'_>,
-    ) -> Result<DefragReport> {
-        run(&declared.parameters, progress)
+        Ok(DefragReport {
+            parameters: parameters.clone(),
+            rows,
+        })
     }
 }
 
 impl Outcome for DefragReport {
     const SCHEMA: &'static str = "ample.hw-defrag/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Share of the unmovable region given back";
@@ -284,35 +267,6 @@ impl Outcome for DefragReport {
         }
         vec![Figure::new("recovered", title, bars.svg())]
     }
-}
-
-/// Runs it.
-///
-/// # Errors
-/// If a parameter is wrong.
-pub fn run(parameters: &DefragParams, progress: Progress<'_>) -> Result<DefragReport> {
-    let p = parameters;
-    ensure!(!p.seeds.is_empty(), "seeds: at least one is needed");
-    ensure!(
-        (1.0..=1e7).contains(&p.duration_s),
-        "duration_s = {}: must be from 1 to 10,000,000",
-        p.duration_s
-    );
-    ensure!(
-        p.rates_per_s.iter().all(|rate| *rate > 0.0),
-        "rates_per_s: must be positive"
-    );
-    let steps = Steps::new(progress, 2 * p.workloads.len() * p.seeds.len());
-    let mut rows = Vec::new();
-    for name in &p.workloads {
-        rows.extend(stop::until_stopped(|| row(p, name, &steps)).transpose()?);
-    }
-    Ok(DefragReport {
-        schema: DefragReport::SCHEMA.into(),
-        parameters: parameters.clone(),
-        rows,
-        partial: stop::requested(),
-    })
 }
 
 #[cfg(test)]
@@ -341,7 +295,7 @@ mod tests {
             seeds: vec![1],
             rates_per_s: vec![100.0, 1000.0],
         };
-        let report = run(&parameters, &|_| {}).expect("runs");
+        let report = Defrag::run(&parameters, &|_| {}).expect("runs");
         let row = &report.rows[0];
         assert!(
             row.recovered_ratio.mean <= row.free_inside_ratio.mean,
@@ -355,6 +309,6 @@ mod tests {
             workloads: vec!["nope".into()],
             ..parameters
         };
-        assert!(format!("{:#}", run(&wrong, &|_| {}).unwrap_err()).contains("nope"));
+        assert!(format!("{:#}", Defrag::run(&wrong, &|_| {}).unwrap_err()).contains("nope"));
     }
 }

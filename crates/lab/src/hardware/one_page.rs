@@ -5,14 +5,14 @@
 
 use super::stats::parallel;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
-use ample_machine::multi::{BadParams, CoherentMemory, EngineParams, MemoryParams, PAGE_LINES};
+use ample_machine::multi::{CoherentMemory, EngineParams, MemoryParams, PAGE_LINES};
 use ample_migration::protocol::{Command, Design, LineAddr, Mapping, Status};
 use ample_report::Unit;
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 /// Where the page is before it moves.
@@ -89,17 +89,12 @@ pub struct OnePageRow {
 /// Results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OnePageReport {
-    /// Format of this object.
-    pub schema: Text,
     /// Parameters.
     pub params: OnePageParams,
     /// The paper's design with one cost of the machine taken away: what the time is made of.
     pub made_of: Vec<OnePageRow>,
     /// Changes of the engine.
     pub engines: Vec<OnePageRow>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 type Change = (&'static str, fn(&mut MemoryParams));
@@ -177,7 +172,7 @@ impl Bench {
     }
 
     /// Submits a command; cycles until its record.
-    fn command(&mut self, command: Command, expected: Status) -> Result<u64, BadParams> {
+    fn command(&mut self, command: Command, expected: Status) -> Result<u64> {
         self.memory.records.clear();
         let now = self.now;
         let queued = self.memory.submit(now, command);
@@ -185,10 +180,7 @@ impl Bench {
         let record = self.memory.records.first();
         match record.filter(|_| queued.is_ok()) {
             Some((at, record)) if record.status == expected => Ok(at - now),
-            other => Err(BadParams {
-                field: "memory",
-                reason: format!("a command ended with {other:?} instead of {expected:?}"),
-            }),
+            other => bail!("a command ended with {other:?} instead of {expected:?}"),
         }
     }
 }
@@ -198,7 +190,7 @@ fn row(
     place: PagePlace,
     what: &str,
     memory: MemoryParams,
-) -> Result<OnePageRow, BadParams> {
+) -> Result<OnePageRow> {
     let mut rng = SplitMix64::new(params.seed);
     let half = memory.frames / 2;
     let mut bench = Bench {
@@ -219,12 +211,7 @@ fn row(
         copies.push(ns(bench.command(migrate(true), Status::Copied)?));
         bench.command(Command::Clear { map }, Status::Cleared)?;
     }
-    let range = |values| {
-        MedianRange::of(values).ok_or(BadParams {
-            field: "pages",
-            reason: "0; at least one page must move".into(),
-        })
-    };
+    let range = |values| MedianRange::of(values).context("pages: 0; at least one page must move");
     Ok(OnePageRow {
         what: what.into(),
         place,
@@ -250,41 +237,30 @@ impl Experiment for OnePage {
     type Parameters = OnePageParams;
     type Outcome = OnePageReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.hw.migration_time"],
-            full: Cost::new(10.0, 200, 0),
-            quick: Cost::new(2.0, 200, 0),
-            ..About::simulated("hw-migration", Layer::Show)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/hw-migration.toml")
-    }
-
-    fn quick(&self, full: OnePageParams) -> OnePageParams {
-        OnePageParams {
-            pages: full.pages.min(4),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<OnePageParams>,
-        progress: Progress<'_>,
-    ) -> anyhow::Result<OnePageReport> {
-        Ok(run(&declared.parameters, progress)?)
+    fn run(params: &OnePageParams, progress: Progress<'_>) -> Result<OnePageReport> {
+        let rows = |changes: &[Change], progress: Progress<'_>| {
+            let places = params.places.iter();
+            let jobs: Vec<(PagePlace, Change)> = places
+                .flat_map(|&place| changes.iter().map(move |&change| (place, change)))
+                .collect();
+            let rows = parallel(&jobs, progress, |&(place, (what, change))| {
+                let mut memory = params.memory;
+                memory.engine = paper_engine(params);
+                change(&mut memory);
+                row(params, place, what, memory)
+            })?;
+            anyhow::Ok(rows.into_iter().flatten().collect::<Vec<OnePageRow>>())
+        };
+        Ok(OnePageReport {
+            params: params.clone(),
+            made_of: rows(&COSTS, &|share| progress(share / 3.0))?,
+            engines: rows(&ENGINES, &|share| progress((1.0 + 2.0 * share) / 3.0))?,
+        })
     }
 }
 
 impl Outcome for OnePageReport {
     const SCHEMA: &'static str = "ample.hw-migration/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "One migration of 4 KB, idle machine: the copy, ns";
@@ -298,33 +274,6 @@ impl Outcome for OnePageReport {
     }
 }
 
-/// Runs it.
-///
-/// # Errors
-/// When the machine cannot be built or no page is to move.
-pub fn run(params: &OnePageParams, progress: Progress<'_>) -> Result<OnePageReport, BadParams> {
-    let rows = |changes: &[Change], progress: Progress<'_>| {
-        let places = params.places.iter();
-        let jobs: Vec<(PagePlace, Change)> = places
-            .flat_map(|&place| changes.iter().map(move |&change| (place, change)))
-            .collect();
-        let rows = parallel(&jobs, progress, |&(place, (what, change))| {
-            let mut memory = params.memory;
-            memory.engine = paper_engine(params);
-            change(&mut memory);
-            row(params, place, what, memory)
-        })?;
-        Ok(rows.into_iter().flatten().collect::<Vec<OnePageRow>>())
-    };
-    Ok(OnePageReport {
-        schema: OnePageReport::SCHEMA.into(),
-        params: params.clone(),
-        made_of: rows(&COSTS, &|share| progress(share / 3.0))?,
-        engines: rows(&ENGINES, &|share| progress((1.0 + 2.0 * share) / 3.0))?,
-        partial: stop::requested(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,7 +284,7 @@ mod tests {
             pages: 4,
             ..OnePageParams::default()
         };
-        let report = run(&params, &|_| {}).expect("runs");
+        let report = OnePage::run(&params, &|_| {}).expect("runs");
         let copy = |rows: &[OnePageRow], place: PagePlace, what: &str| {
             let found = rows
                 .iter()
@@ -371,7 +320,7 @@ mod tests {
             ..OnePageParams::default()
         };
         assert!(
-            run(&params, &|_| {})
+            OnePage::run(&params, &|_| {})
                 .unwrap_err()
                 .to_string()
                 .contains("pages")

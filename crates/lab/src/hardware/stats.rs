@@ -4,7 +4,8 @@
 use crate::experiment::Progress;
 use crate::progress::Steps;
 use crate::stop;
-use ample_machine::multi::{BadParams, CoreProgram, MultiCore};
+use ample_machine::multi::{CoreProgram, MultiCore};
+use anyhow::Result;
 use rayon::prelude::*;
 
 /// Runs one simulation for each job, on as many threads as the host gives. Results come in the
@@ -13,8 +14,8 @@ use rayon::prelude::*;
 pub(super) fn parallel<J: Sync, R: Send>(
     jobs: &[J],
     progress: Progress<'_>,
-    run: impl Fn(&J) -> Result<R, BadParams> + Sync + Send,
-) -> Result<Vec<Option<R>>, BadParams> {
+    run: impl Fn(&J) -> Result<R> + Sync + Send,
+) -> Result<Vec<Option<R>>> {
     let steps = Steps::new(progress, jobs.len());
     let one = |job| {
         let result = stop::until_stopped(|| {

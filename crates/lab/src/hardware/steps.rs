@@ -2,17 +2,17 @@
 //! One migration under traffic, step by step, to be looked at: eight cores and a NIC read and
 //! write a page while it moves.
 
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps as Parts;
 use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_machine::multi::{
-    BadParams, CoreAccess, CoreParams, CoreProgram, LineView, MemoryParams, Mover, MultiCore,
-    OsParams, PAGE_LINES, PagePlacement, PageView, Place,
+    CoreAccess, CoreParams, CoreProgram, LineView, MemoryParams, Mover, MultiCore, OsParams,
+    PAGE_LINES, PagePlacement, PageView, Place,
 };
 use ample_migration::protocol::Design;
 use ample_report::{LineCell, LinePlace, MIGRATION_LEGEND, MigrationFrame, migration_frame};
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -62,15 +62,10 @@ pub struct StepFilm {
 /// Results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
-    /// Format of this object.
-    pub schema: Text,
     /// Parameters.
     pub params: StepParams,
     /// One film a design.
     pub films: Vec<StepFilm>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// Pages of data; the first one moves.
@@ -146,7 +141,7 @@ fn caption(view: &PageView) -> String {
     text
 }
 
-fn film(params: &StepParams, design: Design) -> Result<StepFilm, BadParams> {
+fn film(params: &StepParams, design: Design) -> Result<StepFilm> {
     let mut memory = MemoryParams::table1();
     memory.engine.design = design;
     let core = CoreParams::table1();
@@ -192,38 +187,27 @@ impl Experiment for MigrationSteps {
     type Parameters = StepParams;
     type Outcome = StepReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[],
-            full: Cost::new(2.0, 200, 1),
-            quick: Cost::new(2.0, 200, 1),
-            ..About::simulated("hw-steps", Layer::Show)
+    fn run(params: &StepParams, progress: Progress<'_>) -> Result<StepReport> {
+        ensure!(
+            (0.0..=1.0).contains(&params.share_of_page),
+            "share_of_page: {}: must be from 0 to 1",
+            params.share_of_page
+        );
+        let parts = Parts::new(progress, params.designs.len());
+        let mut films = Vec::new();
+        for &design in params.designs.iter().take_while(|_| !stop::requested()) {
+            films.push(film(params, design)?);
+            parts.step();
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/hw-steps.toml")
-    }
-
-    fn quick(&self, full: StepParams) -> StepParams {
-        full
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<StepParams>,
-        progress: Progress<'_>,
-    ) -> anyhow::Result<StepReport> {
-        Ok(run(&declared.parameters, progress)?)
+        Ok(StepReport {
+            params: params.clone(),
+            films,
+        })
     }
 }
 
 impl Outcome for StepReport {
     const SCHEMA: &'static str = "ample.hw-steps/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let films = self.films.iter();
@@ -277,38 +261,13 @@ impl StepFrame {
     }
 }
 
-/// Runs it.
-///
-/// # Errors
-/// When a parameter is wrong or a load returned a wrong value.
-pub fn run(params: &StepParams, progress: Progress<'_>) -> Result<StepReport, BadParams> {
-    if !(0.0..=1.0).contains(&params.share_of_page) {
-        return Err(BadParams {
-            field: "share_of_page",
-            reason: format!("{}: must be from 0 to 1", params.share_of_page),
-        });
-    }
-    let parts = Parts::new(progress, params.designs.len());
-    let mut films = Vec::new();
-    for &design in params.designs.iter().take_while(|_| !stop::requested()) {
-        films.push(film(params, design)?);
-        parts.step();
-    }
-    Ok(StepReport {
-        schema: StepReport::SCHEMA.into(),
-        params: params.clone(),
-        films,
-        partial: stop::requested(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_film_shows_the_order_of_each_design() {
-        let report = run(&StepParams::default(), &|_| {}).expect("runs");
+        let report = MigrationSteps::run(&StepParams::default(), &|_| {}).expect("runs");
         for film in &report.films {
             let first = &film.frames[0].page;
             assert!(
@@ -342,7 +301,7 @@ mod tests {
             ..StepParams::default()
         };
         assert!(
-            run(&wrong, &|_| {})
+            MigrationSteps::run(&wrong, &|_| {})
                 .unwrap_err()
                 .to_string()
                 .contains("share_of_page")

@@ -6,13 +6,12 @@ use super::stats::{finite, parallel};
 use super::traffic::{self, TrafficRun};
 use super::{Service, Way};
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::stop;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_kit::statistics::{mean, mean_and_ci};
-use ample_machine::multi::{BadParams, EngineParams, MemoryParams, OsParams};
+use ample_machine::multi::{EngineParams, MemoryParams, OsParams};
 use ample_migration::protocol::SliceHash;
 use ample_report::Unit;
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -76,15 +75,10 @@ pub struct HardwareVariant {
 /// Results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepReport {
-    /// Format of this object.
-    pub schema: Text,
     /// Parameters.
     pub params: SweepParams,
     /// Variants.
     pub variants: Vec<HardwareVariant>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// A machine to try.
@@ -209,7 +203,7 @@ fn try_out(
     class: &Class,
     trials: &[Trial],
     seed: u64,
-) -> Result<Vec<[TrafficRun; 3]>, BadParams> {
+) -> Result<Vec<[TrafficRun; 3]>> {
     let past = traffic::warmed(&class.traffic, Service::Memcached, seed)?;
     let still = traffic::go_on(&class.traffic, past.clone(), None)?;
     let member = |&place: &usize| {
@@ -265,45 +259,44 @@ impl Experiment for Sweep {
     type Parameters = SweepParams;
     type Outcome = SweepReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.hw.kernel_entries"],
-            full: Cost::new(120.0, 500, 0),
-            quick: Cost::new(10.0, 300, 0),
-            ..About::simulated("hw-sweep", Layer::Show)
+    fn run(params: &SweepParams, progress: Progress<'_>) -> Result<SweepReport> {
+        ensure!(!params.seeds.is_empty(), "seeds: must not be empty");
+        let trials = trials(params);
+        let classes = classes(params, &trials);
+        let with_seeds = |class| params.seeds.iter().map(move |&seed| (class, seed));
+        let jobs: Vec<(&Class, u64)> = classes.iter().flat_map(with_seeds).collect();
+        let outcomes = parallel(&jobs, progress, |&(class, seed)| {
+            try_out(params, class, &trials, seed)
+        })?;
+        let mut runs: Vec<Vec<[TrafficRun; 3]>> = vec![Vec::new(); trials.len()];
+        for ((class, _), outcomes) in jobs.iter().zip(outcomes) {
+            for (&place, outcome) in class.members.iter().zip(outcomes.into_iter().flatten()) {
+                runs[place].push(outcome);
+            }
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/hw-sweep.toml")
-    }
-
-    fn quick(&self, full: SweepParams) -> SweepParams {
-        SweepParams {
-            table_entries: full.table_entries.into_iter().filter(|&n| n == 2).collect(),
-            slices: full.slices.into_iter().filter(|&n| n == 4).collect(),
-            group_pages: full.group_pages.into_iter().take(1).collect(),
-            simulated_ms: full.simulated_ms.min(0.02),
-            seeds: full.seeds.into_iter().take(1).collect(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<SweepParams>,
-        progress: Progress<'_>,
-    ) -> anyhow::Result<SweepReport> {
-        Ok(run(&declared.parameters, progress)?)
+        let base = runs.first().map_or(&[][..], Vec::as_slice);
+        let base = base.iter().map(|run| run[0].work as f64).sum::<f64>() / base.len() as f64;
+        // After an early end: the variants that all seeds have run, if the first one is among them.
+        let seeds = params.seeds.len();
+        let complete = |runs: &&Vec<_>| runs.len() == seeds;
+        let base_known = runs.first().is_some_and(|runs| complete(&runs));
+        let known = trials
+            .iter()
+            .zip(&runs)
+            .filter(|(_, runs)| base_known && complete(runs));
+        let variants = known.flat_map(|(trial, runs)| {
+            let designs = [(Way::NonCacheable, 1), (Way::Cacheable, 2)];
+            designs.map(|(way, place)| variant(trial, way, place, runs, base))
+        });
+        Ok(SweepReport {
+            params: params.clone(),
+            variants: variants.collect(),
+        })
     }
 }
 
 impl Outcome for SweepReport {
     const SCHEMA: &'static str = "ample.hw-sweep/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Variants of the migration hardware: copy of a page, ns";
@@ -314,52 +307,6 @@ impl Outcome for SweepReport {
         }
         vec![Figure::new("copy", title, bars.svg())]
     }
-}
-
-/// Runs it.
-///
-/// # Errors
-/// When a list is empty, a variant cannot be built, or a load returned a wrong value.
-pub fn run(params: &SweepParams, progress: Progress<'_>) -> Result<SweepReport, BadParams> {
-    if params.seeds.is_empty() {
-        return Err(BadParams {
-            field: "seeds",
-            reason: "must not be empty".into(),
-        });
-    }
-    let trials = trials(params);
-    let classes = classes(params, &trials);
-    let with_seeds = |class| params.seeds.iter().map(move |&seed| (class, seed));
-    let jobs: Vec<(&Class, u64)> = classes.iter().flat_map(with_seeds).collect();
-    let outcomes = parallel(&jobs, progress, |&(class, seed)| {
-        try_out(params, class, &trials, seed)
-    })?;
-    let mut runs: Vec<Vec<[TrafficRun; 3]>> = vec![Vec::new(); trials.len()];
-    for ((class, _), outcomes) in jobs.iter().zip(outcomes) {
-        for (&place, outcome) in class.members.iter().zip(outcomes.into_iter().flatten()) {
-            runs[place].push(outcome);
-        }
-    }
-    let base = runs.first().map_or(&[][..], Vec::as_slice);
-    let base = base.iter().map(|run| run[0].work as f64).sum::<f64>() / base.len() as f64;
-    // After an early end: the variants that all seeds have run, if the first one is among them.
-    let seeds = params.seeds.len();
-    let complete = |runs: &&Vec<_>| runs.len() == seeds;
-    let base_known = runs.first().is_some_and(|runs| complete(&runs));
-    let known = trials
-        .iter()
-        .zip(&runs)
-        .filter(|(_, runs)| base_known && complete(runs));
-    let variants = known.flat_map(|(trial, runs)| {
-        let designs = [(Way::NonCacheable, 1), (Way::Cacheable, 2)];
-        designs.map(|(way, place)| variant(trial, way, place, runs, base))
-    });
-    Ok(SweepReport {
-        schema: SweepReport::SCHEMA.into(),
-        params: params.clone(),
-        variants: variants.collect(),
-        partial: stop::requested(),
-    })
 }
 
 #[cfg(test)]
@@ -406,7 +353,9 @@ mod tests {
     fn seeds_are_needed() {
         let mut params = small();
         params.seeds.clear();
-        let error = run(&params, &|_| {}).expect_err("refused").to_string();
+        let error = Sweep::run(&params, &|_| {})
+            .expect_err("refused")
+            .to_string();
         assert!(error.contains("seeds"), "{error}");
     }
 }

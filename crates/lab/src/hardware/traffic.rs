@@ -4,12 +4,11 @@
 use super::stats::{advance, finite, parallel};
 use super::{BUFFER_PAGES, Server, Service, Way};
 use crate::charts::{Bars, with_interval};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::stop;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_kit::statistics::{mean, mean_and_ci};
-use ample_machine::multi::{BadParams, MemoryParams, MultiCore, OsParams};
+use ample_machine::multi::{MemoryParams, MultiCore, OsParams};
 use ample_report::Unit;
+use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -73,8 +72,6 @@ pub struct TrafficPoint {
 /// Results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrafficReport {
-    /// Format of this object.
-    pub schema: Text,
     /// Parameters, seeds among them.
     pub params: TrafficParams,
     /// Points.
@@ -83,9 +80,6 @@ pub struct TrafficReport {
     pub instructions: u64,
     /// Loads compared with the shadow memory that were wrong; always 0, else `run` fails.
     pub wrong_values: u64,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// What one run yields.
@@ -112,7 +106,7 @@ pub(super) fn warmed(
     params: &TrafficParams,
     service: Service,
     seed: u64,
-) -> Result<MultiCore<Server>, BadParams> {
+) -> Result<MultiCore<Server>> {
     let group_pages = params.group_pages.max(1);
     let mut machine = Server::machine(service, &params.memory, params.os, group_pages, seed)?;
     let start = (WARM_UP_MS * params.memory.clock_ghz * 1e6) as u64;
@@ -125,7 +119,7 @@ pub(super) fn go_on(
     params: &TrafficParams,
     mut machine: MultiCore<Server>,
     moving: Option<(Way, f64)>,
-) -> Result<TrafficRun, BadParams> {
+) -> Result<TrafficRun> {
     let way = moving.map_or(Way::NonCacheable, |(way, _)| way);
     machine
         .memory
@@ -195,47 +189,62 @@ impl Experiment for Traffic {
     type Parameters = TrafficParams;
     type Outcome = TrafficReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[],
-            full: Cost::new(60.0, 500, 0),
-            quick: Cost::new(8.0, 300, 0),
-            ..About::simulated("hw-traffic", Layer::Show)
+    fn run(params: &TrafficParams, progress: Progress<'_>) -> Result<TrafficReport> {
+        let lists = [
+            params.seeds.len(),
+            params.rates_per_s.len(),
+            params.ways.len(),
+        ];
+        if lists.contains(&0) || !is_positive(params.simulated_ms) {
+            bail!("seeds, rates_per_s, ways, simulated_ms: must not be empty or zero");
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/hw-traffic.toml")
-    }
-
-    fn quick(&self, full: TrafficParams) -> TrafficParams {
-        TrafficParams {
-            rates_per_s: full
-                .rates_per_s
-                .into_iter()
-                .filter(|&rate| rate >= 1e5)
-                .collect(),
-            simulated_ms: full.simulated_ms.min(0.05),
-            seeds: full.seeds.into_iter().take(1).collect(),
-            ..full
+        ensure!(
+            params.rates_per_s.iter().all(|r| is_positive(*r)),
+            "rates_per_s: must be positive"
+        );
+        let services = params.services.iter();
+        let jobs: Vec<(Service, u64)> = services
+            .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
+            .collect();
+        let moving = moving(params);
+        // For each server and seed: without migrations, then each mover and rate.
+        let outcomes = parallel(&jobs, progress, |&(service, seed)| {
+            let past = warmed(params, service, seed)?;
+            let with = |&moving| go_on(params, past.clone(), moving);
+            moving.iter().map(with).collect::<Result<Vec<_>>>()
+        })?;
+        let instructions = outcomes
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|outcome| outcome.work)
+            .sum();
+        let mut points = Vec::new();
+        for (&service, seeds) in params
+            .services
+            .iter()
+            .zip(outcomes.chunks(params.seeds.len()))
+        {
+            let seeds: Option<Vec<_>> = seeds.iter().map(Option::as_ref).collect();
+            let Some(seeds) = seeds else { continue };
+            let of = |place: usize| seeds.iter().map(|runs| runs[place]).collect::<Vec<_>>();
+            let still = of(0);
+            for (place, moving) in moving.iter().enumerate() {
+                let moved = |&(way, rate)| point(service, way, rate, &still, &of(place));
+                points.extend(moving.as_ref().map(moved));
+            }
         }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<TrafficParams>,
-        progress: Progress<'_>,
-    ) -> anyhow::Result<TrafficReport> {
-        Ok(run(&declared.parameters, progress)?)
+        Ok(TrafficReport {
+            params: params.clone(),
+            points,
+            instructions,
+            wrong_values: 0,
+        })
     }
 }
 
 impl Outcome for TrafficReport {
     const SCHEMA: &'static str = "ample.hw-traffic/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Throughput lost while network buffers move";
@@ -251,70 +260,6 @@ impl Outcome for TrafficReport {
         }
         vec![Figure::new("losses", title, bars.svg())]
     }
-}
-
-/// Runs it.
-///
-/// # Errors
-/// When the machine cannot be built, a list is empty, or a load returned a wrong value.
-pub fn run(params: &TrafficParams, progress: Progress<'_>) -> Result<TrafficReport, BadParams> {
-    let lists = [
-        params.seeds.len(),
-        params.rates_per_s.len(),
-        params.ways.len(),
-    ];
-    if lists.contains(&0) || !is_positive(params.simulated_ms) {
-        return Err(BadParams {
-            field: "seeds, rates_per_s, ways, simulated_ms",
-            reason: "must not be empty or zero".into(),
-        });
-    }
-    if params.rates_per_s.iter().any(|r| !is_positive(*r)) {
-        return Err(BadParams {
-            field: "rates_per_s",
-            reason: "must be positive".into(),
-        });
-    }
-    let services = params.services.iter();
-    let jobs: Vec<(Service, u64)> = services
-        .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
-        .collect();
-    let moving = moving(params);
-    // For each server and seed: without migrations, then each mover and rate.
-    let outcomes = parallel(&jobs, progress, |&(service, seed)| {
-        let past = warmed(params, service, seed)?;
-        let with = |&moving| go_on(params, past.clone(), moving);
-        moving.iter().map(with).collect::<Result<Vec<_>, _>>()
-    })?;
-    let instructions = outcomes
-        .iter()
-        .flatten()
-        .flatten()
-        .map(|outcome| outcome.work)
-        .sum();
-    let mut points = Vec::new();
-    for (&service, seeds) in params
-        .services
-        .iter()
-        .zip(outcomes.chunks(params.seeds.len()))
-    {
-        let seeds: Option<Vec<_>> = seeds.iter().map(Option::as_ref).collect();
-        let Some(seeds) = seeds else { continue };
-        let of = |place: usize| seeds.iter().map(|runs| runs[place]).collect::<Vec<_>>();
-        let still = of(0);
-        for (place, moving) in moving.iter().enumerate() {
-            let moved = |&(way, rate)| point(service, way, rate, &still, &of(place));
-            points.extend(moving.as_ref().map(moved));
-        }
-    }
-    Ok(TrafficReport {
-        schema: TrafficReport::SCHEMA.into(),
-        params: params.clone(),
-        points,
-        instructions,
-        wrong_values: 0,
-        partial: stop::requested(),
-    })
 }
 
 /// The futures of one past: first nothing moves, then each mover at each rate.

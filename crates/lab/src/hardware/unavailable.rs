@@ -5,16 +5,16 @@
 use super::stats::{advance, parallel};
 use super::{BUFFER_PAGES, Server, Service};
 use crate::charts::{line as points_of, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
 use ample_machine::multi::{
-    BadParams, CoreParams, MemoryParams, Mover, MultiCore, OsParams, PagePlacement, Timeline,
+    CoreParams, MemoryParams, Mover, MultiCore, OsParams, PagePlacement, Timeline,
 };
 use ample_migration::protocol::Design;
 use ample_report::Unit;
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// What to run.
@@ -98,8 +98,6 @@ pub struct MigrationBreakdown {
 /// Results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnavailableReport {
-    /// Format of this object.
-    pub schema: Text,
     /// Seed.
     pub seed: u64,
     /// Points of the figure.
@@ -116,9 +114,6 @@ pub struct UnavailableReport {
     pub breakdown: Vec<MigrationBreakdown>,
     /// The copy in software.
     pub software_copies: Vec<SoftwareCopy>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// Which migrations to look at.
@@ -131,7 +126,7 @@ struct Case {
     mshrs: Option<u32>,
 }
 
-fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>, BadParams> {
+fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>> {
     let mut memory = MemoryParams::with_cores(case.cores);
     memory.engine.design = case.design;
     memory.mshrs = case.mshrs.unwrap_or(memory.mshrs);
@@ -187,47 +182,39 @@ impl Experiment for Unavailable {
     type Parameters = UnavailableParams;
     type Outcome = UnavailableReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.hw.unavailable", "ctg.hw.migration_time"],
-            full: Cost::new(30.0, 500, 0),
-            quick: Cost::new(4.0, 300, 0),
-            ..About::simulated("hw-unavailable", Layer::Show)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/hw-unavailable.toml")
-    }
-
-    fn quick(&self, full: UnavailableParams) -> UnavailableParams {
-        UnavailableParams {
-            remote_tlbs: full
-                .remote_tlbs
-                .into_iter()
-                .filter(|n| [1, 3, 7, 16].contains(n))
-                .collect(),
-            migrations: full.migrations.min(4),
-            mshrs: full.mshrs.into_iter().take(1).collect(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<UnavailableParams>,
-        progress: Progress<'_>,
-    ) -> anyhow::Result<UnavailableReport> {
-        Ok(run(&declared.parameters, progress)?)
+    fn run(params: &UnavailableParams, progress: Progress<'_>) -> Result<UnavailableReport> {
+        ensure!(
+            params.migrations > 0 && !params.remote_tlbs.is_empty(),
+            "migrations: at least one migration and one number of TLBs are needed"
+        );
+        let curve = |share| progress(0.8 * share);
+        let points = parallel(&params.remote_tlbs, &curve, |&tlbs| point(params, tlbs))?;
+        let points: Vec<UnavailablePoint> = points.into_iter().flatten().collect();
+        let xy: Vec<(f64, f64)> = points
+            .iter()
+            .map(|p| (f64::from(p.remote_tlbs), p.software_unavailable_cycles))
+            .collect();
+        let (fixed, each) = line(&xy);
+        let designs = [Design::NonCacheable, Design::Cacheable];
+        let rest = |share| progress(0.8 + 0.1 * share);
+        let breakdowns = parallel(&designs, &rest, |&design| breakdown(params, design))?;
+        let software_copies = stop::until_stopped(|| software_copies(params)).transpose()?;
+        let software_copies = software_copies.unwrap_or_default();
+        Ok(UnavailableReport {
+            seed: params.seed,
+            points,
+            software_fixed_cycles: fixed,
+            software_each_cycles: each,
+            paper_copy_cycles: 1300,
+            paper_migration_ns: 2000,
+            breakdown: breakdowns.into_iter().flatten().collect(),
+            software_copies,
+        })
     }
 }
 
 impl Outcome for UnavailableReport {
     const SCHEMA: &'static str = "ample.hw-unavailable/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     /// Figure 13: one line a quantity, over the number of remote TLBs.
     fn figures(&self) -> Vec<Figure> {
@@ -252,53 +239,12 @@ impl Outcome for UnavailableReport {
     }
 }
 
-/// Runs it.
-///
-/// # Errors
-/// When a number of TLBs cannot be built, with the reason.
-pub fn run(
-    params: &UnavailableParams,
-    progress: Progress<'_>,
-) -> Result<UnavailableReport, BadParams> {
-    if params.migrations == 0 || params.remote_tlbs.is_empty() {
-        return Err(BadParams {
-            field: "migrations",
-            reason: "at least one migration and one number of TLBs are needed".into(),
-        });
-    }
-    let curve = |share| progress(0.8 * share);
-    let points = parallel(&params.remote_tlbs, &curve, |&tlbs| point(params, tlbs))?;
-    let points: Vec<UnavailablePoint> = points.into_iter().flatten().collect();
-    let xy: Vec<(f64, f64)> = points
-        .iter()
-        .map(|p| (f64::from(p.remote_tlbs), p.software_unavailable_cycles))
-        .collect();
-    let (fixed, each) = line(&xy);
-    let designs = [Design::NonCacheable, Design::Cacheable];
-    let rest = |share| progress(0.8 + 0.1 * share);
-    let breakdowns = parallel(&designs, &rest, |&design| breakdown(params, design))?;
-    let software_copies = stop::until_stopped(|| software_copies(params)).transpose()?;
-    let software_copies = software_copies.unwrap_or_default();
-    Ok(UnavailableReport {
-        schema: UnavailableReport::SCHEMA.into(),
-        seed: params.seed,
-        points,
-        software_fixed_cycles: fixed,
-        software_each_cycles: each,
-        paper_copy_cycles: 1300,
-        paper_migration_ns: 2000,
-        breakdown: breakdowns.into_iter().flatten().collect(),
-        software_copies,
-        partial: stop::requested(),
-    })
-}
-
 fn copies(all: &[Timeline]) -> Vec<f64> {
     let one = |t: &Timeline| Some((t.unavailable_cycles - t.clean_cycles?) as f64);
     all.iter().filter_map(one).collect()
 }
 
-fn point(params: &UnavailableParams, remote_tlbs: u8) -> Result<UnavailablePoint, BadParams> {
+fn point(params: &UnavailableParams, remote_tlbs: u8) -> Result<UnavailablePoint> {
     let go = |design, mover| {
         migrate(
             params,
@@ -329,14 +275,11 @@ fn point(params: &UnavailableParams, remote_tlbs: u8) -> Result<UnavailablePoint
     })
 }
 
-fn range(values: Vec<f64>) -> Result<MedianRange, BadParams> {
-    MedianRange::of(values).ok_or(BadParams {
-        field: "migrations",
-        reason: "none ended".into(),
-    })
+fn range(values: Vec<f64>) -> Result<MedianRange> {
+    MedianRange::of(values).context("migrations: none ended")
 }
 
-fn software_copies(params: &UnavailableParams) -> Result<Vec<SoftwareCopy>, BadParams> {
+fn software_copies(params: &UnavailableParams) -> Result<Vec<SoftwareCopy>> {
     let mut rows = Vec::new();
     for &mshrs in &params.mshrs {
         for service in [Service::Idle, Service::Memcached] {
@@ -358,7 +301,7 @@ fn software_copies(params: &UnavailableParams) -> Result<Vec<SoftwareCopy>, BadP
     Ok(rows)
 }
 
-fn breakdown(params: &UnavailableParams, design: Design) -> Result<MigrationBreakdown, BadParams> {
+fn breakdown(params: &UnavailableParams, design: Design) -> Result<MigrationBreakdown> {
     let case = Case {
         cores: 8,
         design,

@@ -10,7 +10,7 @@ pub trait Job: Sync {
     /// Its id, unique among the jobs of a run.
     fn id(&self) -> &str;
     /// Ids of the jobs whose results it reads.
-    fn depends_on(&self) -> &[&str];
+    fn depends_on(&self) -> Vec<&str>;
     /// What it costs.
     fn cost(&self) -> Cost;
     /// It measures this machine, so that nothing else may run at the same time.
@@ -39,20 +39,24 @@ struct ListedJob<'a> {
 
 impl Job for ListedJob<'_> {
     fn id(&self) -> &str {
-        self.experiment.about().id
+        &self.experiment.about().id
     }
 
-    fn depends_on(&self) -> &[&str] {
-        self.experiment.about().depends_on
+    fn depends_on(&self) -> Vec<&str> {
+        let needed = &self.experiment.about().depends_on;
+        needed.iter().map(String::as_str).collect()
     }
 
     fn cost(&self) -> Cost {
         let about = self.experiment.about();
-        if self.quick { about.quick } else { about.full }
+        match self.quick {
+            true => about.quick_cost,
+            false => about.cost,
+        }
     }
 
     fn measures(&self) -> bool {
-        !self.experiment.about().deterministic
+        self.experiment.about().measured
     }
 
     fn parameters(&self) -> Value {
@@ -60,7 +64,7 @@ impl Job for ListedJob<'_> {
     }
 
     fn missing(&self) -> Vec<String> {
-        crate::needs::missing(self.experiment.about().needs)
+        crate::needs::missing(&self.experiment.about().needs)
     }
 
     fn run(&self, progress: Progress<'_>) -> Result<Finished> {

@@ -129,7 +129,7 @@ fn keys(jobs: &[Box<dyn Job + '_>], program: &Key) -> Result<Vec<Key>> {
         let twice = jobs[..at].iter().any(|other| other.id() == job.id());
         anyhow::ensure!(!twice, "experiment {} is listed twice", job.id());
         for needed in job.depends_on() {
-            let there = jobs.iter().any(|other| other.id() == *needed);
+            let there = jobs.iter().any(|other| other.id() == needed);
             anyhow::ensure!(
                 there,
                 "{} depends on {needed}, which does not run",
@@ -253,7 +253,7 @@ impl Coordinator<'_> {
     /// How a ready job ends without a run: from the cache, or because it cannot run.
     fn at_once(&self, index: usize) -> Option<Ended> {
         let job = &self.jobs[index];
-        let without = job.depends_on().iter().find(|id| {
+        let without = job.depends_on().into_iter().find(|id| {
             self.outcome_of(id)
                 .is_none_or(|done| done.finished().is_none())
         });

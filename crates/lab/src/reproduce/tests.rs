@@ -63,8 +63,8 @@ impl Job for Fake {
     fn id(&self) -> &str {
         self.id
     }
-    fn depends_on(&self) -> &[&str] {
-        self.depends_on
+    fn depends_on(&self) -> Vec<&str> {
+        self.depends_on.to_vec()
     }
     fn cost(&self) -> Cost {
         Cost {

@@ -4,8 +4,7 @@
 use super::{
     Cell, ServerExperiment, ServerParams, Spread, charts, load_all, run_cells, steady, tables,
 };
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{About, Experiment, Figure, Outcome, Progress};
 use ample_mm::{Mechanisms, PolicyConfig, PolicyKind, RunResult};
 use ample_report::Table;
 use anyhow::Result;
@@ -49,66 +48,37 @@ pub struct AblationRow {
 /// The ablation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ablation {
-    /// `ample.ablation/1`.
-    pub schema: Text,
     /// The experiment as declared.
     pub experiment: ServerExperiment,
     /// Workload by variant.
     pub rows: Vec<AblationRow>,
-    /// Ended early: cells that all seeds have run are there.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// Contiguitas with all mechanisms, with each one off, and with hardware.
-pub struct AblationExperiment {
-    /// `ablation`, or `ablation-day`: two days of a load that falls for half of each.
-    pub id: &'static str,
-    /// Its file.
-    pub text: &'static str,
-    /// Cost as shipped.
-    pub full: Cost,
-}
+pub struct AblationExperiment;
 
 impl Experiment for AblationExperiment {
     type Parameters = ServerParams;
     type Outcome = Ablation;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.internal_frag"],
-            full: self.full,
-            quick: Cost::new(20.0, 200, 0),
-            ..About::simulated(self.id, Layer::Predict)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        self.text
-    }
-
-    fn quick(&self, full: ServerParams) -> ServerParams {
-        full.quick()
-    }
-
-    fn run(&self, declared: &Declared<ServerParams>, progress: Progress<'_>) -> Result<Ablation> {
-        ablation(&ServerExperiment::of(declared), progress)
+    fn run(params: &ServerParams, progress: Progress<'_>) -> Result<Ablation> {
+        ablation(&ServerExperiment::of(params), progress)
     }
 }
 
 impl Outcome for Ablation {
     const SCHEMA: &'static str = "ample.ablation/1";
 
-    fn partial(&self) -> bool {
-        self.partial
+    fn declare(&mut self, about: &About) {
+        self.experiment.declare(about);
     }
 
-    fn head(&self) -> String {
-        tables::head(&self.experiment)
+    fn head(&self) -> Option<String> {
+        Some(tables::head(&self.experiment))
     }
 
-    fn tables(&self) -> Vec<(String, Table)> {
-        tables::ablation(self)
+    fn tables(&self) -> Option<Vec<(String, Table)>> {
+        Some(tables::ablation(self))
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -150,10 +120,8 @@ fn ablation(experiment: &ServerExperiment, progress: Progress<'_>) -> Result<Abl
         .zip(names)
         .filter_map(row);
     Ok(Ablation {
-        schema: Ablation::SCHEMA.into(),
         experiment: experiment.clone(),
         rows: rows.collect(),
-        partial: crate::stop::requested(),
     })
 }
 

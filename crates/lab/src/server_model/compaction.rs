@@ -4,8 +4,7 @@
 
 use super::{check_memory, run_server};
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Shares;
 use crate::stop;
 use ample_mm::{Config, PolicyKind, RunResult, Workload};
@@ -60,14 +59,10 @@ pub struct SegmentCompactionRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SegmentCompaction {
-    /// `ample.segment-compaction/1`.
-    pub schema: Text,
     /// Parameters.
     pub params: SegmentCompactionParams,
     /// The paper's time for 10 GB.
     pub paper_seconds: f64,
-    /// Ended early.
-    pub partial: bool,
     /// Servers.
     pub rows: Vec<SegmentCompactionRow>,
 }
@@ -79,34 +74,7 @@ impl Experiment for RoomForSegment {
     type Parameters = SegmentCompactionParams;
     type Outcome = SegmentCompaction;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ds.compaction"],
-            full: Cost::new(120.0, 500, 0),
-            quick: Cost::new(3.0, 100, 0),
-            ..About::simulated("segment-compaction", Layer::Predict)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/segment-compaction.toml")
-    }
-
-    fn quick(&self, full: SegmentCompactionParams) -> SegmentCompactionParams {
-        SegmentCompactionParams {
-            memory_bytes: full.memory_bytes.min(1 << 30),
-            duration_s: full.duration_s.min(1800.0),
-            seeds: full.seeds.into_iter().take(1).collect(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<SegmentCompactionParams>,
-        progress: Progress<'_>,
-    ) -> Result<SegmentCompaction> {
-        let params = &declared.parameters;
+    fn run(params: &SegmentCompactionParams, progress: Progress<'_>) -> Result<SegmentCompaction> {
         check_memory(params.memory_bytes)?;
         ensure!(
             params.segment_ratio > 0.0 && params.segment_ratio < 1.0,
@@ -141,10 +109,8 @@ impl Experiment for RoomForSegment {
         let rows: Result<Vec<_>, _> = cells.par_iter().enumerate().map(one).collect();
         let rows: Vec<SegmentCompactionRow> = rows?.into_iter().flatten().collect();
         Ok(SegmentCompaction {
-            schema: SegmentCompaction::SCHEMA.into(),
             params: params.clone(),
             paper_seconds: 3.0,
-            partial: rows.len() < cells.len(),
             rows,
         })
     }
@@ -190,10 +156,6 @@ fn cheapest(blocks: &[BlockTally], count: usize) -> Option<u64> {
 
 impl Outcome for SegmentCompaction {
     const SCHEMA: &'static str = "ample.segment-compaction/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title =

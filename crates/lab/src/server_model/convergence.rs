@@ -4,9 +4,7 @@
 use super::campaign::{Group, campaign, groups};
 use super::{ServerParams, Spread, steady};
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::stop;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_mm::PolicyKind;
 use ample_pfn::format_bytes;
 use ample_report::Unit;
@@ -63,15 +61,10 @@ pub struct ConvergenceRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConvergenceReport {
-    /// `ample.convergence/1`.
-    pub schema: Text,
     /// What was run.
     pub parameters: ConvergenceParams,
     /// Rows by size.
     pub rows: Vec<ConvergenceRow>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// The convergence of the server model.
@@ -81,39 +74,7 @@ impl Experiment for Convergence {
     type Parameters = ConvergenceParams;
     type Outcome = ConvergenceReport;
 
-    fn about(&self) -> About {
-        About {
-            full: Cost::new(900.0, 400, 0),
-            quick: Cost::new(8.0, 150, 0),
-            ..About::simulated("convergence", Layer::Predict)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/convergence.toml")
-    }
-
-    fn quick(&self, full: ConvergenceParams) -> ConvergenceParams {
-        let smaller = |point: ModelSize| ModelSize {
-            memory_bytes: point.memory_bytes / 8,
-            ..point
-        };
-        ConvergenceParams {
-            duration_s: full.duration_s.min(600.0),
-            sample_every_s: full.sample_every_s.min(100.0),
-            seeds: full.seeds.into_iter().take(1).collect(),
-            workloads: full.workloads.into_iter().take(1).collect(),
-            points: full.points.into_iter().map(smaller).collect(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<ConvergenceParams>,
-        progress: Progress<'_>,
-    ) -> Result<ConvergenceReport> {
-        let parameters = &declared.parameters;
+    fn run(parameters: &ConvergenceParams, progress: Progress<'_>) -> Result<ConvergenceReport> {
         let count = parameters.points.len().max(1) as f64;
         let mut rows = Vec::new();
         for (done, &point) in parameters.points.iter().enumerate() {
@@ -121,10 +82,8 @@ impl Experiment for Convergence {
             rows.extend(at_size(parameters, point, &share)?);
         }
         Ok(ConvergenceReport {
-            schema: ConvergenceReport::SCHEMA.into(),
             parameters: parameters.clone(),
             rows,
-            partial: stop::requested(),
         })
     }
 }
@@ -161,10 +120,6 @@ fn at_size(
 
 impl Outcome for ConvergenceReport {
     const SCHEMA: &'static str = "ample.convergence/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Unmovable 2 MB blocks by size of the model";

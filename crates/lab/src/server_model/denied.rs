@@ -3,8 +3,7 @@
 //! server's map by the metrics that all of Ample uses, beside the closed form.
 
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_kit::random::SplitMix64;
 use ample_pfn::{Coverage, Layout, MetricsBuilder, PageClass, Pfn, SizeList};
 use ample_report::Unit;
@@ -60,8 +59,6 @@ pub struct DeniedRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeniedBlocks {
-    /// `ample.denied-blocks/1`.
-    pub schema: Text,
     /// Memory of the server in 1 GB blocks.
     pub memory_gb: u64,
     /// Seed.
@@ -77,32 +74,7 @@ impl Experiment for FewPagesDeny {
     type Parameters = DeniedParams;
     type Outcome = DeniedBlocks;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.one_page_per_gb"],
-            full: Cost::new(3.0, 200, 1),
-            quick: Cost::new(1.0, 100, 1),
-            ..About::simulated("denied-blocks", Layer::Predict)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/denied-blocks.toml")
-    }
-
-    fn quick(&self, full: DeniedParams) -> DeniedParams {
-        DeniedParams {
-            memory_gb: full.memory_gb.min(8),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<DeniedParams>,
-        _progress: Progress<'_>,
-    ) -> Result<DeniedBlocks> {
-        let params = &declared.parameters;
+    fn run(params: &DeniedParams, _progress: Progress<'_>) -> Result<DeniedBlocks> {
         ensure!(
             (1..=64).contains(&params.memory_gb),
             "memory_gb is {}, but must be from 1 to 64",
@@ -119,7 +91,6 @@ impl Experiment for FewPagesDeny {
             }
         }
         Ok(DeniedBlocks {
-            schema: DeniedBlocks::SCHEMA.into(),
             memory_gb: params.memory_gb,
             seed: params.seed,
             rows,
@@ -185,10 +156,6 @@ fn row(params: &DeniedParams, placement: Placement, pages: u64) -> Result<Denied
 impl Outcome for DeniedBlocks {
     const SCHEMA: &'static str = "ample.denied-blocks/1";
 
-    fn partial(&self) -> bool {
-        false
-    }
-
     fn figures(&self) -> Vec<Figure> {
         let title = "1 GB blocks denied (%) by unmovable pages for each of them";
         let of = |placement| {
@@ -214,13 +181,8 @@ mod tests {
 
     #[test]
     fn one_page_in_each_gigabyte_denies_all_and_side_by_side_one() {
-        let declared: Declared<DeniedParams> =
-            crate::files::declared("x", FewPagesDeny.shipped()).expect("shipped");
-        let declared = Declared {
-            parameters: FewPagesDeny.quick(declared.parameters.clone()),
-            ..declared
-        };
-        let result = FewPagesDeny.run(&declared, &|_| ()).expect("runs");
+        let small = crate::shipped_parameters("denied-blocks", true).expect("shipped");
+        let result = FewPagesDeny::run(&small, &|_| ()).expect("runs");
         let of = |placement| {
             let found = result.rows.iter().find(|row| row.placement == placement);
             found.expect("a row").clone()

@@ -5,8 +5,7 @@ use super::campaign::{Group, campaign, groups};
 use super::{
     Curve, PaperValue, ServerExperiment, ServerParams, Spread, charts, curve, steady, tables,
 };
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{About, Experiment, Figure, Outcome, Progress};
 use ample_mm::{PolicyKind, RunResult};
 use ample_report::Table;
 use anyhow::Result;
@@ -62,8 +61,6 @@ pub struct PolicySummary {
 /// Figure 11.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig11 {
-    /// `ample.fig11/1`.
-    pub schema: Text,
     /// The experiment as declared.
     pub experiment: ServerExperiment,
     /// Workload by policy.
@@ -72,9 +69,6 @@ pub struct Fig11 {
     pub summary: Vec<PolicySummary>,
     /// Over time.
     pub curves: Vec<Curve>,
-    /// Ended early: cells that all seeds have run are there.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// Figure 12: one workload under one policy, at the end of the run, over seeds.
@@ -97,17 +91,12 @@ pub struct Fig12Row {
 /// Figure 12.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig12 {
-    /// `ample.fig12/1`.
-    pub schema: Text,
     /// The experiment as declared.
     pub experiment: ServerExperiment,
     /// Workload by policy.
     pub rows: Vec<Fig12Row>,
     /// Over workloads.
     pub summary: Vec<PolicySummary>,
-    /// Ended early: cells that all seeds have run are there.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// Part of the pages asked for that were obtained; `None` if none were asked for.
@@ -214,13 +203,11 @@ fn make_fig11(experiment: &ServerExperiment, groups: &[Group<'_>]) -> Fig11 {
         ],
     );
     Fig11 {
-        schema: Fig11::SCHEMA.into(),
         experiment: experiment.clone(),
         curves: groups
             .iter()
             .map(|group| curve(&group.workload, group.policy, &group.runs))
             .collect(),
-        partial: crate::stop::requested(),
         rows,
         summary,
     }
@@ -245,9 +232,7 @@ fn make_fig12(experiment: &ServerExperiment, groups: &[Group<'_>]) -> Fig12 {
         ],
     );
     Fig12 {
-        schema: Fig12::SCHEMA.into(),
         experiment: experiment.clone(),
-        partial: crate::stop::requested(),
         rows,
         summary,
     }
@@ -260,57 +245,27 @@ impl Experiment for Fig11Experiment {
     type Parameters = ServerParams;
     type Outcome = Fig11;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[
-                "ctg.unmovable_linux",
-                "ctg.unmovable_contiguitas",
-                "ctg.fleet.unmovable_4kb",
-                "ctg.internal_frag",
-                "ctg.sources",
-            ],
-            full: Cost::new(1500.0, 600, 0),
-            quick: Cost::new(25.0, 200, 0),
-            ..About::simulated("fig11", Layer::Predict)
-        }
+    fn run(params: &ServerParams, progress: Progress<'_>) -> Result<Fig11> {
+        let experiment = ServerExperiment::of(params);
+        let results = campaign(&experiment.params, progress)?;
+        let groups = groups(&experiment.params, &results);
+        Ok(make_fig11(&experiment, &groups))
     }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/fig11.toml")
-    }
-
-    fn quick(&self, full: ServerParams) -> ServerParams {
-        full.quick()
-    }
-
-    fn run(&self, declared: &Declared<ServerParams>, progress: Progress<'_>) -> Result<Fig11> {
-        fig11(&ServerExperiment::of(declared), progress)
-    }
-}
-
-/// Figure 11: unmovable 2 MB blocks per workload and policy.
-///
-/// # Errors
-/// When a workload or a size is wrong.
-pub fn fig11(experiment: &ServerExperiment, progress: Progress<'_>) -> Result<Fig11> {
-    let results = campaign(&experiment.params, progress)?;
-    let groups = groups(&experiment.params, &results);
-    Ok(make_fig11(experiment, &groups))
 }
 
 impl Outcome for Fig11 {
     const SCHEMA: &'static str = "ample.fig11/1";
 
-    fn partial(&self) -> bool {
-        self.partial
+    fn declare(&mut self, about: &About) {
+        self.experiment.declare(about);
     }
 
-    fn head(&self) -> String {
-        tables::head(&self.experiment)
+    fn head(&self) -> Option<String> {
+        Some(tables::head(&self.experiment))
     }
 
-    fn tables(&self) -> Vec<(String, Table)> {
-        tables::fig11(self)
+    fn tables(&self) -> Option<Vec<(String, Table)>> {
+        Some(tables::fig11(self))
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -326,51 +281,27 @@ impl Experiment for Fig12Experiment {
     type Parameters = ServerParams;
     type Outcome = Fig12;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.potential_1gb"],
-            full: Cost::new(1500.0, 600, 0),
-            quick: Cost::new(25.0, 200, 0),
-            ..About::simulated("fig12", Layer::Predict)
-        }
+    fn run(params: &ServerParams, progress: Progress<'_>) -> Result<Fig12> {
+        let experiment = ServerExperiment::of(params);
+        let results = campaign(&experiment.params, progress)?;
+        let groups = groups(&experiment.params, &results);
+        Ok(make_fig12(&experiment, &groups))
     }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/fig12.toml")
-    }
-
-    fn quick(&self, full: ServerParams) -> ServerParams {
-        full.quick()
-    }
-
-    fn run(&self, declared: &Declared<ServerParams>, progress: Progress<'_>) -> Result<Fig12> {
-        fig12(&ServerExperiment::of(declared), progress)
-    }
-}
-
-/// Figure 12: potential contiguity per workload and policy.
-///
-/// # Errors
-/// When a workload or a size is wrong.
-pub fn fig12(experiment: &ServerExperiment, progress: Progress<'_>) -> Result<Fig12> {
-    let results = campaign(&experiment.params, progress)?;
-    let groups = groups(&experiment.params, &results);
-    Ok(make_fig12(experiment, &groups))
 }
 
 impl Outcome for Fig12 {
     const SCHEMA: &'static str = "ample.fig12/1";
 
-    fn partial(&self) -> bool {
-        self.partial
+    fn declare(&mut self, about: &About) {
+        self.experiment.declare(about);
     }
 
-    fn head(&self) -> String {
-        tables::head(&self.experiment)
+    fn head(&self) -> Option<String> {
+        Some(tables::head(&self.experiment))
     }
 
-    fn tables(&self) -> Vec<(String, Table)> {
-        tables::fig12(self)
+    fn tables(&self) -> Option<Vec<(String, Table)>> {
+        Some(tables::fig12(self))
     }
 
     fn figures(&self) -> Vec<Figure> {

@@ -4,8 +4,7 @@
 
 use super::{Spread, check_memory, run_server};
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Shares;
 use crate::stop;
 use ample_kit::random::SplitMix64;
@@ -107,12 +106,8 @@ pub struct UptimeCorrelation {
 /// The fleet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fleet {
-    /// `ample.fleet-model/1`.
-    pub schema: Text,
     /// Parameters.
     pub params: FleetParams,
-    /// Ended early: some servers are missing.
-    pub partial: bool,
     /// Servers without a free block, by size.
     pub without_free_block: Vec<WithoutFreeBlock>,
     /// Correlation over all servers.
@@ -136,37 +131,7 @@ impl Experiment for FleetModel {
     type Parameters = FleetParams;
     type Outcome = Fleet;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[
-                "ctg.fleet.no_2mb",
-                "ctg.fleet.no_32mb",
-                "ctg.fleet.no_1gb",
-                "ctg.fleet.uptime_r",
-                "ctg.fleet.unmovable_2mb",
-                "ctg.fleet.unmovable_4kb",
-            ],
-            full: Cost::new(1500.0, 600, 0),
-            quick: Cost::new(6.0, 100, 0),
-            ..About::simulated("fleet-model", Layer::Predict)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/fleet-model.toml")
-    }
-
-    fn quick(&self, full: FleetParams) -> FleetParams {
-        FleetParams {
-            servers: full.servers.min(12),
-            memory_bytes: full.memory_bytes.min(1 << 30),
-            greatest_uptime_h: full.greatest_uptime_h.min(2.0),
-            ..full
-        }
-    }
-
-    fn run(&self, declared: &Declared<FleetParams>, progress: Progress<'_>) -> Result<Fleet> {
-        let params = &declared.parameters;
+    fn run(params: &FleetParams, progress: Progress<'_>) -> Result<Fleet> {
         check(params)?;
         let workloads = params.workloads.iter().map(|name| Workload::load(name));
         let workloads: Vec<Workload> = workloads.collect::<Result<_, _>>()?;
@@ -287,9 +252,7 @@ fn summary(params: &FleetParams, servers: Vec<FleetServer>) -> Fleet {
     };
     let over = |value: fn(&FleetServer) -> f64| quantiles(servers.iter().map(value).collect());
     Fleet {
-        schema: Fleet::SCHEMA.into(),
         params: params.clone(),
-        partial: servers.len() < params.servers as usize,
         without_free_block: vec![
             without(2 << 20, 0.23, |server| server.free_blocks_2m),
             without(32 << 20, 0.59, |server| server.free_blocks_32m),
@@ -330,10 +293,6 @@ fn cumulative(mut values: Vec<f64>) -> Vec<(f64, f64)> {
 impl Outcome for Fleet {
     const SCHEMA: &'static str = "ample.fleet-model/1";
 
-    fn partial(&self) -> bool {
-        self.partial
-    }
-
     fn figures(&self) -> Vec<Figure> {
         let of =
             |value: fn(&FleetServer) -> f64| cumulative(self.servers.iter().map(value).collect());
@@ -373,11 +332,8 @@ mod tests {
 
     #[test]
     fn the_same_fleet_on_any_number_of_threads() {
-        let experiment = FleetModel;
-        let mut declared: Declared<FleetParams> =
-            crate::files::declared("fleet-model.toml", experiment.shipped()).expect("shipped");
-        let small = experiment.quick(declared.parameters);
-        declared.parameters = FleetParams {
+        let small = crate::shipped_parameters("fleet-model", true).expect("shipped");
+        let params = FleetParams {
             servers: 4,
             greatest_uptime_h: 0.3,
             least_uptime_h: 0.05,
@@ -387,7 +343,7 @@ mod tests {
         let on = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             pool.expect("threads")
-                .install(|| experiment.run(&declared, &|_| ()).expect("runs"))
+                .install(|| FleetModel::run(&params, &|_| ()).expect("runs"))
         };
         let fleet = on(1);
         assert_eq!(fleet, on(2));

@@ -17,13 +17,12 @@ mod tables;
 pub use ablation::{Ablation, AblationExperiment, AblationRow};
 pub use convergence::{Convergence, ConvergenceParams, ConvergenceReport};
 pub use figures::{
-    Fig11, Fig11Experiment, Fig11Row, Fig12, Fig12Experiment, Fig12Row, PolicySummary, fig11, fig12,
+    Fig11, Fig11Experiment, Fig11Row, Fig12, Fig12Experiment, Fig12Row, PolicySummary,
 };
 
 pub use ample_kit::statistics::Spread;
 
-use crate::experiment::Progress;
-use crate::files::Declared;
+use crate::experiment::{About, Progress};
 use crate::progress::Shares;
 use crate::stop;
 use ample_mm::{
@@ -35,7 +34,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Size of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerParams {
     /// Memory of each server.
@@ -58,17 +57,6 @@ pub struct ServerParams {
 }
 
 impl ServerParams {
-    /// A smaller version: 1 GB servers, at most an hour, two seeds. Churn is not thinned, which
-    /// would move the results of stock Linux (docs/server-model.md).
-    pub fn quick(self) -> ServerParams {
-        ServerParams {
-            memory_bytes: self.memory_bytes.min(1 << 30),
-            duration_s: self.duration_s.min(3600.0),
-            seeds: self.seeds.into_iter().take(2).collect(),
-            ..self
-        }
-    }
-
     /// Refuses sizes that mean nothing or that memory cannot hold.
     ///
     /// # Errors
@@ -126,7 +114,7 @@ fn memory_of_this_machine() -> Option<u64> {
 }
 
 /// An experiment as it was declared: what its result says of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerExperiment {
     /// Name on the command line.
@@ -145,17 +133,20 @@ pub struct ServerExperiment {
 }
 
 impl ServerExperiment {
-    fn of(declared: &Declared<ServerParams>) -> ServerExperiment {
-        let head = declared.experiment.clone();
-        let mut params = declared.parameters.clone();
+    fn of(params: &ServerParams) -> ServerExperiment {
+        let mut params = params.clone();
         ServerExperiment {
-            name: head.id,
-            title: head.title,
-            calibrated: head.calibrated,
-            predicted: head.predicted,
             paper: std::mem::take(&mut params.paper),
             params,
+            ..ServerExperiment::default()
         }
+    }
+
+    fn declare(&mut self, about: &About) {
+        self.name = about.id.clone();
+        self.title = about.title.clone();
+        self.calibrated = about.calibrated.clone();
+        self.predicted = about.predicted.clone();
     }
 }
 

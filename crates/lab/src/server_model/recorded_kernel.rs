@@ -3,9 +3,8 @@
 //! kernel itself, over time.
 
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::needs::{Need, source_tree};
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::needs::source_tree;
 use crate::progress::Steps;
 use crate::stop;
 use ample_host::snapshot;
@@ -77,15 +76,10 @@ pub struct RecordedKernelRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedKernelReport {
-    /// `ample.kernel-replay/1`.
-    pub schema: Text,
     /// What was run.
     pub parameters: RecordedKernelParams,
     /// Recordings by name.
     pub rows: Vec<RecordedKernelRow>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// The model against recorded kernels.
@@ -95,32 +89,10 @@ impl Experiment for RecordedKernel {
     type Parameters = RecordedKernelParams;
     type Outcome = RecordedKernelReport;
 
-    fn about(&self) -> About {
-        About {
-            needs: &[Need::SourceTree],
-            full: Cost::new(120.0, 500, 1),
-            quick: Cost::new(15.0, 300, 1),
-            ..About::simulated("kernel-replay", Layer::Predict)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/kernel-replay.toml")
-    }
-
-    fn quick(&self, full: RecordedKernelParams) -> RecordedKernelParams {
-        RecordedKernelParams {
-            seeds: full.seeds.into_iter().take(1).collect(),
-            ..full
-        }
-    }
-
     fn run(
-        &self,
-        declared: &Declared<RecordedKernelParams>,
+        parameters: &RecordedKernelParams,
         progress: Progress<'_>,
     ) -> Result<RecordedKernelReport> {
-        let parameters = &declared.parameters;
         ensure!(
             !parameters.seeds.is_empty(),
             "seeds lists no seed; give at least one"
@@ -134,10 +106,8 @@ impl Experiment for RecordedKernel {
             rows.extend(row.transpose()?);
         }
         Ok(RecordedKernelReport {
-            schema: RecordedKernelReport::SCHEMA.into(),
             parameters: parameters.clone(),
             rows,
-            partial: stop::requested(),
         })
     }
 }
@@ -220,10 +190,6 @@ fn row(
 
 impl Outcome for RecordedKernelReport {
     const SCHEMA: &'static str = "ample.kernel-replay/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let draw = |row: &RecordedKernelRow| {

@@ -3,9 +3,8 @@
 //! prints as Markdown tables becomes rows; its exit code is the verdict.
 
 use super::finished;
-use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::needs::{Need, source_tree};
+use crate::experiment::{Experiment, Outcome, Progress};
+use crate::needs::source_tree;
 use ample_report::{Align, Table};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -17,8 +16,6 @@ use std::process::Command;
 pub struct GuestParams {
     /// Target of the makefile.
     pub target: String,
-    /// Target of the quick version.
-    pub quick_target: String,
 }
 
 /// A table that a target printed.
@@ -33,8 +30,6 @@ pub struct PrintedTable {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestReport {
-    /// `ample.kernel-guest/1`.
-    pub schema: Text,
     /// Target.
     pub target: String,
     /// Whether it ended well; null when it was ended early.
@@ -43,57 +38,17 @@ pub struct GuestReport {
     pub last_lines: Vec<String>,
     /// Its tables.
     pub tables: Vec<PrintedTable>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// A check of the kernel.
-pub struct GuestCheck {
-    /// Name.
-    pub id: &'static str,
-    /// Its file.
-    pub text: &'static str,
-    /// Cost as shipped, guests built.
-    pub full: Cost,
-    /// Cost of the quick version.
-    pub quick: Cost,
-}
+pub struct GuestCheck;
 
 impl Experiment for GuestCheck {
     type Parameters = GuestParams;
     type Outcome = GuestReport;
 
-    fn about(&self) -> About {
-        About {
-            needs: &[
-                Need::SourceTree,
-                Need::Tool {
-                    name: "qemu-system-x86_64",
-                    install: "make kernel-setup",
-                },
-                Need::KernelGuest,
-            ],
-            deterministic: false,
-            full: self.full,
-            quick: self.quick,
-            ..About::simulated(self.id, Layer::Cure)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        self.text
-    }
-
-    fn quick(&self, full: GuestParams) -> GuestParams {
-        GuestParams {
-            target: full.quick_target.clone(),
-            ..full
-        }
-    }
-
-    fn run(&self, declared: &Declared<GuestParams>, _: Progress<'_>) -> Result<GuestReport> {
-        let target = &declared.parameters.target;
+    fn run(params: &GuestParams, _progress: Progress<'_>) -> Result<GuestReport> {
+        let target = &params.target;
         let root = source_tree().context("not in the source tree")?;
         let mut command = Command::new("make");
         command.arg("-C").arg(root).arg(target);
@@ -101,7 +56,6 @@ impl Experiment for GuestCheck {
         let text = ended.as_ref().map_or("", |ended| ended.out.as_str());
         let lines: Vec<&str> = text.lines().collect();
         Ok(GuestReport {
-            schema: GuestReport::SCHEMA.into(),
             target: target.clone(),
             passed: ended.as_ref().map(|ended| ended.code == 0),
             last_lines: lines[lines.len().saturating_sub(5)..]
@@ -109,7 +63,6 @@ impl Experiment for GuestCheck {
                 .map(|line| (*line).into())
                 .collect(),
             tables: tables(&lines),
-            partial: ended.is_none(),
         })
     }
 }
@@ -154,15 +107,11 @@ fn tables(lines: &[&str]) -> Vec<PrintedTable> {
 impl Outcome for GuestReport {
     const SCHEMA: &'static str = "ample.kernel-guest/1";
 
-    fn partial(&self) -> bool {
-        self.partial
-    }
-
     fn holds(&self) -> bool {
         self.passed != Some(false)
     }
 
-    fn tables(&self) -> Vec<(String, Table)> {
+    fn tables(&self) -> Option<Vec<(String, Table)>> {
         let table = |printed: &PrintedTable| {
             let heads: Vec<(&str, Align)> = printed
                 .columns
@@ -177,7 +126,7 @@ impl Outcome for GuestReport {
             }
             (String::new(), table)
         };
-        self.tables.iter().map(table).collect()
+        Some(self.tables.iter().map(table).collect())
     }
 }
 

@@ -2,19 +2,15 @@
 //! Temeraire's fleet figures in kind: the shipped page heap and a heap of spans under one load
 //! (`ample-malloc heaps`), and what the hugepages of each are worth on the simulated processor.
 
-use super::output;
-use crate::Text;
+use super::written_by;
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
-use crate::files::Declared;
-use crate::needs::{Need, built};
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::setup::PageMix;
 use crate::translation::speedup::{SpeedTable, shipped};
 use ample_kit::statistics::mean;
 use ample_report::Unit;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use std::process::Command;
 
 /// The load and the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +41,7 @@ pub struct HeapRun {
     pub filler_share: Option<f64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct HeapRuns {
     rows: Vec<HeapRun>,
 }
@@ -72,12 +68,8 @@ pub struct HeapFleetRow {
 /// What both heaps made of the same loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeapFleet {
-    /// `ample.allocator-fleet/1`.
-    pub schema: Text,
     /// Parameters that the loads were run with.
     pub params: HeapParams,
-    /// Ended early.
-    pub partial: bool,
     /// Means over all loads.
     pub rows: Vec<HeapFleetRow>,
     /// Each run.
@@ -87,69 +79,26 @@ pub struct HeapFleet {
 /// Temeraire's fleet in kind.
 pub struct AllocatorFleet;
 
-const PROGRAM: &str = "ample-malloc";
-
 impl Experiment for AllocatorFleet {
     type Parameters = HeapParams;
     type Outcome = HeapFleet;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[
-                "tm.coverage_on",
-                "tm.coverage_off",
-                "tm.tlb",
-                "tm.overhead",
-                "tm.ipc",
-                "tm.shares",
-            ],
-            needs: &[Need::Built {
-                name: PROGRAM,
-                build: "cargo build --profile malloc -p ample-malloc-tools",
-            }],
-            full: Cost::new(20.0, 200, 1),
-            quick: Cost::new(2.0, 100, 1),
-            ..About::simulated("allocator-fleet", Layer::Use)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/allocator-fleet.toml")
-    }
-
-    fn quick(&self, full: HeapParams) -> HeapParams {
-        HeapParams {
-            demand_mib: full.demand_mib.min(128),
-            seeds: 1,
-            ..full
-        }
-    }
-
-    fn run(&self, declared: &Declared<HeapParams>, _: Progress<'_>) -> Result<HeapFleet> {
-        let params = &declared.parameters;
-        let program = built(PROGRAM).with_context(|| format!("{PROGRAM} is not built"))?;
-        let mut command = Command::new(program);
-        command.arg("heaps");
-        for (option, number) in [
-            ("--mib", params.demand_mib),
-            ("--seeds", params.seeds),
-            ("--spans-release", params.spans_release),
-        ] {
-            command.arg(option).arg(number.to_string());
-        }
-        let text = output(&mut command, 0)?;
-        let runs: Vec<HeapRun> = match &text {
-            None => Vec::new(),
-            Some(text) => {
-                let read: HeapRuns = serde_json::from_str(text)
-                    .with_context(|| format!("reading what {PROGRAM} wrote"))?;
-                read.rows
-            }
-        };
+    fn run(params: &HeapParams, _progress: Progress<'_>) -> Result<HeapFleet> {
+        let numbers =
+            [params.demand_mib, params.seeds, params.spans_release].map(|n| n.to_string());
+        let [mib, seeds, release] = &numbers;
+        let args = [
+            "heaps",
+            "--mib",
+            mib,
+            "--seeds",
+            seeds,
+            "--spans-release",
+            release,
+        ];
+        let HeapRuns { rows: runs } = written_by("ample-malloc", &args, 0)?;
         Ok(HeapFleet {
-            schema: HeapFleet::SCHEMA.into(),
             params: params.clone(),
-            partial: text.is_none(),
             rows: rows(&runs)?,
             runs,
         })
@@ -213,10 +162,6 @@ fn walks(table: &SpeedTable, share_2m: f64) -> f64 {
 
 impl Outcome for HeapFleet {
     const SCHEMA: &'static str = "ample.allocator-fleet/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Memory in use on hugepages, and memory held beyond it, of the memory in use";

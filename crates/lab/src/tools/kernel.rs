@@ -3,9 +3,8 @@
 
 use super::output;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::needs::{Need, source_tree};
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::needs::source_tree;
 use ample_kit::statistics::MedianRange;
 use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
@@ -96,15 +95,10 @@ pub struct GuestSummary {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelBenchReport {
-    /// `ample.kernel-bench/2`.
-    pub schema: Text,
     /// Over the seeds.
     pub summary: Vec<GuestSummary>,
     /// Every guest.
     pub runs: Vec<GuestRun>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// The kernels beside each other.
@@ -114,54 +108,14 @@ impl Experiment for KernelBench {
     type Parameters = KernelBenchParams;
     type Outcome = KernelBenchReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[
-                "ctg.unmovable_linux",
-                "ctg.unmovable_contiguitas",
-                "ctg.potential_1gb",
-            ],
-            needs: &[
-                Need::SourceTree,
-                Need::Tool {
-                    name: "qemu-system-x86_64",
-                    install: "make kernel-setup",
-                },
-                Need::KernelGuest,
-            ],
-            deterministic: false,
-            full: Cost::new(36_000.0, 8000, 0),
-            quick: Cost::new(1200.0, 3000, 0),
-            ..About::simulated("kernel-bench", Layer::Cure)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/kernel-bench.toml")
-    }
-
-    fn quick(&self, full: KernelBenchParams) -> KernelBenchParams {
-        KernelBenchParams {
-            memory: full.memory.into_iter().take(1).collect(),
-            workloads: vec!["mixed".into()],
-            seeds: 1,
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<KernelBenchParams>,
-        _progress: Progress<'_>,
-    ) -> Result<KernelBenchReport> {
-        let params = &declared.parameters;
+    fn run(params: &KernelBenchParams, _progress: Progress<'_>) -> Result<KernelBenchReport> {
         ensure!(params.seeds > 0, "seeds is 0, but must be at least 1");
         let root = source_tree().context("not in the source tree")?;
         let path = match &params.results {
             Some(path) => path.clone(),
             None => root.join("build/kernel-bench/results.json"),
         };
-        let mut partial = false;
+        let mut ended = true;
         if params.results.is_none() {
             let mut command = Command::new(root.join("kernel/scripts/bench.py"));
             command.args(["--mem", &params.memory.join(",")]);
@@ -169,17 +123,15 @@ impl Experiment for KernelBench {
             if !params.workloads.is_empty() {
                 command.args(["--workloads", &params.workloads.join(",")]);
             }
-            partial = output(&mut command, 0)?.is_none();
+            ended = output(&mut command, 0)?.is_some();
         }
-        let runs = match partial {
-            true => Vec::new(),
-            false => read(&path)?,
+        let runs = match ended {
+            true => read(&path)?,
+            false => Vec::new(),
         };
         Ok(KernelBenchReport {
-            schema: KernelBenchReport::SCHEMA.into(),
             summary: summary(&runs),
             runs,
-            partial,
         })
     }
 }
@@ -236,10 +188,6 @@ fn summary(runs: &[GuestRun]) -> Vec<GuestSummary> {
 
 impl Outcome for KernelBenchReport {
     const SCHEMA: &'static str = "ample.kernel-bench/2";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     /// Unmovable blocks by workload, one bar a kernel; the mark of ample is a quarter of stock,
     /// its bar wherever stock exceeds 15 %.
@@ -300,10 +248,8 @@ mod tests {
             guest("ample", 1, Some(5.0)),
         ];
         let report = KernelBenchReport {
-            schema: KernelBenchReport::SCHEMA.into(),
             summary: summary(&runs),
             runs,
-            partial: false,
         };
         assert_eq!((report.summary.len(), report.summary[0].runs), (2, 2));
         assert_eq!(report.summary[0].unmovable_2m_ratio.median, 0.5);

@@ -10,8 +10,10 @@ pub mod model_check;
 pub mod rtl;
 pub mod temeraire;
 
+use crate::needs::built;
 use crate::stop;
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -96,6 +98,23 @@ fn wait(child: &mut Child) -> Result<Option<i32>> {
         }
         std::thread::sleep(POLL);
     }
+}
+
+/// What a program of this project writes as JSON; the default after an early end.
+///
+/// # Errors
+/// As [`output`]; when the program is not built, or what it wrote is something else.
+pub(crate) fn written_by<T: DeserializeOwned + Default>(
+    program: &str,
+    args: &[&str],
+    most: i32,
+) -> Result<T> {
+    let path = built(program).with_context(|| format!("{program} is not built"))?;
+    let Some(text) = output(Command::new(path).args(args), most)? else {
+        return Ok(T::default());
+    };
+    let told = || format!("reading what {program} wrote; if it is an old one, build it anew");
+    serde_json::from_str(&text).with_context(told)
 }
 
 #[cfg(test)]

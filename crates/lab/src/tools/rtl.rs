@@ -4,11 +4,9 @@
 
 use super::output;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::needs::{Need, source_tree};
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::needs::source_tree;
 use crate::progress::Steps;
-use crate::stop;
 use ample_report::Unit;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -69,15 +67,10 @@ pub struct TableEnergy {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableSynthesis {
-    /// `ample.hw-rtl/1`.
-    pub schema: Text,
     /// Area by size.
     pub areas: Vec<TableArea>,
     /// Energy, if it was asked for.
     pub energy: Option<TableEnergy>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// The synthesis of the metadata table.
@@ -87,53 +80,11 @@ impl Experiment for TableRtl {
     type Parameters = RtlParams;
     type Outcome = TableSynthesis;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.hw.cost"],
-            needs: &[
-                Need::SourceTree,
-                Need::Tool {
-                    name: "yosys",
-                    install: "apt-get install yosys",
-                },
-                Need::Tool {
-                    name: "iverilog",
-                    install: "apt-get install iverilog",
-                },
-            ],
-            full: Cost::new(120.0, 500, 1),
-            quick: Cost::new(15.0, 300, 1),
-            ..About::simulated("hw-rtl", Layer::Show)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/hw-rtl.toml")
-    }
-
-    fn quick(&self, full: RtlParams) -> RtlParams {
-        RtlParams {
-            entries: full
-                .entries
-                .into_iter()
-                .filter(|&entries| entries == 16)
-                .collect(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<RtlParams>,
-        progress: Progress<'_>,
-    ) -> Result<TableSynthesis> {
-        let params = &declared.parameters;
+    fn run(params: &RtlParams, progress: Progress<'_>) -> Result<TableSynthesis> {
         let steps = Steps::new(progress, params.entries.len() + usize::from(params.energy));
         let mut result = TableSynthesis {
-            schema: TableSynthesis::SCHEMA.into(),
             areas: Vec::new(),
             energy: None,
-            partial: false,
         };
         for entries in &params.entries {
             if let Some(text) = script("synthesize.sh", &[&entries.to_string()])? {
@@ -150,7 +101,6 @@ impl Experiment for TableRtl {
             }
             steps.step();
         }
-        result.partial = stop::requested();
         Ok(result)
     }
 }
@@ -164,10 +114,6 @@ fn script(name: &str, args: &[&str]) -> Result<Option<String>> {
 
 impl Outcome for TableSynthesis {
     const SCHEMA: &'static str = "ample.hw-rtl/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Metadata table: area at 22 nm in thousandths of a mm², by entries";

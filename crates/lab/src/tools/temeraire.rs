@@ -3,15 +3,12 @@
 //! program `ample-malloc` makes them: linking the allocator here would replace this program's
 //! malloc.
 
-use super::output;
+use super::written_by;
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::needs::{Need, built};
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_report::Unit;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
-use std::process::Command;
 
 /// Which figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,103 +45,39 @@ pub struct TemeraireFigure {
 }
 
 /// The result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TemeraireFigures {
-    /// `ample.malloc-figures/1`.
-    pub schema: Text,
     /// Seed.
     pub seed: u64,
     /// The figure that was asked for; none when the run was ended early.
     pub figures: Vec<TemeraireFigure>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 /// One of the figures.
-pub struct Temeraire {
-    /// `temeraire-fig9` and so on.
-    pub id: &'static str,
-    /// Its file.
-    pub text: &'static str,
-    /// Claims of the paper.
-    pub claims: &'static [&'static str],
-}
-
-/// The allocator's program.
-const PROGRAM: &str = "ample-malloc";
-const NEEDS: [Need; 1] = [Need::Built {
-    name: PROGRAM,
-    build: "cargo build --profile malloc -p ample-malloc-tools",
-}];
+pub struct Temeraire;
 
 impl Experiment for Temeraire {
     type Parameters = TemeraireParams;
     type Outcome = TemeraireFigures;
 
-    fn about(&self) -> About {
-        About {
-            claims: self.claims,
-            needs: &NEEDS,
-            full: Cost::new(5.0, 200, 1),
-            quick: Cost::new(5.0, 200, 1),
-            ..About::simulated(self.id, Layer::Use)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        self.text
-    }
-
-    fn quick(&self, full: TemeraireParams) -> TemeraireParams {
-        TemeraireParams {
-            demand_mib: full.demand_mib.min(32),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<TemeraireParams>,
-        _progress: Progress<'_>,
-    ) -> Result<TemeraireFigures> {
-        let params = &declared.parameters;
+    fn run(params: &TemeraireParams, _progress: Progress<'_>) -> Result<TemeraireFigures> {
         let known = 9..=12;
         ensure!(
             known.contains(&params.figure),
             "figure is {}, but must be from 9 to 12",
             params.figure
         );
-        let program = built(PROGRAM).with_context(|| format!("{PROGRAM} is not built"))?;
-        let mut command = Command::new(program);
         let (figure, mib) = (params.figure.to_string(), params.demand_mib.to_string());
-        command.args(["figures", &figure, "--json", "--mib", &mib]);
-        let Some(text) = output(&mut command, 0)? else {
-            return Ok(TemeraireFigures {
-                schema: TemeraireFigures::SCHEMA.into(),
-                seed: 0,
-                figures: Vec::new(),
-                partial: true,
-            });
-        };
-        let result: TemeraireFigures =
-            serde_json::from_str(&text).with_context(|| format!("reading what {PROGRAM} wrote"))?;
-        ensure!(
-            result.schema == TemeraireFigures::SCHEMA,
-            "{PROGRAM} wrote {}, not {}: build it anew",
-            result.schema,
-            TemeraireFigures::SCHEMA
-        );
-        Ok(result)
+        written_by(
+            "ample-malloc",
+            &["figures", &figure, "--json", "--mib", &mib],
+            0,
+        )
     }
 }
 
 impl Outcome for TemeraireFigures {
     const SCHEMA: &'static str = "ample.malloc-figures/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let draw = |figure: &TemeraireFigure| {

@@ -5,8 +5,7 @@
 use super::program;
 use super::runs::{Mapping, check_seeds, map_as, mean};
 use crate::charts::{Bars, plain, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::{Length, Measured, anonymous_range, engine, measure_redirected, stretch};
 use crate::stop::requested as stop_requested;
@@ -92,16 +91,12 @@ pub struct DirectSegRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectSegTables {
-    /// `ample.sim.directseg/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Scale.
     pub scale: String,
     /// Seeds.
     pub seeds: Vec<u64>,
-    /// Ended early.
-    pub partial: bool,
     /// Rows.
     pub rows: Vec<DirectSegRow>,
 }
@@ -207,49 +202,37 @@ impl Experiment for DirectSeg {
     type Parameters = DirectSegParams;
     type Outcome = DirectSegTables;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[
-                "ds.table3",
-                "ds.table4.4k",
-                "ds.table4.2m",
-                "ds.table4.1g",
-                "ds.table5",
-                "ds.overhead",
-            ],
-            full: Cost::new(900.0, 12000, 1),
-            quick: Cost::new(15.0, 1000, 1),
-            ..About::simulated("directseg", Layer::Show)
+    fn run(params: &DirectSegParams, progress: Progress<'_>) -> Result<DirectSegTables> {
+        let machine = MachineConfig::preset(&params.machine)?;
+        check_seeds(&params.seeds)?;
+        let count = |row: &DirectSegProgram| if row.seedless { 1 } else { params.seeds.len() };
+        let steps = Steps::new(progress, params.rows.iter().map(count).sum());
+        let mut rows = Vec::new();
+        for row in &params.rows {
+            let mut samples = Vec::new();
+            for &seed in &params.seeds[..count(row)] {
+                samples.extend(sample(&machine, params, row, seed)?);
+                steps.step();
+                if stop_requested() {
+                    break;
+                }
+            }
+            if stop_requested() {
+                break;
+            }
+            rows.push(summary(params, row, &samples)?);
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/directseg.toml")
-    }
-
-    fn quick(&self, full: DirectSegParams) -> DirectSegParams {
-        DirectSegParams {
-            scale: "tiny".into(),
-            length: full.length.quick(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<DirectSegParams>,
-        progress: Progress<'_>,
-    ) -> Result<DirectSegTables> {
-        run(&declared.parameters, progress)
+        Ok(DirectSegTables {
+            machine: params.machine.clone(),
+            scale: params.scale.clone(),
+            seeds: params.seeds.clone(),
+            rows,
+        })
     }
 }
 
 impl Outcome for DirectSegTables {
     const SCHEMA: &'static str = "ample.sim.directseg/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Cycles on D-TLB misses by page size";
@@ -273,38 +256,4 @@ impl Outcome for DirectSegTables {
         }
         vec![Figure::new("dtlb", title, bars.svg())]
     }
-}
-
-/// Runs all rows.
-///
-/// # Errors
-/// If the parameters are wrong or a run fails.
-pub fn run(params: &DirectSegParams, progress: Progress<'_>) -> Result<DirectSegTables> {
-    let machine = MachineConfig::preset(&params.machine)?;
-    check_seeds(&params.seeds)?;
-    let count = |row: &DirectSegProgram| if row.seedless { 1 } else { params.seeds.len() };
-    let steps = Steps::new(progress, params.rows.iter().map(count).sum());
-    let mut rows = Vec::new();
-    for row in &params.rows {
-        let mut samples = Vec::new();
-        for &seed in &params.seeds[..count(row)] {
-            samples.extend(sample(&machine, params, row, seed)?);
-            steps.step();
-            if stop_requested() {
-                break;
-            }
-        }
-        if stop_requested() {
-            break;
-        }
-        rows.push(summary(params, row, &samples)?);
-    }
-    Ok(DirectSegTables {
-        schema: DirectSegTables::SCHEMA.into(),
-        machine: params.machine.clone(),
-        scale: params.scale.clone(),
-        seeds: params.seeds.clone(),
-        partial: stop_requested(),
-        rows,
-    })
 }

@@ -6,8 +6,7 @@
 
 use super::speedup::{self, SpeedTable, page_mix, program_of};
 use crate::charts::Bars;
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::progress::Steps;
 use crate::server_model::Spread;
 use crate::server_model::check_memory;
@@ -126,16 +125,12 @@ pub struct Fig10Gain {
 /// The figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig10Speeds {
-    /// `ample.sim.fig10/2`.
-    pub schema: Text,
     /// Machine preset of the speed table.
     pub machine: String,
     /// Memory of each server, bytes.
     pub memory_bytes: u64,
     /// Seeds.
     pub seeds: Vec<u64>,
-    /// Ended early.
-    pub partial: bool,
     /// Gains.
     pub gains: Vec<Fig10Gain>,
     /// Servers.
@@ -173,41 +168,47 @@ impl Experiment for HugePageGains {
     type Parameters = Fig10Params;
     type Outcome = Fig10Speeds;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.perf_full", "ctg.perf_partial", "ctg.perf_1gb"],
-            full: Cost::new(1800.0, 600, 0),
-            quick: Cost::new(25.0, 200, 0),
-            depends_on: &["speedup"],
-            ..About::simulated("fig10", Layer::Show)
+    fn run(params: &Fig10Params, progress: Progress<'_>) -> Result<Fig10Speeds> {
+        let table = speedup::shipped();
+        ensure!(
+            table.machine == params.machine,
+            "the shipped speed table is of '{}', not of '{}'; known: {}",
+            table.machine,
+            params.machine,
+            table.machine
+        );
+        ensure!(
+            !params.seeds.is_empty() && !params.policies.is_empty(),
+            "seeds and policies must each list at least one"
+        );
+        check_memory(params.memory_bytes)?;
+        let runs = 2 * params.workloads.len() * params.policies.len();
+        let steps = Steps::new(progress, runs);
+        let mut figure = Fig10Speeds {
+            machine: table.machine.clone(),
+            memory_bytes: params.memory_bytes,
+            seeds: params.seeds.clone(),
+            gains: Vec::new(),
+            servers: Vec::new(),
+        };
+        for workload in &params.workloads {
+            let table = program_of(&workload.name)
+                .and_then(|program| table.table(program))
+                .with_context(|| format!("no program stands for workload '{}'", workload.name))?;
+            for full in [false, true] {
+                stop::until_stopped(|| figure.compare(params, table, workload, full, &steps))
+                    .transpose()?;
+                if stop_requested() {
+                    return Ok(figure);
+                }
+            }
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/fig10.toml")
-    }
-
-    fn quick(&self, full: Fig10Params) -> Fig10Params {
-        Fig10Params {
-            memory_bytes: full.memory_bytes.min(1 << 30),
-            fragmenter_s: full.fragmenter_s.min(300.0),
-            duration_s: full.duration_s.min(600.0),
-            seeds: full.seeds.into_iter().take(1).collect(),
-            ..full
-        }
-    }
-
-    fn run(&self, declared: &Declared<Fig10Params>, progress: Progress<'_>) -> Result<Fig10Speeds> {
-        run(&declared.parameters, progress)
+        Ok(figure)
     }
 }
 
 impl Outcome for Fig10Speeds {
     const SCHEMA: &'static str = "ample.sim.fig10/2";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Speed over stock Linux on a fragmented server";
@@ -227,51 +228,6 @@ impl Outcome for Fig10Speeds {
         }
         vec![Figure::new("gains", title, bars.svg())]
     }
-}
-
-/// Runs all servers.
-///
-/// # Errors
-/// If the parameters are wrong.
-pub fn run(params: &Fig10Params, progress: Progress<'_>) -> Result<Fig10Speeds> {
-    let table = speedup::shipped();
-    ensure!(
-        table.machine == params.machine,
-        "the shipped speed table is of '{}', not of '{}'; known: {}",
-        table.machine,
-        params.machine,
-        table.machine
-    );
-    ensure!(
-        !params.seeds.is_empty() && !params.policies.is_empty(),
-        "seeds and policies must each list at least one"
-    );
-    check_memory(params.memory_bytes)?;
-    let runs = 2 * params.workloads.len() * params.policies.len();
-    let steps = Steps::new(progress, runs);
-    let mut figure = Fig10Speeds {
-        schema: Fig10Speeds::SCHEMA.into(),
-        machine: table.machine.clone(),
-        memory_bytes: params.memory_bytes,
-        seeds: params.seeds.clone(),
-        partial: false,
-        gains: Vec::new(),
-        servers: Vec::new(),
-    };
-    for workload in &params.workloads {
-        let table = program_of(&workload.name)
-            .and_then(|program| table.table(program))
-            .with_context(|| format!("no program stands for workload '{}'", workload.name))?;
-        for full in [false, true] {
-            stop::until_stopped(|| figure.compare(params, table, workload, full, &steps))
-                .transpose()?;
-            if stop_requested() {
-                figure.partial = true;
-                return Ok(figure);
-            }
-        }
-    }
-    Ok(figure)
 }
 
 impl Fig10Speeds {

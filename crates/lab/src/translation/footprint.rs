@@ -3,8 +3,7 @@
 
 use super::directseg::one;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::Length;
 use crate::stop::requested as stop_requested;
@@ -43,14 +42,10 @@ pub struct FootprintPoint {
 /// The curves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FootprintCurves {
-    /// `ample.sim.footprint/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seed.
     pub seed: u64,
-    /// Ended early.
-    pub partial: bool,
     /// Points, by footprint.
     pub points: Vec<FootprintPoint>,
     /// For each page size the largest footprint of the list still below 5 % of cycles, bytes.
@@ -66,46 +61,56 @@ impl Experiment for Footprint {
     type Parameters = FootprintParams;
     type Outcome = FootprintCurves;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ds.fig5"],
-            full: Cost::new(120.0, 4000, 1),
-            quick: Cost::new(3.0, 200, 1),
-            ..About::simulated("footprint", Layer::Show)
+    fn run(params: &FootprintParams, progress: Progress<'_>) -> Result<FootprintCurves> {
+        let machine = MachineConfig::preset(&params.machine)?;
+        let steps = Steps::new(progress, params.footprints_mb.len());
+        let mut points = Vec::new();
+        for &mb in &params.footprints_mb {
+            let mut point = FootprintPoint {
+                footprint_bytes: mb << 20,
+                dtlb_percent: [0.0; 3],
+                segment_percent: 0.0,
+            };
+            for size in PageSize::ALL {
+                let mut gups = Gups::new(mb << 20, params.seed);
+                let run = one(&machine, &mut gups, Some(size), 1.0, &params.length)?;
+                point.dtlb_percent[size as usize] = run.report.walk_percent();
+            }
+            let mut gups = Gups::new(mb << 20, params.seed);
+            let run = one(&machine, &mut gups, None, 1.0, &params.length)?;
+            point.segment_percent = run.report.walk_percent();
+            if stop_requested() {
+                break;
+            }
+            points.push(point);
+            steps.step();
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/footprint.toml")
-    }
-
-    fn quick(&self, full: FootprintParams) -> FootprintParams {
-        FootprintParams {
-            footprints_mb: full
-                .footprints_mb
-                .into_iter()
-                .filter(|&mb| mb <= 64)
-                .collect(),
-            length: full.length.quick(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<FootprintParams>,
-        progress: Progress<'_>,
-    ) -> Result<FootprintCurves> {
-        run(&declared.parameters, progress)
+        let last_flat = |size: usize| {
+            points
+                .iter()
+                .take_while(|p| p.dtlb_percent[size] < 5.0)
+                .last()
+                .map(|p| p.footprint_bytes)
+        };
+        let reach = |size: PageSize| {
+            let arrays = machine.mmu.l1d.iter().chain(&machine.mmu.l2);
+            let entries = arrays
+                .filter(|a| a.sizes.contains(&size))
+                .map(|a| a.geometry.entries);
+            u64::from(entries.max().unwrap_or(0)) * size.bytes()
+        };
+        Ok(FootprintCurves {
+            machine: params.machine.clone(),
+            seed: params.seed,
+            last_flat_bytes: [0, 1, 2].map(last_flat),
+            tlb_reach_bytes: PageSize::ALL.map(reach),
+            points,
+        })
     }
 }
 
 impl Outcome for FootprintCurves {
     const SCHEMA: &'static str = "ample.sim.footprint/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Cycles on D-TLB misses of GUPS by footprint";
@@ -122,59 +127,4 @@ impl Outcome for FootprintCurves {
         chart.y_max = Some(1.0);
         vec![Figure::new("footprint", title, chart.to_svg())]
     }
-}
-
-/// Runs all footprints.
-///
-/// # Errors
-/// If the parameters are wrong or a run fails.
-pub fn run(params: &FootprintParams, progress: Progress<'_>) -> Result<FootprintCurves> {
-    let machine = MachineConfig::preset(&params.machine)?;
-    let steps = Steps::new(progress, params.footprints_mb.len());
-    let mut points = Vec::new();
-    let mut partial = false;
-    for &mb in &params.footprints_mb {
-        let mut point = FootprintPoint {
-            footprint_bytes: mb << 20,
-            dtlb_percent: [0.0; 3],
-            segment_percent: 0.0,
-        };
-        for size in PageSize::ALL {
-            let mut gups = Gups::new(mb << 20, params.seed);
-            let run = one(&machine, &mut gups, Some(size), 1.0, &params.length)?;
-            point.dtlb_percent[size as usize] = run.report.walk_percent();
-        }
-        let mut gups = Gups::new(mb << 20, params.seed);
-        let run = one(&machine, &mut gups, None, 1.0, &params.length)?;
-        point.segment_percent = run.report.walk_percent();
-        if stop_requested() {
-            partial = true;
-            break;
-        }
-        points.push(point);
-        steps.step();
-    }
-    let last_flat = |size: usize| {
-        points
-            .iter()
-            .take_while(|p| p.dtlb_percent[size] < 5.0)
-            .last()
-            .map(|p| p.footprint_bytes)
-    };
-    let reach = |size: PageSize| {
-        let arrays = machine.mmu.l1d.iter().chain(&machine.mmu.l2);
-        let entries = arrays
-            .filter(|a| a.sizes.contains(&size))
-            .map(|a| a.geometry.entries);
-        u64::from(entries.max().unwrap_or(0)) * size.bytes()
-    };
-    Ok(FootprintCurves {
-        schema: FootprintCurves::SCHEMA.into(),
-        machine: params.machine.clone(),
-        seed: params.seed,
-        partial,
-        last_flat_bytes: [0, 1, 2].map(last_flat),
-        tlb_reach_bytes: PageSize::ALL.map(reach),
-        points,
-    })
 }

@@ -3,8 +3,7 @@
 //! functional runs, instructions a second of the timed core, both on 4 KB pages.
 
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::progress::Steps;
 use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
@@ -64,16 +63,12 @@ pub struct SimulatorSpeedRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulatorSpeeds {
-    /// `ample.sim.simulator-speed/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Load average of this machine at the start (one minute), as far as it can be read.
     pub load_average: Option<f64>,
     /// Seed.
     pub seed: u64,
-    /// Ended early.
-    pub partial: bool,
     /// Rows.
     pub rows: Vec<SimulatorSpeedRow>,
 }
@@ -184,46 +179,48 @@ impl Experiment for SimulatorSpeed {
     type Parameters = SimulatorSpeedParams;
     type Outcome = SimulatorSpeeds;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[],
-            full: Cost::new(60.0, 2500, 1),
-            quick: Cost::new(6.0, 300, 1),
-            deterministic: false,
-            ..About::simulated("simulator-speed", Layer::Show)
+    fn run(params: &SimulatorSpeedParams, progress: Progress<'_>) -> Result<SimulatorSpeeds> {
+        ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
+        for name in &params.programs {
+            let known = || ENTRIES.map(|(known, ..)| known).join("; ");
+            ensure!(
+                ENTRIES.iter().any(|(program, ..)| program == name),
+                "there is no program '{name}' here; known: {}",
+                known()
+            );
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/simulator-speed.toml")
-    }
-
-    fn quick(&self, full: SimulatorSpeedParams) -> SimulatorSpeedParams {
-        SimulatorSpeedParams {
-            gups_bytes: full.gups_bytes.min(64 << 20),
-            stream_bytes: full.stream_bytes.min(64 << 20),
-            functional_accesses: full.functional_accesses.min(2_000_000),
-            timed_accesses: full.timed_accesses.min(2_000_000),
-            rounds: 1,
-            ..full
+        let load_average = super::live::load_average();
+        let mut rows = Vec::new();
+        let wanted = |&(name, timed, _): &Entry| {
+            params.programs.iter().any(|program| program == name) && params.timed.contains(&timed)
+        };
+        let steps = Steps::new(
+            progress,
+            ENTRIES.iter().filter(|entry| wanted(entry)).count(),
+        );
+        for entry in ENTRIES.into_iter().filter(wanted) {
+            let mut program = program(params, entry.0);
+            let (rounds, walks) = match entry.1 {
+                true => timed(params, program.as_mut())?,
+                false => functional(params, program.as_mut())?,
+            };
+            if stop_requested() {
+                break;
+            }
+            rows.extend(row(entry, &rounds, walks));
+            steps.step();
         }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<SimulatorSpeedParams>,
-        progress: Progress<'_>,
-    ) -> Result<SimulatorSpeeds> {
-        run(&declared.parameters, progress)
+        Ok(SimulatorSpeeds {
+            machine: params.machine.clone(),
+            load_average,
+            seed: params.seed,
+            rows,
+        })
     }
 }
 
 impl Outcome for SimulatorSpeeds {
     const SCHEMA: &'static str = "ample.sim.simulator-speed/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Speed of the simulator a second of processor time (mark: the project's bar)";
@@ -238,49 +235,4 @@ impl Outcome for SimulatorSpeeds {
         }
         vec![Figure::new("speed", title, bars.svg())]
     }
-}
-
-/// Runs all programs.
-///
-/// # Errors
-/// If the parameters are wrong or processor time cannot be read.
-pub fn run(params: &SimulatorSpeedParams, progress: Progress<'_>) -> Result<SimulatorSpeeds> {
-    ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
-    for name in &params.programs {
-        let known = || ENTRIES.map(|(known, ..)| known).join("; ");
-        ensure!(
-            ENTRIES.iter().any(|(program, ..)| program == name),
-            "there is no program '{name}' here; known: {}",
-            known()
-        );
-    }
-    let load_average = super::live::load_average();
-    let mut rows = Vec::new();
-    let wanted = |&(name, timed, _): &Entry| {
-        params.programs.iter().any(|program| program == name) && params.timed.contains(&timed)
-    };
-    let steps = Steps::new(
-        progress,
-        ENTRIES.iter().filter(|entry| wanted(entry)).count(),
-    );
-    for entry in ENTRIES.into_iter().filter(wanted) {
-        let mut program = program(params, entry.0);
-        let (rounds, walks) = match entry.1 {
-            true => timed(params, program.as_mut())?,
-            false => functional(params, program.as_mut())?,
-        };
-        if stop_requested() {
-            break;
-        }
-        rows.extend(row(entry, &rounds, walks));
-        steps.step();
-    }
-    Ok(SimulatorSpeeds {
-        schema: SimulatorSpeeds::SCHEMA.into(),
-        machine: params.machine.clone(),
-        load_average,
-        seed: params.seed,
-        partial: stop_requested(),
-        rows,
-    })
 }

@@ -5,8 +5,7 @@
 use super::program;
 use super::runs::in_page_mix;
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use ample_machine::MachineConfig;
@@ -69,14 +68,10 @@ pub struct SpeedTable {
 /// All tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speedups {
-    /// `ample.sim.speedup/1`.
-    pub schema: String,
     /// Machine preset.
     pub machine: String,
     /// Seed.
     pub seed: u64,
-    /// Ended early.
-    pub partial: bool,
     /// One table a program.
     pub tables: Vec<SpeedTable>,
 }
@@ -172,38 +167,66 @@ impl Experiment for Speedup {
     type Parameters = SpeedupParams;
     type Outcome = Speedups;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.perf_full", "ctg.perf_partial"],
-            full: Cost::new(300.0, 1000, 1),
-            quick: Cost::new(12.0, 500, 1),
-            ..About::simulated("speedup", Layer::Show)
+    fn run(params: &SpeedupParams, progress: Progress<'_>) -> Result<Speedups> {
+        for axis in [&params.shares_2m, &params.shares_1g] {
+            ensure!(
+                axis.first() == Some(&0.0) && axis.windows(2).all(|w| w[0] < w[1]),
+                "the shares of a grid must rise from 0: {axis:?}"
+            );
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/speedup.toml")
-    }
-
-    fn quick(&self, full: SpeedupParams) -> SpeedupParams {
-        SpeedupParams {
-            scale: "tiny".into(),
-            length: full.length.quick(),
-            ..full
+        let machine = MachineConfig::preset(&params.machine)?;
+        let grid = params.shares_1g.len() * params.shares_2m.len();
+        let steps = Steps::new(progress, params.programs.len() * grid);
+        let mut tables = Vec::new();
+        'programs: for name in &params.programs {
+            let mut points: Vec<SpeedPoint> = Vec::new();
+            let mut footprint_bytes = 0;
+            for &share_1g in &params.shares_1g {
+                for &share in &params.shares_2m {
+                    let mut program = program(name, &params.scale, params.seed)?;
+                    footprint_bytes = program.footprint_bytes();
+                    let share_2m = share * (1.0 - share_1g);
+                    let mix = PageMix {
+                        share_2m,
+                        share_1g,
+                        code_2m: share >= 0.5,
+                    };
+                    let run = in_page_mix(&machine, program.as_mut(), &mix, &params.length)?;
+                    let Some(run) = run else {
+                        // A table with gaps prices nothing: it is left out.
+                        break 'programs;
+                    };
+                    steps.step();
+                    let cpi = 1.0 / run.report.ipc;
+                    points.push(SpeedPoint {
+                        share_2m_of_rest: share,
+                        share_1g,
+                        cycles_per_instruction: cpi,
+                        walk_active_percent: run.report.walk_percent(),
+                        speedup: points
+                            .first()
+                            .map_or(1.0, |p| p.cycles_per_instruction / cpi),
+                    });
+                }
+            }
+            tables.push(SpeedTable {
+                program: name.clone(),
+                footprint_bytes,
+                shares_2m: params.shares_2m.clone(),
+                shares_1g: params.shares_1g.clone(),
+                points,
+            });
         }
-    }
-
-    fn run(&self, declared: &Declared<SpeedupParams>, progress: Progress<'_>) -> Result<Speedups> {
-        run(&declared.parameters, progress)
+        Ok(Speedups {
+            machine: params.machine.clone(),
+            seed: params.seed,
+            tables,
+        })
     }
 }
 
 impl Outcome for Speedups {
     const SCHEMA: &'static str = "ample.sim.speedup/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Speed gained over 4 KB pages by the share of memory in 2 MB pages";
@@ -218,71 +241,6 @@ impl Outcome for Speedups {
         let chart = lines(title, (Unit::Percent, Unit::Percent), series);
         vec![Figure::new("speedup", title, chart.to_svg())]
     }
-}
-
-/// Measures the grid.
-///
-/// # Errors
-/// If the parameters are wrong or a run fails.
-pub fn run(params: &SpeedupParams, progress: Progress<'_>) -> Result<Speedups> {
-    for axis in [&params.shares_2m, &params.shares_1g] {
-        ensure!(
-            axis.first() == Some(&0.0) && axis.windows(2).all(|w| w[0] < w[1]),
-            "the shares of a grid must rise from 0: {axis:?}"
-        );
-    }
-    let machine = MachineConfig::preset(&params.machine)?;
-    let grid = params.shares_1g.len() * params.shares_2m.len();
-    let steps = Steps::new(progress, params.programs.len() * grid);
-    let mut tables = Vec::new();
-    let mut partial = false;
-    'programs: for name in &params.programs {
-        let mut points: Vec<SpeedPoint> = Vec::new();
-        let mut footprint_bytes = 0;
-        for &share_1g in &params.shares_1g {
-            for &share in &params.shares_2m {
-                let mut program = program(name, &params.scale, params.seed)?;
-                footprint_bytes = program.footprint_bytes();
-                let share_2m = share * (1.0 - share_1g);
-                let mix = PageMix {
-                    share_2m,
-                    share_1g,
-                    code_2m: share >= 0.5,
-                };
-                let run = in_page_mix(&machine, program.as_mut(), &mix, &params.length)?;
-                let Some(run) = run else {
-                    // A table with gaps prices nothing: it is left out.
-                    partial = true;
-                    break 'programs;
-                };
-                steps.step();
-                let cpi = 1.0 / run.report.ipc;
-                points.push(SpeedPoint {
-                    share_2m_of_rest: share,
-                    share_1g,
-                    cycles_per_instruction: cpi,
-                    walk_active_percent: run.report.walk_percent(),
-                    speedup: points
-                        .first()
-                        .map_or(1.0, |p| p.cycles_per_instruction / cpi),
-                });
-            }
-        }
-        tables.push(SpeedTable {
-            program: name.clone(),
-            footprint_bytes,
-            shares_2m: params.shares_2m.clone(),
-            shares_1g: params.shares_1g.clone(),
-            points,
-        });
-    }
-    Ok(Speedups {
-        schema: Speedups::SCHEMA.into(),
-        machine: params.machine.clone(),
-        seed: params.seed,
-        partial,
-        tables,
-    })
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 //! Perforated Pages: the memory that a perforated 2 MB frame takes beside a plain one, counted on
 //! the page tables that the simulator walks.
 
-use crate::experiment::{About, Cost, Experiment, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Outcome, Progress};
 use ample_translate::{HoleMap, IdealFrames, Space, USER_RW, bits};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -22,8 +21,6 @@ pub struct StorageParams {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerforatedStorage {
-    /// `ample.perforated-storage/1`.
-    pub schema: Text,
     /// Frames mapped.
     pub frames: u64,
     /// Bitmap of holes of a frame: the distance of one frame's bitmap from the next's.
@@ -46,29 +43,8 @@ impl Experiment for Storage {
     type Parameters = StorageParams;
     type Outcome = PerforatedStorage;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["pp.storage"],
-            full: Cost::new(1.0, 100, 1),
-            quick: Cost::new(1.0, 100, 1),
-            ..About::simulated("perforated-storage", Layer::Show)
-        }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/perforated-storage.toml")
-    }
-
-    fn quick(&self, full: StorageParams) -> StorageParams {
-        full
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<StorageParams>,
-        _progress: Progress<'_>,
-    ) -> Result<PerforatedStorage> {
-        let count = declared.parameters.frames;
+    fn run(params: &StorageParams, _progress: Progress<'_>) -> Result<PerforatedStorage> {
+        let count = params.frames;
         ensure!(
             (1..=1 << 20).contains(&count),
             "frames is {count}, but must be from 1 to 1048576"
@@ -87,7 +63,6 @@ impl Experiment for Storage {
         let shadow_node_bytes = space.table.shadow_count() as u64 * NODE_BYTES / count;
         let share = |bytes: u64| bytes as f64 / BYTES_2M as f64;
         Ok(PerforatedStorage {
-            schema: PerforatedStorage::SCHEMA.into(),
             frames: count,
             bitmap_bytes,
             shadow_node_bytes,
@@ -100,10 +75,6 @@ impl Experiment for Storage {
 
 impl Outcome for PerforatedStorage {
     const SCHEMA: &'static str = "ample.perforated-storage/1";
-
-    fn partial(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]
@@ -112,8 +83,8 @@ mod tests {
 
     #[test]
     fn a_frame_takes_a_bitmap_of_a_line_and_a_node() {
-        let declared = crate::files::declared("x", Storage.shipped()).expect("shipped");
-        let result = Storage.run(&declared, &|_| ()).expect("runs");
+        let shipped = crate::shipped_parameters("perforated-storage", false).expect("shipped");
+        let result = Storage::run(&shipped, &|_| ()).expect("runs");
         let counted = (
             result.bitmap_bytes,
             result.shadow_node_bytes,

@@ -5,8 +5,7 @@
 use super::program;
 use super::runs::in_page_mix;
 use crate::charts::{Bars, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use ample_machine::MachineConfig;
@@ -62,14 +61,10 @@ pub struct WalkBar {
 /// The figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkCycles {
-    /// `ample.sim.walks/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seed.
     pub seed: u64,
-    /// Ended early.
-    pub partial: bool,
     /// Bars.
     pub bars: Vec<WalkBar>,
 }
@@ -81,38 +76,46 @@ impl Experiment for Walks {
     type Parameters = WalkParams;
     type Outcome = WalkCycles;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.walk_web_data"],
-            full: Cost::new(90.0, 1000, 1),
-            quick: Cost::new(3.0, 500, 1),
-            ..About::simulated("walks", Layer::Show)
+    fn run(params: &WalkParams, progress: Progress<'_>) -> Result<WalkCycles> {
+        let machine = MachineConfig::preset(&params.machine)?;
+        let steps = Steps::new(progress, params.programs.len() * params.mixes.len());
+        let mut bars = Vec::new();
+        'programs: for name in &params.programs {
+            let mut first_ipc = None;
+            for NamedMix {
+                name: mix_name,
+                mix,
+            } in &params.mixes
+            {
+                let mut program = program(name, &params.scale, params.seed)?;
+                let run = in_page_mix(&machine, program.as_mut(), mix, &params.length)?;
+                let Some(run) = run else { break 'programs };
+                let percent = run.report.walk_percent();
+                let fetch =
+                    run.stats.walk_cycles_fetch as f64 / run.stats.walk_cycles.max(1) as f64;
+                let ipc = run.report.ipc;
+                let base = *first_ipc.get_or_insert(ipc);
+                bars.push(WalkBar {
+                    program: name.clone(),
+                    mix: mix_name.clone(),
+                    data_percent: percent * (1.0 - fetch),
+                    instruction_percent: percent * fetch,
+                    ipc,
+                    speedup: ipc / base,
+                });
+                steps.step();
+            }
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../experiments/walks.toml")
-    }
-
-    fn quick(&self, full: WalkParams) -> WalkParams {
-        WalkParams {
-            scale: "tiny".into(),
-            length: full.length.quick(),
-            ..full
-        }
-    }
-
-    fn run(&self, declared: &Declared<WalkParams>, progress: Progress<'_>) -> Result<WalkCycles> {
-        run(&declared.parameters, progress)
+        Ok(WalkCycles {
+            machine: params.machine.clone(),
+            seed: params.seed,
+            bars,
+        })
     }
 }
 
 impl Outcome for WalkCycles {
     const SCHEMA: &'static str = "ample.sim.walks/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Cycles in page walks, for data and for instructions";
@@ -128,50 +131,4 @@ impl Outcome for WalkCycles {
         }
         vec![Figure::new("walks", title, bars.svg())]
     }
-}
-
-/// Runs all bars.
-///
-/// # Errors
-/// If the parameters are wrong or a run fails.
-pub fn run(params: &WalkParams, progress: Progress<'_>) -> Result<WalkCycles> {
-    let machine = MachineConfig::preset(&params.machine)?;
-    let steps = Steps::new(progress, params.programs.len() * params.mixes.len());
-    let mut bars = Vec::new();
-    let mut partial = false;
-    'programs: for name in &params.programs {
-        let mut first_ipc = None;
-        for NamedMix {
-            name: mix_name,
-            mix,
-        } in &params.mixes
-        {
-            let mut program = program(name, &params.scale, params.seed)?;
-            let run = in_page_mix(&machine, program.as_mut(), mix, &params.length)?;
-            let Some(run) = run else {
-                partial = true;
-                break 'programs;
-            };
-            let percent = run.report.walk_percent();
-            let fetch = run.stats.walk_cycles_fetch as f64 / run.stats.walk_cycles.max(1) as f64;
-            let ipc = run.report.ipc;
-            let base = *first_ipc.get_or_insert(ipc);
-            bars.push(WalkBar {
-                program: name.clone(),
-                mix: mix_name.clone(),
-                data_percent: percent * (1.0 - fetch),
-                instruction_percent: percent * fetch,
-                ipc,
-                speedup: ipc / base,
-            });
-            steps.step();
-        }
-    }
-    Ok(WalkCycles {
-        schema: WalkCycles::SCHEMA.into(),
-        machine: params.machine.clone(),
-        seed: params.seed,
-        partial,
-        bars,
-    })
 }

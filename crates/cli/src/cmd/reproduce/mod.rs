@@ -91,7 +91,7 @@ fn entries(quick: bool) -> Result<Vec<Entry>> {
     let jobs = jobs(&listed, quick)?;
     let entry = |(job, experiment): (Box<dyn Job>, &&dyn AnyExperiment)| Entry {
         job,
-        title: experiment.title(),
+        title: experiment.about().title.clone(),
         layer: experiment.about().layer,
     };
     Ok(jobs.into_iter().zip(&listed).map(entry).collect())
@@ -111,7 +111,7 @@ fn chosen(ids: &[String], entries: Vec<Entry>) -> Result<Vec<Entry>> {
                 known().collect::<Vec<_>>().join(", ")
             );
         };
-        let needed = entry.job.depends_on().iter().map(|id| id.to_string());
+        let needed = entry.job.depends_on().into_iter().map(str::to_string);
         let missing: Vec<String> = needed.filter(|id| !wanted.contains(id)).collect();
         wanted.extend(missing);
         at += 1;

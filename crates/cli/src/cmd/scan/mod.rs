@@ -20,7 +20,8 @@ use self::fail_if::Threshold;
 use self::view::View;
 use super::Verdict;
 use ample_host::{HostError, ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot, zones};
-use ample_lab::experiment::Finished;
+use ample_lab::experiment::{Experiment, Finished};
+use ample_lab::scan_bench::{ScanBench, ScanBenchParams};
 use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::Context;
 use clap::ValueEnum;
@@ -181,7 +182,10 @@ pub fn run(args: &ScanArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Ok);
     }
     if let Some(rounds) = args.bench {
-        let result = Finished::of(&ample_lab::scan_bench::run(rounds as usize)?)?;
+        let rounds = ScanBenchParams {
+            rounds: rounds as usize,
+        };
+        let result = Finished::of(&ScanBench::run(&rounds, &|_| {})?, false)?;
         let (text, json) = (result.text(), result.json);
         emit(output, if args.json { &json } else { &text }.as_bytes())?;
         return Ok(Verdict::Ok);

@@ -12,8 +12,7 @@ mod paged;
 use super::stats::finite;
 use super::{Requests, Way};
 use crate::charts::{Bars, with_interval};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::stop;
 use ample_kit::statistics::mean_and_ci;
@@ -128,15 +127,10 @@ pub struct HugePageRow {
 /// Results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HugePageReport {
-    /// Format of this object.
-    pub schema: Text,
     /// HugePageParams, seeds among them.
     pub parameters: HugePageParams,
     /// Rows.
     pub rows: Vec<HugePageRow>,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 fn row(
@@ -185,57 +179,36 @@ fn row(
 /// memcached with 2 MB pages gained.
 pub struct HugePages;
 
-/// The first and the last of a list.
-fn ends<T>(mut list: Vec<T>) -> Vec<T> {
-    if list.len() > 2 {
-        list.drain(1..list.len() - 1);
-    }
-    list
-}
-
 impl Experiment for HugePages {
     type Parameters = HugePageParams;
     type Outcome = HugePageReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.hw.memcached_gain"],
-            full: Cost::new(900.0, 2000, 0),
-            quick: Cost::new(20.0, 1000, 0),
-            ..About::simulated("hw-hugepages", Layer::Show)
+    fn run(parameters: &HugePageParams, progress: Progress<'_>) -> Result<HugePageReport> {
+        let p = parameters;
+        p.check()?;
+        let points = p.servers.len() * p.table_gb.len() * p.rates_per_s.len();
+        let steps = Steps::new(progress, points);
+        let mut rows = Vec::new();
+        for server in &p.servers {
+            for &table_gb in &p.table_gb {
+                for &rate_per_s in &p.rates_per_s {
+                    stop::until_stopped(|| row(p, server, table_gb, rate_per_s))
+                        .transpose()?
+                        .into_iter()
+                        .for_each(|row| rows.push(row));
+                    steps.step();
+                }
+            }
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../../experiments/hw-hugepages.toml")
-    }
-
-    fn quick(&self, full: HugePageParams) -> HugePageParams {
-        HugePageParams {
-            table_gb: full.table_gb.last().copied().into_iter().collect(),
-            servers: ends(full.servers),
-            warm_up_us: full.warm_up_us.min(20.0),
-            measured_us: full.measured_us.min(50.0),
-            seeds: full.seeds.into_iter().take(2).collect(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<HugePageParams>,
-        progress: Progress<'_>,
-    ) -> Result<HugePageReport> {
-        run(&declared.parameters, progress)
+        Ok(HugePageReport {
+            parameters: parameters.clone(),
+            rows,
+        })
     }
 }
 
 impl Outcome for HugePageReport {
     const SCHEMA: &'static str = "ample.hw-hugepages/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "memcached: throughput gained with 2 MB pages";
@@ -251,35 +224,6 @@ impl Outcome for HugePageReport {
         }
         vec![Figure::new("gain", title, bars.svg())]
     }
-}
-
-/// Runs it.
-///
-/// # Errors
-/// If a parameter is wrong or a load returned a wrong value.
-pub fn run(parameters: &HugePageParams, progress: Progress<'_>) -> Result<HugePageReport> {
-    let p = parameters;
-    p.check()?;
-    let points = p.servers.len() * p.table_gb.len() * p.rates_per_s.len();
-    let steps = Steps::new(progress, points);
-    let mut rows = Vec::new();
-    for server in &p.servers {
-        for &table_gb in &p.table_gb {
-            for &rate_per_s in &p.rates_per_s {
-                stop::until_stopped(|| row(p, server, table_gb, rate_per_s))
-                    .transpose()?
-                    .into_iter()
-                    .for_each(|row| rows.push(row));
-                steps.step();
-            }
-        }
-    }
-    Ok(HugePageReport {
-        schema: HugePageReport::SCHEMA.into(),
-        parameters: parameters.clone(),
-        rows,
-        partial: stop::requested(),
-    })
 }
 
 #[cfg(test)]
@@ -304,7 +248,7 @@ mod tests {
 
     #[test]
     fn large_pages_need_fewer_walks_and_never_lose() {
-        let report = run(&small(0.25), &|_| {}).expect("runs");
+        let report = HugePages::run(&small(0.25), &|_| {}).expect("runs");
         let row = &report.rows[0];
         assert!(
             row.walks_per_1000_4k > 10.0 * row.walks_per_1000_2m,
@@ -319,7 +263,7 @@ mod tests {
         let gain = |requests: Requests| {
             let mut parameters = small(0.25);
             parameters.servers[0].requests = requests;
-            let report = run(&parameters, &|_| {}).expect("runs");
+            let report = HugePages::run(&parameters, &|_| {}).expect("runs");
             report.rows[0].gain
         };
         let plain = Requests::default();
@@ -337,7 +281,7 @@ mod tests {
         assert!(gains[1] < gains[0] && gains[2] < gains[0], "{gains:?}");
         let mut wrong = small(0.25);
         wrong.servers[0].requests.kernel_share = 1.0;
-        let error = run(&wrong, &|_| {}).unwrap_err().to_string();
+        let error = HugePages::run(&wrong, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("kernel_share"), "{error}");
     }
 
@@ -347,14 +291,16 @@ mod tests {
         parameters.rates_per_s = vec![1e5];
         for way in [Way::NonCacheable, Way::Software] {
             parameters.way = way;
-            run(&parameters, &|_| {}).expect("no wrong value");
+            HugePages::run(&parameters, &|_| {}).expect("no wrong value");
         }
         parameters.rates_per_s = vec![1000.0];
-        let error = run(&parameters, &|_| {}).unwrap_err().to_string();
+        let error = HugePages::run(&parameters, &|_| {})
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("measure longer"), "{error}");
         parameters.table_gb = vec![-1.0];
         assert!(
-            run(&parameters, &|_| {})
+            HugePages::run(&parameters, &|_| {})
                 .unwrap_err()
                 .to_string()
                 .contains("table_gb")

@@ -18,12 +18,11 @@ mod windows;
 use super::stats::{finite, parallel};
 use super::{Service, Way};
 use crate::charts::{Bars, with_interval};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::stop;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_kit::statistics::{lag_1_correlation, mean, mean_and_ci};
-use ample_machine::multi::{BadParams, MemoryParams, OsParams};
+use ample_machine::multi::{MemoryParams, OsParams};
 use ample_report::Unit;
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use windows::{Event, one_seed};
 
@@ -68,33 +67,31 @@ impl Default for LossParams {
 }
 
 impl LossParams {
-    fn check(&self) -> Result<(), BadParams> {
-        let bad = |field, reason: &str| {
-            Err(BadParams {
-                field,
-                reason: reason.into(),
-            })
-        };
-        if self.services.is_empty() || self.seeds.is_empty() || self.rates_per_s.is_empty() {
-            return bad("services, seeds, rates_per_s", "must not be empty");
-        }
-        if self.events == 0 {
-            return bad("events", "0; at least one migration is needed");
-        }
+    fn check(&self) -> Result<()> {
+        let lists = [
+            self.services.len(),
+            self.seeds.len(),
+            self.rates_per_s.len(),
+        ];
+        ensure!(
+            !lists.contains(&0),
+            "services, seeds, rates_per_s: must not be empty"
+        );
+        ensure!(
+            self.events > 0,
+            "events: 0; at least one migration is needed"
+        );
         let times = [self.window_us, self.warm_up_us];
-        if times.iter().any(|t| !(1.0..=1e6).contains(t)) {
-            return bad("window_us, warm_up_us", "must be from 1 to 1,000,000");
-        }
+        ensure!(
+            times.iter().all(|t| (1.0..=1e6).contains(t)),
+            "window_us, warm_up_us: must be from 1 to 1,000,000"
+        );
         for &rate in &self.rates_per_s {
-            if !(rate > 0.0 && rate * self.window_us <= 1e6) {
-                return Err(BadParams {
-                    field: "rates_per_s",
-                    reason: format!(
-                        "{rate}: windows of {} µs would overlap; use hw-traffic for such rates",
-                        self.window_us
-                    ),
-                });
-            }
+            ensure!(
+                rate > 0.0 && rate * self.window_us <= 1e6,
+                "rates_per_s: {rate}: windows of {} µs overlap; see hw-traffic for such rates",
+                self.window_us
+            );
         }
         Ok(())
     }
@@ -145,8 +142,6 @@ pub struct Loss {
 /// Results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossReport {
-    /// Format of this object.
-    pub schema: Text,
     /// Parameters, seeds among them.
     pub params: LossParams,
     /// Loss at each rate.
@@ -155,9 +150,6 @@ pub struct LossReport {
     pub rows: Vec<LossRow>,
     /// Instructions simulated.
     pub instructions: u64,
-    /// Ended early.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub partial: bool,
 }
 
 fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>>]) -> LossRow {
@@ -209,43 +201,56 @@ impl Experiment for Losses {
     type Parameters = LossParams;
     type Outcome = LossReport;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ctg.hw.loss_1000"],
-            full: Cost::new(60.0, 300, 0),
-            quick: Cost::new(8.0, 300, 0),
-            ..About::simulated("hw-losses", Layer::Show)
+    fn run(params: &LossParams, progress: Progress<'_>) -> Result<LossReport> {
+        params.check()?;
+        let services = params.services.iter();
+        let jobs: Vec<(Service, u64)> = services
+            .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
+            .collect();
+        let results = parallel(&jobs, progress, |&(service, seed)| {
+            one_seed(params, service, seed)
+        })?;
+        let instructions = results.iter().flatten().map(|r| r.1).sum();
+        let mut rows = Vec::new();
+        let mut losses = Vec::new();
+        for (n, &service) in params.services.iter().enumerate() {
+            let first = n * params.seeds.len();
+            let seeds = results[first..first + params.seeds.len()].iter();
+            let seeds: Option<Vec<_>> = seeds.map(|r| Some(r.as_ref()?.0.clone())).collect();
+            let Some(seeds) = seeds else { continue };
+            for (place, way) in params
+                .ways
+                .iter()
+                .copied()
+                .map(Some)
+                .chain([None])
+                .enumerate()
+            {
+                let row = row(service, way, place, &seeds);
+                for &rate_per_s in &params.rates_per_s {
+                    losses.extend(way.map(|way| Loss {
+                        service,
+                        way,
+                        rate_per_s,
+                        loss: row.lost_ns * rate_per_s * 1e-9,
+                        loss_ci95: row.lost_ns_ci95.map(|half| half * rate_per_s * 1e-9),
+                        paper_loss: paper(service, way, rate_per_s),
+                    }));
+                }
+                rows.push(row);
+            }
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../../experiments/hw-losses.toml")
-    }
-
-    fn quick(&self, full: LossParams) -> LossParams {
-        LossParams {
-            events: full.events.min(2),
-            warm_up_us: full.warm_up_us.min(50.0),
-            seeds: full.seeds.into_iter().take(2).collect(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<LossParams>,
-        progress: Progress<'_>,
-    ) -> anyhow::Result<LossReport> {
-        Ok(run(&declared.parameters, progress)?)
+        Ok(LossReport {
+            params: params.clone(),
+            losses,
+            rows,
+            instructions,
+        })
     }
 }
 
 impl Outcome for LossReport {
     const SCHEMA: &'static str = "ample.hw-losses/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Throughput lost at the paper’s rates of migrations";
@@ -261,59 +266,6 @@ impl Outcome for LossReport {
         }
         vec![Figure::new("losses", title, bars.svg())]
     }
-}
-
-/// Runs it.
-///
-/// # Errors
-/// When a parameter is wrong, a window is too short, or a load returned a wrong value.
-pub fn run(params: &LossParams, progress: Progress<'_>) -> Result<LossReport, BadParams> {
-    params.check()?;
-    let services = params.services.iter();
-    let jobs: Vec<(Service, u64)> = services
-        .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
-        .collect();
-    let results = parallel(&jobs, progress, |&(service, seed)| {
-        one_seed(params, service, seed)
-    })?;
-    let instructions = results.iter().flatten().map(|r| r.1).sum();
-    let mut rows = Vec::new();
-    let mut losses = Vec::new();
-    for (n, &service) in params.services.iter().enumerate() {
-        let first = n * params.seeds.len();
-        let seeds = results[first..first + params.seeds.len()].iter();
-        let seeds: Option<Vec<_>> = seeds.map(|r| Some(r.as_ref()?.0.clone())).collect();
-        let Some(seeds) = seeds else { continue };
-        for (place, way) in params
-            .ways
-            .iter()
-            .copied()
-            .map(Some)
-            .chain([None])
-            .enumerate()
-        {
-            let row = row(service, way, place, &seeds);
-            for &rate_per_s in &params.rates_per_s {
-                losses.extend(way.map(|way| Loss {
-                    service,
-                    way,
-                    rate_per_s,
-                    loss: row.lost_ns * rate_per_s * 1e-9,
-                    loss_ci95: row.lost_ns_ci95.map(|half| half * rate_per_s * 1e-9),
-                    paper_loss: paper(service, way, rate_per_s),
-                }));
-            }
-            rows.push(row);
-        }
-    }
-    Ok(LossReport {
-        schema: LossReport::SCHEMA.into(),
-        params: params.clone(),
-        losses,
-        rows,
-        instructions,
-        partial: stop::requested(),
-    })
 }
 
 #[cfg(test)]
@@ -336,7 +288,9 @@ mod tests {
     fn same_bytes_with_any_number_of_threads() {
         let run_on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            let report = pool.expect("threads").install(|| run(&small(), &|_| {}));
+            let report = pool
+                .expect("threads")
+                .install(|| Losses::run(&small(), &|_| {}));
             format!("{:?}", report.expect("runs"))
         };
         assert_eq!(run_on(1), run_on(3));
@@ -346,11 +300,11 @@ mod tests {
     fn overlapping_windows_are_refused() {
         let mut params = small();
         params.rates_per_s = vec![1e5];
-        let error = run(&params, &|_| {}).unwrap_err().to_string();
+        let error = Losses::run(&params, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("overlap"), "{error}");
         params.rates_per_s = vec![100.0];
         params.window_us = 5.0;
-        let error = run(&params, &|_| {}).unwrap_err().to_string();
+        let error = Losses::run(&params, &|_| {}).unwrap_err().to_string();
         assert!(error.contains("had not ended"), "{error}");
     }
 }

@@ -5,7 +5,8 @@ use super::super::stats::advance;
 use super::super::{BUFFER_PAGES, Server, Service, Way};
 use super::LossParams;
 use ample_kit::random::SplitMix64;
-use ample_machine::multi::{BadParams, MultiCore};
+use ample_machine::multi::MultiCore;
+use anyhow::{Result, bail};
 
 /// One window of one clone.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +34,6 @@ fn observe(machine: &mut Server8, now: u64, late: u64, end: u64) -> (u64, u64) {
     (at_late, machine.work())
 }
 
-fn bad_run(what: String) -> BadParams {
-    BadParams {
-        field: "window_us",
-        reason: what,
-    }
-}
-
 /// One clone's future: a migration of `page`, or the placebo.
 fn future(
     mut machine: Server8,
@@ -47,7 +41,7 @@ fn future(
     page: u32,
     (start, late, end): (u64, u64, u64),
     still: (u64, u64, u64),
-) -> Result<(Event, u64), BadParams> {
+) -> Result<(Event, u64)> {
     let ghz = machine.memory.params().clock_ghz;
     let before = still.0;
     let blocked_before = blocked(&machine);
@@ -63,9 +57,7 @@ fn future(
     machine.check_values()?;
     if way.is_some() && machine.finished.len() != 1 {
         let way = format!("{way:?}");
-        return Err(bad_run(format!(
-            "a migration ({way}) had not ended after the window; choose a longer one"
-        )));
+        bail!("window_us: a migration ({way}) had not ended after the window; choose a longer one");
     }
     let share = |moved: u64, still: u64| 1.0 - moved as f64 / still as f64;
     let (_, still_late, still_end) = still;
@@ -89,7 +81,7 @@ pub(super) fn one_seed(
     params: &LossParams,
     service: Service,
     seed: u64,
-) -> Result<(Vec<Vec<Event>>, u64), BadParams> {
+) -> Result<(Vec<Vec<Event>>, u64)> {
     let memory = params.memory;
     let per_us = memory.clock_ghz * 1e3;
     let mut machine = Server::machine(service, &memory, params.os, 1, seed)?;

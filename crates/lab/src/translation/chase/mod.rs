@@ -18,8 +18,7 @@ pub use preset::preset_of;
 pub use turns::Turn;
 
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::setup::HostPages;
 use crate::stop;
 use ample_host::{PageBacking, Processor, Root, clock_ghz};
@@ -69,8 +68,6 @@ struct Earlier {
 /// The result. Times are ns a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chase {
-    /// `ample.sim.chase/1`.
-    pub schema: Text,
     /// The processor.
     pub processor: Processor,
     /// Its clock while busy, GHz.
@@ -93,8 +90,6 @@ pub struct Chase {
     pub host_errors_percent: Vec<f64>,
     /// Seed.
     pub seed: u64,
-    /// Ended early.
-    pub partial: bool,
     /// One curve a page size.
     pub curves: Vec<LatencyCurve>,
     /// Where measured and simulated curves turn.
@@ -113,41 +108,54 @@ impl Experiment for ChaseLatency {
     type Parameters = ChaseParams;
     type Outcome = Chase;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[],
-            full: Cost::new(300.0, 8500, 1),
-            quick: Cost::new(15.0, 600, 1),
-            deterministic: false,
-            ..About::simulated("chase", Layer::Show)
+    fn run(params: &ChaseParams, progress: Progress<'_>) -> Result<Chase> {
+        let earlier = match &params.measured {
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("reading {}", path.display()))?;
+                serde_json::from_str(&text).with_context(|| {
+                    format!("{} is no result of this experiment", path.display())
+                })?
+            }
+            None => {
+                // A wrong name is told before minutes of measuring.
+                if params.machine != "auto" {
+                    MachineConfig::preset(&params.machine)?;
+                }
+                measure_now(params)?
+            }
+        };
+        progress(0.6);
+        let (preset, preset_note) = match params.machine.as_str() {
+            "auto" => preset_of(&earlier.processor),
+            name => (Some(name.to_owned()), "chosen by the parameters".into()),
+        };
+        let machine = preset.as_deref().map(MachineConfig::preset).transpose()?;
+        let mut chase = Chase {
+            processor: earlier.processor,
+            clock_ghz: earlier.clock_ghz,
+            preset,
+            preset_note,
+            load_before: earlier.load_before,
+            load_after: earlier.load_after,
+            fit: None,
+            host_share_2m: None,
+            host_huge_1g: None,
+            host_errors_percent: Vec::new(),
+            seed: params.seed,
+            curves: earlier.curves,
+            turns: Vec::new(),
+            missing: earlier.missing,
+        };
+        if let Some(machine) = machine {
+            simulate(params, machine, &mut chase)?;
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../../experiments/chase.toml")
-    }
-
-    fn quick(&self, full: ChaseParams) -> ChaseParams {
-        ChaseParams {
-            max_bytes: full.max_bytes.min(512 << 20),
-            rounds: 1,
-            hops: full.hops.min(100_000),
-            model_accesses: full.model_accesses.min(50_000),
-            ..full
-        }
-    }
-
-    fn run(&self, declared: &Declared<ChaseParams>, progress: Progress<'_>) -> Result<Chase> {
-        run(&declared.parameters, progress)
+        Ok(chase)
     }
 }
 
 impl Outcome for Chase {
     const SCHEMA: &'static str = "ample.sim.chase/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Latency of dependent random loads, ns, by footprint";
@@ -174,57 +182,6 @@ impl Outcome for Chase {
         let chart = lines(title, (Unit::Log2Bytes, Unit::Plain), series);
         vec![Figure::new("latency", title, chart.to_svg())]
     }
-}
-
-/// Measures and simulates.
-///
-/// # Errors
-/// If the parameters are wrong, memory cannot be had, or a simulation fails.
-pub fn run(params: &ChaseParams, progress: Progress<'_>) -> Result<Chase> {
-    let earlier = match &params.measured {
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("reading {}", path.display()))?;
-            serde_json::from_str(&text)
-                .with_context(|| format!("{} is no result of this experiment", path.display()))?
-        }
-        None => {
-            // A wrong name is told before minutes of measuring.
-            if params.machine != "auto" {
-                MachineConfig::preset(&params.machine)?;
-            }
-            measure_now(params)?
-        }
-    };
-    progress(0.6);
-    let (preset, preset_note) = match params.machine.as_str() {
-        "auto" => preset_of(&earlier.processor),
-        name => (Some(name.to_owned()), "chosen by the parameters".into()),
-    };
-    let machine = preset.as_deref().map(MachineConfig::preset).transpose()?;
-    let mut chase = Chase {
-        schema: Chase::SCHEMA.into(),
-        processor: earlier.processor,
-        clock_ghz: earlier.clock_ghz,
-        preset,
-        preset_note,
-        load_before: earlier.load_before,
-        load_after: earlier.load_after,
-        fit: None,
-        host_share_2m: None,
-        host_huge_1g: None,
-        host_errors_percent: Vec::new(),
-        seed: params.seed,
-        partial: false,
-        curves: earlier.curves,
-        turns: Vec::new(),
-        missing: earlier.missing,
-    };
-    if let Some(machine) = machine {
-        simulate(params, machine, &mut chase)?;
-    }
-    chase.partial = stop::requested();
-    Ok(chase)
 }
 
 /// Measures all page sizes.
@@ -369,10 +326,7 @@ mod tests {
     use super::*;
 
     fn params() -> ChaseParams {
-        let text = ChaseLatency.shipped();
-        crate::files::declared("chase.toml", text)
-            .unwrap()
-            .parameters
+        crate::shipped_parameters("chase", false).expect("shipped")
     }
 
     #[test]
@@ -400,7 +354,6 @@ mod tests {
             max_error_percent: None,
         };
         let mut chase = Chase {
-            schema: Chase::SCHEMA.into(),
             processor: Processor {
                 caches: vec![ample_host::CacheShape {
                     level: 3,
@@ -419,7 +372,6 @@ mod tests {
             host_huge_1g: None,
             host_errors_percent: Vec::new(),
             seed: 1,
-            partial: false,
             curves: vec![curve(PageBacking::Small), curve(PageBacking::Thp)],
             turns: Vec::new(),
             missing: Vec::new(),

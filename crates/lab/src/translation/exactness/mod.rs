@@ -6,8 +6,7 @@ mod pages;
 mod tlbs;
 
 use crate::charts::{line, lines};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::progress::Steps;
 use crate::stop::requested as stop_requested;
 use ample_kit::random::SplitMix64;
@@ -138,14 +137,10 @@ impl ExactnessRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exactness {
-    /// `ample.sim.exactness/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seed.
     pub seed: u64,
-    /// Ended early.
-    pub partial: bool,
     /// Rows that keep their bar.
     pub rows_met: usize,
     /// Rows that do not.
@@ -205,41 +200,45 @@ impl Experiment for ExactCounts {
     type Parameters = ExactnessParams;
     type Outcome = Exactness;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[],
-            full: Cost::new(40.0, 500, 1),
-            quick: Cost::new(8.0, 300, 1),
-            ..About::simulated("exactness", Layer::Show)
+    fn run(params: &ExactnessParams, progress: Progress<'_>) -> Result<Exactness> {
+        let mmu = MachineConfig::preset(&params.machine)?.mmu;
+        ensure!(
+            params.uniform_accesses > 0 && !params.uniform.is_empty(),
+            "uniform and uniform_accesses must not be empty or 0"
+        );
+        type Law = fn(&MmuConfig, &ExactnessParams) -> Result<Vec<ExactnessRow>>;
+        let laws: [Law; 8] = [
+            tlbs::uniform_misses,
+            tlbs::reach,
+            tlbs::inclusion,
+            tlbs::walk_references,
+            pages::nested_walks,
+            pages::no_holes,
+            pages::all_holes,
+            pages::segment,
+        ];
+        let steps = Steps::new(progress, laws.len());
+        let mut rows = Vec::new();
+        for law in laws {
+            if stop_requested() {
+                break;
+            }
+            rows.extend(law(&mmu, params)?);
+            steps.step();
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../../experiments/exactness.toml")
-    }
-
-    fn quick(&self, full: ExactnessParams) -> ExactnessParams {
-        ExactnessParams {
-            uniform_accesses: full.uniform_accesses.min(1_000_000),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<ExactnessParams>,
-        progress: Progress<'_>,
-    ) -> Result<Exactness> {
-        run(&declared.parameters, progress)
+        let rows_met = rows.iter().filter(|row| row.met).count();
+        Ok(Exactness {
+            machine: params.machine.clone(),
+            seed: params.seed,
+            rows_met,
+            rows_missed: rows.len() - rows_met,
+            rows,
+        })
     }
 }
 
 impl Outcome for Exactness {
     const SCHEMA: &'static str = "ample.sim.exactness/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Misses of uniform random accesses by log2 of pages over entries";
@@ -267,46 +266,4 @@ impl Outcome for Exactness {
         chart.y_max = Some(1.0);
         vec![Figure::new("misses", title, chart.to_svg())]
     }
-}
-
-/// Checks all laws.
-///
-/// # Errors
-/// If the parameters are wrong.
-pub fn run(params: &ExactnessParams, progress: Progress<'_>) -> Result<Exactness> {
-    let mmu = MachineConfig::preset(&params.machine)?.mmu;
-    ensure!(
-        params.uniform_accesses > 0 && !params.uniform.is_empty(),
-        "uniform and uniform_accesses must not be empty or 0"
-    );
-    type Law = fn(&MmuConfig, &ExactnessParams) -> Result<Vec<ExactnessRow>>;
-    let laws: [Law; 8] = [
-        tlbs::uniform_misses,
-        tlbs::reach,
-        tlbs::inclusion,
-        tlbs::walk_references,
-        pages::nested_walks,
-        pages::no_holes,
-        pages::all_holes,
-        pages::segment,
-    ];
-    let steps = Steps::new(progress, laws.len());
-    let mut rows = Vec::new();
-    for law in laws {
-        if stop_requested() {
-            break;
-        }
-        rows.extend(law(&mmu, params)?);
-        steps.step();
-    }
-    let rows_met = rows.iter().filter(|row| row.met).count();
-    Ok(Exactness {
-        schema: Exactness::SCHEMA.into(),
-        machine: params.machine.clone(),
-        seed: params.seed,
-        partial: stop_requested(),
-        rows_met,
-        rows_missed: rows.len() - rows_met,
-        rows,
-    })
 }

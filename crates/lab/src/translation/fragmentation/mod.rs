@@ -10,8 +10,7 @@ use super::perforated::{self, Baselines, Fragmentation};
 use super::program;
 use super::runs::Recording;
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix, anonymous_range, engine, map_mix, map_segment_of, measure};
 use crate::stop;
@@ -85,14 +84,10 @@ pub struct FragmentationRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmented {
-    /// `ample.sim.fragmentation/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Share of blocks that programs fill.
     pub filled_share: f64,
-    /// Ended early.
-    pub partial: bool,
     /// Sources that could not be read, with the reason.
     pub missing: Vec<String>,
     /// States of memory.
@@ -164,51 +159,72 @@ impl Experiment for RealFragmentation {
     type Parameters = FragmentationParams;
     type Outcome = Fragmented;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["pp.ideal", "pp.conventional"],
-            full: Cost::new(1800.0, 3000, 1),
-            quick: Cost::new(25.0, 500, 1),
-            ..About::simulated("fragmentation", Layer::Show)
+    fn run(params: &FragmentationParams, progress: Progress<'_>) -> Result<Fragmented> {
+        ensure!(
+            params.filled_share > 0.0 && params.filled_share <= 1.0,
+            "filled_share is {}, but must be above 0 and at most 1",
+            params.filled_share
+        );
+        MachineConfig::preset(&params.machine)?;
+        for name in &params.programs {
+            program(name, &params.scale, 1)?;
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../../experiments/fragmentation.toml")
-    }
-
-    fn quick(&self, full: FragmentationParams) -> FragmentationParams {
-        let smaller = |source: FragmentationSource| FragmentationSource {
-            memory_bytes: source.memory_bytes.min(1 << 30),
-            duration_s: source.duration_s.min(900.0),
-            ..source
-        };
-        FragmentationParams {
-            programs: full.programs.into_iter().take(2).collect(),
-            scale: "tiny".into(),
-            gups_bytes: full.gups_bytes.min(64 << 20),
-            length: full.length.quick(),
-            seeds: full.seeds.into_iter().take(1).collect(),
-            sources: full.sources.into_iter().map(smaller).collect(),
-            ..full
+        let (mut states, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        let runs = params.programs.len() * params.virtualised.len();
+        let steps = Steps::new(progress, params.sources.len() * params.seeds.len() * runs);
+        let mut baselines = Baselines::default();
+        for source in &params.sources {
+            for &seed in &params.seeds {
+                if stop_requested() {
+                    break;
+                }
+                let frames = match stop::until_stopped(|| source.frames(seed)) {
+                    None => break,
+                    Some(Ok(frames)) => frames,
+                    Some(Err(error)) if source.workload.is_none() => {
+                        missing.push(format!("{}: {error:#}", source.name));
+                        break;
+                    }
+                    Some(Err(error)) => return Err(error.context(source.name.clone())),
+                };
+                let state = state(&source.name, seed, &frames);
+                let recording = Recording {
+                    scale: &params.scale,
+                    gups_bytes: params.gups_bytes,
+                    length: params.length,
+                    seed,
+                };
+                for name in &params.programs {
+                    let mut program = recording.of(name)?;
+                    for &virtualised in &params.virtualised {
+                        if stop_requested() {
+                            continue;
+                        }
+                        let known = &mut baselines;
+                        let row = row(params, &mut program, &frames, &state, virtualised, known)?;
+                        steps.step();
+                        if !stop_requested() {
+                            rows.push(row);
+                        }
+                    }
+                }
+                states.push(state);
+            }
         }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<FragmentationParams>,
-        progress: Progress<'_>,
-    ) -> Result<Fragmented> {
-        run(&declared.parameters, progress)
+        Ok(Fragmented {
+            machine: params.machine.clone(),
+            filled_share: params.filled_share,
+            missing,
+            perforated_of_ideal: span(rows.iter().map(|row| row.perforated_of_ideal)),
+            conventional_of_ideal: span(rows.iter().map(|row| row.conventional_of_ideal)),
+            states,
+            rows,
+        })
     }
 }
 
 impl Outcome for Fragmented {
     const SCHEMA: &'static str = "ample.sim.fragmentation/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Speed on real fragmentation, share of ideal (* on a virtual machine)";
@@ -245,73 +261,3 @@ const WAYS: [MappingWay; 7] = [
     ("perforated", |row| Some(row.perforated_of_ideal)),
     ("segment", |row| row.segment_of_ideal),
 ];
-
-/// Runs all programs on all sources.
-///
-/// # Errors
-/// If the parameters are wrong or a simulation fails. A source that cannot be read is left out
-/// and listed as missing.
-pub fn run(params: &FragmentationParams, progress: Progress<'_>) -> Result<Fragmented> {
-    ensure!(
-        params.filled_share > 0.0 && params.filled_share <= 1.0,
-        "filled_share is {}, but must be above 0 and at most 1",
-        params.filled_share
-    );
-    MachineConfig::preset(&params.machine)?;
-    for name in &params.programs {
-        program(name, &params.scale, 1)?;
-    }
-    let (mut states, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    let runs = params.programs.len() * params.virtualised.len();
-    let steps = Steps::new(progress, params.sources.len() * params.seeds.len() * runs);
-    let mut baselines = Baselines::default();
-    for source in &params.sources {
-        for &seed in &params.seeds {
-            if stop_requested() {
-                break;
-            }
-            let frames = match stop::until_stopped(|| source.frames(seed)) {
-                None => break,
-                Some(Ok(frames)) => frames,
-                Some(Err(error)) if source.workload.is_none() => {
-                    missing.push(format!("{}: {error:#}", source.name));
-                    break;
-                }
-                Some(Err(error)) => return Err(error.context(source.name.clone())),
-            };
-            let state = state(&source.name, seed, &frames);
-            let recording = Recording {
-                scale: &params.scale,
-                gups_bytes: params.gups_bytes,
-                length: params.length,
-                seed,
-            };
-            for name in &params.programs {
-                let mut program = recording.of(name)?;
-                for &virtualised in &params.virtualised {
-                    if stop_requested() {
-                        continue;
-                    }
-                    let known = &mut baselines;
-                    let row = row(params, &mut program, &frames, &state, virtualised, known)?;
-                    steps.step();
-                    if !stop_requested() {
-                        rows.push(row);
-                    }
-                }
-            }
-            states.push(state);
-        }
-    }
-    Ok(Fragmented {
-        schema: Fragmented::SCHEMA.into(),
-        machine: params.machine.clone(),
-        filled_share: params.filled_share,
-        partial: stop_requested(),
-        missing,
-        perforated_of_ideal: span(rows.iter().map(|row| row.perforated_of_ideal)),
-        conventional_of_ideal: span(rows.iter().map(|row| row.conventional_of_ideal)),
-        states,
-        rows,
-    })
-}

@@ -5,12 +5,9 @@
 mod client;
 
 use crate::charts::{Bars, with_range};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
-use crate::needs::Need;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::recorded::{Model, RecordOptions, Recorded, record_beside};
-use crate::stop::requested as stop_requested;
 use ample_kit::random::SplitMix64;
 use ample_report::Unit;
 use ample_translate::{PageSize, presets};
@@ -87,16 +84,12 @@ pub struct LiveRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// `ample.sim.live/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Load average of this machine at the start (one minute), as far as it can be read.
     pub load_average: Option<f64>,
     /// Seed.
     pub seed: u64,
-    /// Ended early.
-    pub partial: bool,
     /// Programs that could not be run, with the reason.
     pub missing: Vec<String>,
     /// Rows.
@@ -242,50 +235,53 @@ impl Experiment for LivePrograms {
     type Parameters = LiveParams;
     type Outcome = Live;
 
-    fn about(&self) -> About {
-        About {
-            claims: &[],
-            full: Cost::new(300.0, 1500, 0),
-            quick: Cost::new(15.0, 500, 0),
-            needs: &[
-                Need::Tool {
-                    name: "qemu-x86_64",
-                    install: "apt-get install qemu-user",
-                },
-                Need::Tool {
-                    name: "gcc",
-                    install: "apt-get install gcc",
-                },
-            ],
-            deterministic: false,
-            ..About::simulated("live", Layer::Show)
+    fn run(params: &LiveParams, progress: Progress<'_>) -> Result<Live> {
+        presets::by_name(&params.machine).map_err(|e| anyhow!(e))?;
+        ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
+        ensure!(
+            (1..=99_999_999).contains(&params.keys) && params.value_bytes > 0,
+            "keys must be from 1 to 99999999 and value_bytes at least 1"
+        );
+        let sizes: Vec<PageSize> = params
+            .page_sizes
+            .iter()
+            .map(|name| page_size(name))
+            .collect::<Result<_>>()?;
+        let load_average = load_average();
+        let runs = params.programs.len() * sizes.len() * params.rounds as usize;
+        let steps = Steps::new(progress, runs);
+        let (mut rows, mut missing) = (Vec::new(), Vec::new());
+        'programs: for program in &params.programs {
+            for &pages in &sizes {
+                let mut runs = Vec::new();
+                for _ in 0..params.rounds {
+                    match once(params, program, pages) {
+                        Ok(recorded) if !recorded.partial => {
+                            runs.push(recorded);
+                            steps.step();
+                        }
+                        Ok(_) => break 'programs,
+                        Err(error) => {
+                            missing.push(format!("{}: {error:#}", program.name));
+                            continue 'programs;
+                        }
+                    }
+                }
+                rows.extend(row(program, pages, runs));
+            }
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../../experiments/live.toml")
-    }
-
-    fn quick(&self, full: LiveParams) -> LiveParams {
-        LiveParams {
-            limit: full.limit.min(2_000_000),
-            rounds: 1,
-            keys: full.keys.min(2_000),
-            ..full
-        }
-    }
-
-    fn run(&self, declared: &Declared<LiveParams>, progress: Progress<'_>) -> Result<Live> {
-        run(&declared.parameters, progress)
+        Ok(Live {
+            machine: params.machine.clone(),
+            load_average,
+            seed: params.seed,
+            missing,
+            rows,
+        })
     }
 }
 
 impl Outcome for Live {
     const SCHEMA: &'static str = "ample.sim.live/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Accesses a second through the live model";
@@ -304,54 +300,4 @@ impl Outcome for Live {
         }
         vec![Figure::new("rate", title, bars.svg())]
     }
-}
-
-/// Runs all programs with all page sizes.
-///
-/// # Errors
-/// If the parameters are wrong. A program that cannot be run is listed as missing.
-pub fn run(params: &LiveParams, progress: Progress<'_>) -> Result<Live> {
-    presets::by_name(&params.machine).map_err(|e| anyhow!(e))?;
-    ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
-    ensure!(
-        (1..=99_999_999).contains(&params.keys) && params.value_bytes > 0,
-        "keys must be from 1 to 99999999 and value_bytes at least 1"
-    );
-    let sizes: Vec<PageSize> = params
-        .page_sizes
-        .iter()
-        .map(|name| page_size(name))
-        .collect::<Result<_>>()?;
-    let load_average = load_average();
-    let runs = params.programs.len() * sizes.len() * params.rounds as usize;
-    let steps = Steps::new(progress, runs);
-    let (mut rows, mut missing) = (Vec::new(), Vec::new());
-    'programs: for program in &params.programs {
-        for &pages in &sizes {
-            let mut runs = Vec::new();
-            for _ in 0..params.rounds {
-                match once(params, program, pages) {
-                    Ok(recorded) if !recorded.partial => {
-                        runs.push(recorded);
-                        steps.step();
-                    }
-                    Ok(_) => break 'programs,
-                    Err(error) => {
-                        missing.push(format!("{}: {error:#}", program.name));
-                        continue 'programs;
-                    }
-                }
-            }
-            rows.extend(row(program, pages, runs));
-        }
-    }
-    Ok(Live {
-        schema: Live::SCHEMA.into(),
-        machine: params.machine.clone(),
-        load_average,
-        seed: params.seed,
-        partial: stop_requested(),
-        missing,
-        rows,
-    })
 }

@@ -14,8 +14,7 @@ pub use variants::VariantPoint;
 
 use super::runs::Recording;
 use crate::charts::{Bars, line, lines, plain};
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::Length;
 use crate::stop::requested as stop_requested;
@@ -99,14 +98,10 @@ pub struct PerforatedPoint {
 /// The sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerforatedSweep {
-    /// `ample.sim.perforated/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seed.
     pub seed: u64,
-    /// Ended early.
-    pub partial: bool,
     /// Points.
     pub points: Vec<PerforatedPoint>,
     /// Least and greatest `of_ideal` for clustered used holes, native; none without such points.
@@ -177,54 +172,64 @@ fn states(params: &PerforatedParams, blocks: usize) -> Vec<(bool, Fragmentation)
 }
 
 /// A sweep over states of fragmentation.
-pub struct Perforated {
-    /// `perforated`, or `perforated-programs`: further programs.
-    pub id: &'static str,
-    /// Its file.
-    pub text: &'static str,
-}
+pub struct Perforated;
 
 impl Experiment for Perforated {
     type Parameters = PerforatedParams;
     type Outcome = PerforatedSweep;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["pp.ideal", "pp.conventional", "pp.shape"],
-            full: Cost::new(900.0, 6000, 1),
-            quick: Cost::new(20.0, 500, 1),
-            ..About::simulated(self.id, Layer::Show)
+    fn run(params: &PerforatedParams, progress: Progress<'_>) -> Result<PerforatedSweep> {
+        let machine = MachineConfig::preset(&params.machine)?;
+        ensure!(
+            params
+                .holes_per_region
+                .iter()
+                .all(|&h| (1..=512).contains(&h)),
+            "a 2 MB region has 1 to 512 holes, not {:?}",
+            params.holes_per_region
+        );
+        let forms = variants::forms(&params.variants)?;
+        let recording = Recording {
+            scale: &params.scale,
+            gups_bytes: params.gups_bytes,
+            length: params.length,
+            seed: params.seed,
+        };
+        let length = &params.length;
+        let (mut points, mut others) = (Vec::new(), Vec::new());
+        let mut known = Baselines::default();
+        for (done, name) in params.programs.iter().enumerate() {
+            let mut program = recording.of(name)?;
+            let states = states(params, blocks_of(&program));
+            let share = |part| progress((done as f64 + part) / params.programs.len() as f64);
+            let steps = Steps::new(&share, states.len() * params.virtualised.len());
+            let both = params.virtualised.iter();
+            for (&virtualised, (clustered, state)) in
+                both.flat_map(|on| states.iter().map(move |state| (on, state)))
+            {
+                if stop_requested() {
+                    break;
+                }
+                let program = &mut program;
+                let point = point(&machine, length, program, state, virtualised, &mut known)?;
+                let point = PerforatedPoint {
+                    clustered: *clustered,
+                    ..point
+                };
+                let beside = variants::beside(&machine, length, program, state, &point, &forms)?;
+                steps.step();
+                if !stop_requested() {
+                    points.push(point);
+                    others.extend(beside);
+                }
+            }
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        self.text
-    }
-
-    fn quick(&self, full: PerforatedParams) -> PerforatedParams {
-        PerforatedParams {
-            scale: "tiny".into(),
-            gups_bytes: full.gups_bytes.min(64 << 20),
-            length: full.length.quick(),
-            ..full
-        }
-    }
-
-    fn run(
-        &self,
-        declared: &Declared<PerforatedParams>,
-        progress: Progress<'_>,
-    ) -> Result<PerforatedSweep> {
-        run(&declared.parameters, progress)
+        Ok(sweep(params, points, others))
     }
 }
 
 impl Outcome for PerforatedSweep {
     const SCHEMA: &'static str = "ample.sim.perforated/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Speed of perforated pages, share of ideal 2 MB pages, by holes a region";
@@ -281,59 +286,6 @@ fn by_program(title: &str, shown: &[&PerforatedPoint]) -> String {
     bars.svg()
 }
 
-/// Runs the sweep.
-///
-/// # Errors
-/// If the parameters are wrong or a run fails.
-pub fn run(params: &PerforatedParams, progress: Progress<'_>) -> Result<PerforatedSweep> {
-    let machine = MachineConfig::preset(&params.machine)?;
-    ensure!(
-        params
-            .holes_per_region
-            .iter()
-            .all(|&h| (1..=512).contains(&h)),
-        "a 2 MB region has 1 to 512 holes, not {:?}",
-        params.holes_per_region
-    );
-    let forms = variants::forms(&params.variants)?;
-    let recording = Recording {
-        scale: &params.scale,
-        gups_bytes: params.gups_bytes,
-        length: params.length,
-        seed: params.seed,
-    };
-    let length = &params.length;
-    let (mut points, mut others) = (Vec::new(), Vec::new());
-    let mut known = Baselines::default();
-    for (done, name) in params.programs.iter().enumerate() {
-        let mut program = recording.of(name)?;
-        let states = states(params, blocks_of(&program));
-        let share = |part| progress((done as f64 + part) / params.programs.len() as f64);
-        let steps = Steps::new(&share, states.len() * params.virtualised.len());
-        let both = params.virtualised.iter();
-        for (&virtualised, (clustered, state)) in
-            both.flat_map(|on| states.iter().map(move |state| (on, state)))
-        {
-            if stop_requested() {
-                break;
-            }
-            let program = &mut program;
-            let point = point(&machine, length, program, state, virtualised, &mut known)?;
-            let point = PerforatedPoint {
-                clustered: *clustered,
-                ..point
-            };
-            let beside = variants::beside(&machine, length, program, state, &point, &forms)?;
-            steps.step();
-            if !stop_requested() {
-                points.push(point);
-                others.extend(beside);
-            }
-        }
-    }
-    Ok(sweep(params, points, others))
-}
-
 /// The points with what sums them up.
 fn sweep(
     params: &PerforatedParams,
@@ -348,10 +300,8 @@ fn sweep(
     let most = clustered.iter().copied().fold(0.0, f64::max);
     let over: Vec<f64> = points.iter().map(|p| p.over_conventional).collect();
     PerforatedSweep {
-        schema: PerforatedSweep::SCHEMA.into(),
         machine: params.machine.clone(),
         seed: params.seed,
-        partial: stop_requested(),
         clustered_of_ideal: (!clustered.is_empty()).then(|| [least(&clustered), most]),
         least_over_conventional: (!over.is_empty()).then(|| least(&over)),
         points,

@@ -7,8 +7,7 @@ mod kernel;
 use super::program;
 use super::runs::{Mapping, check_seeds, map_as};
 use crate::charts::Bars;
-use crate::experiment::{About, Cost, Experiment, Figure, Layer, Outcome, Progress, Text};
-use crate::files::Declared;
+use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::progress::Steps;
 use crate::setup::{
     HostPages, Length, Measured, anonymous_range, back_with_host, back_with_segment, engine,
@@ -117,14 +116,10 @@ pub struct GuestSegmentRow {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segments {
-    /// `ample.sim.segments/1`.
-    pub schema: Text,
     /// Machine preset.
     pub machine: String,
     /// Seeds.
     pub seeds: Vec<u64>,
-    /// Ended early.
-    pub partial: bool,
     /// Paper: percent of cycles on the program's TLB misses with 4 KB pages.
     pub paper_user_percent: f64,
     /// Paper: the same of the kernel.
@@ -234,43 +229,30 @@ impl Experiment for KernelSegments {
     type Parameters = SegmentParams;
     type Outcome = Segments;
 
-    fn about(&self) -> About {
-        About {
-            claims: &["ds.kernel", "ds.walk_2d"],
-            full: Cost::new(600.0, 9000, 1),
-            quick: Cost::new(10.0, 1000, 1),
-            ..About::simulated("segments", Layer::Show)
+    fn run(params: &SegmentParams, progress: Progress<'_>) -> Result<Segments> {
+        let machine = MachineConfig::preset(&params.machine)?;
+        check_seeds(&params.seeds)?;
+        let runs = KERNEL_ROWS.len() + params.guests.programs.len() * GUEST_ROWS.len();
+        let steps = Steps::new(progress, runs);
+        let kernel = kernel_rows(&machine, params, &steps)?;
+        let mut guests = Vec::new();
+        if !stop_requested() {
+            guest_rows(&machine, params, &mut guests, &steps)?;
         }
-    }
-
-    fn shipped(&self) -> &'static str {
-        include_str!("../../../../../experiments/segments.toml")
-    }
-
-    fn quick(&self, full: SegmentParams) -> SegmentParams {
-        SegmentParams {
-            scale: "tiny".into(),
-            length: full.length.quick(),
-            guests: SegmentGuests {
-                scale: "tiny".into(),
-                gups_bytes: full.guests.gups_bytes.min(64 << 20),
-                ..full.guests
-            },
-            ..full
-        }
-    }
-
-    fn run(&self, declared: &Declared<SegmentParams>, progress: Progress<'_>) -> Result<Segments> {
-        run(&declared.parameters, progress)
+        Ok(Segments {
+            machine: params.machine.clone(),
+            seeds: params.seeds.clone(),
+            paper_user_percent: params.kernel.paper_user_percent,
+            paper_kernel_percent: params.kernel.paper_kernel_percent,
+            paper_direct_share: params.kernel.paper_direct_share,
+            kernel,
+            guests,
+        })
     }
 }
 
 impl Outcome for Segments {
     const SCHEMA: &'static str = "ample.sim.segments/1";
-
-    fn partial(&self) -> bool {
-        self.partial
-    }
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Cycles on D-TLB misses of program and kernel (program / direct map in)";
@@ -297,31 +279,4 @@ impl Outcome for Segments {
         }
         vec![Figure::new("kernel", title, bars.svg())]
     }
-}
-
-/// Runs both parts.
-///
-/// # Errors
-/// If the parameters are wrong or a run fails.
-pub fn run(params: &SegmentParams, progress: Progress<'_>) -> Result<Segments> {
-    let machine = MachineConfig::preset(&params.machine)?;
-    check_seeds(&params.seeds)?;
-    let runs = KERNEL_ROWS.len() + params.guests.programs.len() * GUEST_ROWS.len();
-    let steps = Steps::new(progress, runs);
-    let kernel = kernel_rows(&machine, params, &steps)?;
-    let mut guests = Vec::new();
-    if !stop_requested() {
-        guest_rows(&machine, params, &mut guests, &steps)?;
-    }
-    Ok(Segments {
-        schema: Segments::SCHEMA.into(),
-        machine: params.machine.clone(),
-        seeds: params.seeds.clone(),
-        partial: stop_requested(),
-        paper_user_percent: params.kernel.paper_user_percent,
-        paper_kernel_percent: params.kernel.paper_kernel_percent,
-        paper_direct_share: params.kernel.paper_direct_share,
-        kernel,
-        guests,
-    })
 }
