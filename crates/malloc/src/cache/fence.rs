@@ -35,6 +35,11 @@ pub fn forbid() {
     STATE.store(FORBIDDEN, Ordering::Relaxed);
 }
 
+/// Whether the program has not confined itself, as far as is known.
+pub fn allowed() -> bool {
+    STATE.load(Ordering::Relaxed) != FORBIDDEN
+}
+
 /// Registers the process with the kernel, which is cheap while it has one thread only.
 pub fn register() {
     if super::uses_rseq()

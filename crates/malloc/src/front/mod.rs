@@ -12,6 +12,7 @@ use crate::os::report::corrupt;
 use crate::os::sys;
 use crate::size_class::{MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of};
 use crate::units::{HUGE_BYTES, PAGE_BYTES, PAGE_SHIFT, pages_for};
+use crate::watch::sparse;
 
 /// Memory of at least `bytes`, aligned to 16 bytes; 0 if there is none.
 #[inline(always)]
@@ -76,8 +77,12 @@ fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
     };
     let class = if sampled { SAMPLED } else { LARGE };
     let large = pageheap::new_large(len, align.div_ceil(PAGE_BYTES), class);
+    let (address, zeroed) = large.map_or((0, false), |large| (large.address, large.zeroed));
+    if zeroed && bytes >= sparse::FROM_BYTES {
+        sparse::begin(address, bytes);
+    }
     crate::watch::upkeep::tick();
-    large.map_or((0, false), |large| (large.address, large.zeroed))
+    (address, zeroed)
 }
 
 /// An object in a span of its own that is noted in the heap profile.
@@ -198,6 +203,15 @@ fn invalid(address: usize) -> ! {
     ))
 }
 
+/// Takes a large object out of the pagemap; its first page and its span.
+fn take_out(address: usize) -> (usize, u32) {
+    sparse::end(address);
+    let page = address >> PAGE_SHIFT;
+    let id = pagemap::span_of(page);
+    pagemap::set(page, NO_SPAN, 0);
+    (page, id)
+}
+
 fn free_large(address: usize, class: u8) {
     if !address.is_multiple_of(PAGE_BYTES) {
         corrupt(format_args!(
@@ -207,9 +221,7 @@ fn free_large(address: usize, class: u8) {
     if class == SAMPLED {
         crate::watch::observe::forget(address);
     }
-    let page = address >> PAGE_SHIFT;
-    let id = pagemap::span_of(page);
-    pagemap::set(page, NO_SPAN, 0);
+    let (page, id) = take_out(address);
     pageheap::free_large(page, id);
 }
 
@@ -250,9 +262,7 @@ fn move_large(old: usize, new: usize) -> bool {
     let (from, to) = ((old + movable) as *const u8, (new + movable) as *mut u8);
     // SAFETY: both objects have at least so many bytes, and are distinct.
     unsafe { core::ptr::copy_nonoverlapping(from, to, rest) };
-    let page = old >> PAGE_SHIFT;
-    let id = pagemap::span_of(page);
-    pagemap::set(page, NO_SPAN, 0);
+    let (page, id) = take_out(old);
     pageheap::free_moved(page, id);
     crate::watch::upkeep::tick();
     true

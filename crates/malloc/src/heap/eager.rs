@@ -9,6 +9,9 @@ use crate::units::PAGE_BYTES;
 
 /// Less than this is not worth a call at once: 12 MiB, beyond the policy's share.
 const LEAST_PAGES: usize = (12 << 20) / PAGE_BYTES;
+/// The same once a program that used much uses less than an eighth of it: what is free then is not
+/// what it needs next.
+const LEAST_AFTER_BURST_PAGES: usize = (4 << 20) / PAGE_BYTES;
 /// The longest wait after a regretted release is 2 s times two to this power: about a minute.
 const MOST_DOUBLINGS: u32 = 5;
 
@@ -71,14 +74,20 @@ impl<V: Vm> PageHeap<V> {
         let used = self.used_pages;
         let free = self.backed_pages().saturating_sub(used);
         let share = |percent: u32| used * percent as usize / 100;
-        if free <= share(policy.start_share_percent) + LEAST_PAGES {
+        let burst = used.max(LEAST_PAGES) < self.used_most / 8;
+        let (least, kept) = if burst {
+            (LEAST_AFTER_BURST_PAGES, LEAST_AFTER_BURST_PAGES / 2)
+        } else {
+            (LEAST_PAGES, LEAST_PAGES)
+        };
+        if free <= share(policy.start_share_percent) + least {
             return 0;
         }
         let now_ns = self.vm.now_ns();
         if now_ns < self.eager.not_before_ns {
             return 0;
         }
-        let keep = share(policy.keep_share_percent).max(policy.keep_pages.min(LEAST_PAGES));
+        let keep = share(policy.keep_share_percent).max(policy.keep_pages.min(kept));
         let pages = free - keep.min(free);
         self.eager.begin(now_ns, pages);
         pages

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few operating-system calls that the allocator itself needs, none of which allocates.
 
+use crate::units::{GIB, HUGE_BYTES, NATIVE_BYTES};
+
 /// The calling thread's errno.
 pub fn errno() -> i32 {
     // SAFETY: the pointer is the calling thread's own errno.
@@ -25,10 +27,10 @@ pub fn map_aligned(hint: usize, bytes: usize, align: usize) -> Option<usize> {
 
 /// Larger mappings are not made ahead of need, and the system is to refuse them as it refuses them
 /// to glibc: without `MAP_NORESERVE` a mapping above all memory and swap fails.
-const UNCHARGED_BYTES: usize = crate::units::GIB;
+const UNCHARGED_BYTES: usize = GIB;
 
 fn map_at(hint: usize, bytes: usize) -> Option<usize> {
-    let uncharged = if bytes <= UNCHARGED_BYTES + crate::units::HUGE_BYTES {
+    let uncharged = if bytes <= UNCHARGED_BYTES + HUGE_BYTES {
         libc::MAP_NORESERVE
     } else {
         0
@@ -50,15 +52,8 @@ fn map_at(hint: usize, bytes: usize) -> Option<usize> {
 /// An address below which the system would map next; 0 if it maps nothing. Keeps errno.
 pub fn free_address() -> usize {
     let saved = errno();
-    let address = map_at(0, crate::units::NATIVE_BYTES).unwrap_or(0);
-    unmap(
-        address,
-        if address == 0 {
-            0
-        } else {
-            crate::units::NATIVE_BYTES
-        },
-    );
+    let address = map_at(0, NATIVE_BYTES).unwrap_or(0);
+    unmap(address, if address == 0 { 0 } else { NATIVE_BYTES });
     set_errno(saved);
     address
 }
@@ -128,6 +123,22 @@ pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
     let result = unsafe { libc::madvise(address as *mut libc::c_void, bytes, advice) };
     set_errno(saved);
     result == 0
+}
+
+/// How many native pages of a hugepage are in memory. Keeps errno.
+pub fn resident_pages(address: usize) -> usize {
+    let saved = errno();
+    let mut resident = [0u8; HUGE_BYTES / NATIVE_BYTES];
+    // SAFETY: the kernel writes one byte for each page.
+    unsafe {
+        libc::mincore(
+            address as *mut libc::c_void,
+            HUGE_BYTES,
+            resident.as_mut_ptr(),
+        )
+    };
+    set_errno(saved);
+    resident.iter().map(|&page| usize::from(page & 1)).sum()
 }
 
 /// Linux 5.7, `include/uapi/linux/mman.h`.

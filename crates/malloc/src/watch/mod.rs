@@ -6,6 +6,7 @@ pub mod dump;
 pub mod guarded;
 pub mod observe;
 pub mod options;
+pub mod sparse;
 pub mod stats;
 pub mod threads;
 pub mod upkeep;

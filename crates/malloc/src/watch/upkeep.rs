@@ -10,6 +10,7 @@ use crate::heap::pageheap::{self, CollapseBudget};
 use crate::os::lock::Lock;
 use crate::os::sys;
 use crate::os::threads::{has_background, note_background};
+use crate::os::vm::real::HugeMode;
 use crate::size_class::CLASSES;
 use crate::watch::options::Options;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -59,6 +60,7 @@ pub fn configure(options: &Options) {
         / 1_000_000_000;
     plan.collapse.hugepages = options.collapse_hugepages;
     drop(plan);
+    super::sparse::configure(options.huge == HugeMode::ByNeed);
     set_background(false);
 }
 
@@ -153,6 +155,9 @@ pub fn round(limit: usize) {
     }
     if steady > 0 {
         pageheap::release(steady, &policy);
+    }
+    if cache::may_fence() {
+        super::sparse::look();
     }
     if budget.hugepages > 0 {
         crate::os::vm::real::collapse_beginning();

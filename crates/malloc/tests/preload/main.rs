@@ -159,6 +159,7 @@ programs! {
             &["40", "2101248", "2097152"],
             &["locked"],
             &["broken"],
+            &["sparse"],
         ],
         [""];
     /// The background thread once kept a process alive whose first thread had ended by

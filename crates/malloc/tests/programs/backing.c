@@ -127,15 +127,41 @@ static int broken(void)
 	return 0;
 }
 
+/* Of an object of 4 GiB a few pages are used; the next one fills up. */
+static int sparse(void)
+{
+	size_t bytes = 4ul << 30;
+	char *object = malloc(bytes), modes[64] = "";
+	FILE *thp = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+
+	if (!object || !thp || !fgets(modes, sizeof(modes), thp) || !strstr(modes, "[madvise]"))
+		return 0;
+	for (size_t at = 0; at < bytes; at += 2 * MIB)
+		object[at] = 1;
+	if (expect("sparse", mib("VmRSS:"), 24))
+		return 1;
+	free(object);
+	object = malloc(bytes);
+	memset(object, 1, 128 * MIB);
+	for (int round = 0; round < 600; round++) {
+		free(malloc(300000));
+		usleep(50000);
+		if (field("/proc/self/smaps_rollup", "AnonHugePages:") / 1024 >= 100)
+			return 0;
+	}
+	printf("%ld\n", field("/proc/self/smaps_rollup", "AnonHugePages:"));
+	return 1;
+}
+
 int main(int count, char **arguments)
 {
-	int wrong = 1;
+	int wrong = 1, kind = *arguments[1];
 
 	if (count == 4)
 		wrong = aligned(strtoul(arguments[1], NULL, 0), strtoul(arguments[2], NULL, 0),
 				strtoul(arguments[3], NULL, 0));
 	else if (count == 2)
-		wrong = !strcmp(arguments[1], "locked") ? locked() : broken();
+		wrong = kind == 'l' ? locked() : kind == 'b' ? broken() : sparse();
 	puts(wrong ? "wrong" : "ok");
 	return wrong;
 }

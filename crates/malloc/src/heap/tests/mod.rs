@@ -264,6 +264,8 @@ fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
     };
     assert_eq!(heap.release(usize::MAX, &all), 128);
     assert!(heap.is_broken(spans[0]));
+    let native = heap.vm().native_hugepages.get();
+    assert_eq!(native, 1, "khugepaged is not to fill it up");
     assert!(
         heap.begin_collapse().is_none(),
         "half full is not worth a rebuild"
@@ -280,6 +282,7 @@ fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
     let collapse = heap.begin_collapse().expect("full");
     assert_eq!(collapse.address, spans[0] << PAGE_SHIFT);
     assert_eq!(collapse.address % HUGE_BYTES, 0);
+    assert!(collapse.run(heap.vm()));
     heap.end_collapse(collapse, true);
     assert!(!heap.is_broken(spans[0]));
     heap.free(again[0], 64);
@@ -293,6 +296,7 @@ fn a_broken_hugepage_is_used_last_rebuilt_when_full_and_released_when_empty() {
     );
     heap.run_queued();
     assert_eq!(heap.sizes().backed_pages(), 0);
+    assert_eq!(heap.vm().native_hugepages.get(), 0);
 }
 
 #[test]
