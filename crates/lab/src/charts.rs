@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Charts that several experiments draw.
 
+use crate::experiment::Figure;
 use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit};
 
 /// Bars put into groups by a name, one of each series in a group; groups and series appear in the
@@ -48,6 +49,20 @@ impl Bars {
     pub(crate) fn svg(self) -> String {
         self.chart.to_svg()
     }
+}
+
+/// The figure of an experiment that has one, of bars: group, series and bar of each.
+pub(crate) fn bar_figure<G: AsRef<str>, S: AsRef<str>>(
+    name: &str,
+    title: &str,
+    unit: Unit,
+    all: impl IntoIterator<Item = (G, S, Bar)>,
+) -> Vec<Figure> {
+    let mut bars = Bars::new(title, unit);
+    for (group, series, bar) in all {
+        bars.put(group.as_ref(), series.as_ref(), bar);
+    }
+    vec![Figure::new(name, title, bars.svg())]
 }
 
 /// A bar without range and paper.

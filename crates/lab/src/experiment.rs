@@ -30,9 +30,9 @@ pub enum Layer {
     See,
     /// The server model.
     Predict,
-    /// The kernel.
+    /// Patches of the Linux kernel, in guests.
     Cure,
-    /// The allocator.
+    /// The allocator and its page heap.
     Use,
     /// Simulated hardware.
     #[default]
@@ -68,7 +68,7 @@ pub struct About {
     /// What is predicted.
     #[serde(default)]
     pub predicted: String,
-    /// Layer.
+    /// Layer of the project that it belongs to.
     #[serde(default)]
     pub layer: Layer,
     /// Ids of the papers' claims that it speaks of.
@@ -94,7 +94,7 @@ pub struct About {
 /// Told the share done, from any thread.
 pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
 
-/// A figure.
+/// A drawing with its caption.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Name of its file, without extension; unique within the experiment.
@@ -130,7 +130,7 @@ pub trait Outcome: Serialize + DeserializeOwned + Debug {
         true
     }
 
-    /// The figures.
+    /// What is drawn of it; an SVG each.
     fn figures(&self) -> Vec<Figure> {
         Vec::new()
     }
@@ -189,7 +189,7 @@ pub struct Finished {
     pub tables: Vec<(String, Table)>,
     /// The lists of the result as plain values, for CSV and Parquet.
     pub rows: Vec<Rows>,
-    /// Figures.
+    /// Figures in the order of the experiment.
     pub figures: Vec<Figure>,
 }
 

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub struct Declared<P> {
     /// About the experiment.
     pub experiment: About,
-    /// Its parameters.
+    /// Values of the table `[parameters]`.
     pub parameters: P,
     /// What the quick version changes of them.
     pub quick: Option<toml::Table>,

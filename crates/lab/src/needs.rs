@@ -33,30 +33,25 @@ pub enum Need {
 impl Need {
     /// What is missing and how to get it; `None` when it is there.
     pub fn missing(&self) -> Option<String> {
-        match self {
+        let (there, told) = match self {
             Need::Root => {
                 let path = "/proc/kpageflags";
-                let seen = std::fs::File::open(path).is_ok();
-                (!seen).then(|| format!("root ({path} cannot be read): sudo"))
+                let told = format!("root ({path} cannot be read): sudo");
+                (std::fs::File::open(path).is_ok(), told)
             }
-            Need::Tool { name, install } => {
-                let seen = on_path(name).is_some();
-                (!seen).then(|| format!("{name}: {install}"))
-            }
-            Need::Built { name, build } => {
-                let seen = built(name).is_some();
-                (!seen).then(|| format!("{name}: {build}"))
-            }
+            Need::Tool { name, install } => (on_path(name).is_some(), format!("{name}: {install}")),
+            Need::Built { name, build } => (built(name).is_some(), format!("{name}: {build}")),
             Need::SourceTree => {
-                let seen = source_tree().is_some();
-                (!seen).then(|| "the source tree: run in a checkout of Ample".into())
+                let told = "the source tree: run in a checkout of Ample".into();
+                (source_tree().is_some(), told)
             }
             Need::KernelGuest => {
-                let seen =
-                    source_tree().is_some_and(|root| root.join("build/kernel/ample").is_dir());
-                (!seen).then(|| "guest kernels: make kernel (half an hour, 10 GB of disk)".into())
+                let is_built = |root: PathBuf| root.join("build/kernel/ample").is_dir();
+                let told = "guest kernels: make kernel (half an hour, 10 GB of disk)".into();
+                (source_tree().is_some_and(is_built), told)
             }
-        }
+        };
+        (!there).then_some(told)
     }
 }
 

@@ -25,16 +25,16 @@ pub struct ServerModelInputs {
     pub static_region_ratio: f64,
 }
 
-/// The inputs.
+/// What `presets` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Presets {
-    /// The server model.
+    /// Sizes that the server model begins with.
     pub server_model: ServerModelInputs,
-    /// Machines.
+    /// The presets asked for, as read.
     pub machines: Vec<MachineConfig>,
 }
 
-/// The inputs of the papers.
+/// Shows the inputs; nothing is simulated.
 pub struct PaperInputs;
 
 impl Experiment for PaperInputs {

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Memory that a recorded program can touch.
@@ -75,7 +75,7 @@ pub struct RecordOptions {
 pub struct ModelReport {
     /// Machine preset.
     pub machine: String,
-    /// Scheme.
+    /// Translation scheme.
     pub scheme: String,
     /// Bytes of the pages that faults brought in.
     pub page_bytes: u64,
@@ -96,19 +96,19 @@ pub struct ModelReport {
 pub struct Recorded {
     /// `ample.record/1`.
     pub schema: &'static str,
-    /// The command.
+    /// The program and its arguments, joined by blanks.
     pub command: String,
     /// Ended by hand.
     pub partial: bool,
     /// Accesses, fetches of further lines among them.
     pub accesses: u64,
-    /// Loads.
+    /// Data read.
     pub loads: u64,
-    /// Stores.
+    /// Data written.
     pub stores: u64,
     /// Fetches of another line than before.
     pub fetches: u64,
-    /// Instructions.
+    /// Instructions executed.
     pub instructions: u64,
     /// Wall time from the first access on.
     pub duration_ns: u64,
@@ -118,9 +118,9 @@ pub struct Recorded {
     pub map_changes: u64,
     /// Bytes that the program had mapped itself at the end.
     pub mapped_bytes: u64,
-    /// The trace file.
+    /// Path of the trace; null when none was asked for.
     pub trace_file: Option<String>,
-    /// Its size.
+    /// Size of the trace file.
     pub trace_bytes: Option<u64>,
     /// Its size an access.
     pub bytes_per_access: Option<f64>,
@@ -192,13 +192,8 @@ pub fn record_beside(
     options: &RecordOptions,
     started: impl FnOnce() -> Result<()>,
 ) -> Result<Recorded> {
-    let mut engine = match &options.model {
-        Some(model) => {
-            let mmu = presets::by_name(&model.machine).map_err(|e| anyhow!(e))?;
-            Some(model.engine(&mmu, 1)?)
-        }
-        None => None,
-    };
+    let engine = |model: &Model| model.engine(&presets::by_name(&model.machine)?, 1);
+    let mut engine = options.model.as_ref().map(engine).transpose()?;
     let scratch = Scratch::new()?;
     let plugin = build_plugin(&scratch.0)?;
     // Before the output is made: a program that cannot be started costs no older trace.
@@ -237,15 +232,12 @@ pub fn record_beside(
     }
     header.regions = regions;
     header.partial = stop_requested();
-    let mut trace_bytes = None;
-    if let (Some(writer), Some(path)) = (sink.writer.take(), &options.out) {
-        let told = || format!("writing {}", path.display());
-        writer.finish().with_context(told)?;
-        set_header(path, &header).with_context(told)?;
-        trace_bytes = Some(std::fs::metadata(path).with_context(told)?.len());
-    }
+    let written = sink.writer.take().zip(options.out.as_ref());
+    let complete = |(writer, path): (FileWriter, &PathBuf)| complete(writer, path, &header);
+    let trace_bytes = written.map(complete).transpose()?;
     let ([loads, stores, fetches], instructions) = (sink.counts, sink.instructions);
     let map_changes = sink.changes;
+    let modelled = options.model.as_ref().zip(engine.as_ref());
     Ok(Recorded {
         schema: "ample.record/1",
         command: header.program,
@@ -262,12 +254,16 @@ pub fn record_beside(
         trace_file: options.out.as_ref().map(|path| path.display().to_string()),
         trace_bytes,
         bytes_per_access: trace_bytes.map(|bytes| bytes as f64 / accesses.max(1) as f64),
-        model: options
-            .model
-            .as_ref()
-            .zip(engine.as_ref())
-            .map(|(model, engine)| report(model, &engine.mmu.stats)),
+        model: modelled.map(|(model, engine)| report(model, &engine.mmu.stats)),
     })
+}
+
+/// Completes a trace file; its size in bytes.
+fn complete(writer: FileWriter, path: &Path, header: &TraceHeader) -> Result<u64> {
+    let told = || format!("writing {}", path.display());
+    writer.finish().with_context(told)?;
+    set_header(path, header).with_context(told)?;
+    Ok(std::fs::metadata(path).with_context(told)?.len())
 }
 
 fn report(model: &Model, stats: &TranslationStats) -> ModelReport {
@@ -296,9 +292,9 @@ pub struct TraceRun {
     pub warm_up_accesses: u64,
     /// Loads and stores counted.
     pub accesses: u64,
-    /// Instructions.
+    /// Instructions executed.
     pub instructions: u64,
-    /// Cycles.
+    /// Cycles of the core, warm-up left out.
     pub cycles: f64,
     /// Instructions a cycle.
     pub ipc: f64,

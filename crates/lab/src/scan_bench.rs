@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The readers of `ample scan` beside a bare read loop, interleaved.
 
-use crate::charts::{Bars, with_range};
+use crate::charts::{bar_figure, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_host::{ReaderTimes, bench_readers};
 use ample_report::{Table, Unit};
@@ -38,7 +38,7 @@ const PEAK_BAR_BYTES: u64 = 64 << 20;
 /// The readers beside the bare loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReaderBench {
-    /// Rounds.
+    /// Times that each reader ran.
     pub rounds: usize,
     /// Pages of memory.
     pub pages: u64,
@@ -97,22 +97,24 @@ impl Outcome for ReaderBench {
     }
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "A scan of all pages, ns a page";
-        let mut bars = Bars::new(title, Unit::Plain);
         let readers = [
             ("bare", &self.bare),
             ("procfs", &self.procfs),
             ("BPF", &self.bpf),
         ];
-        for (name, times) in readers {
-            if let Some(times) = times {
-                let each = |ns: u64| ns as f64 / self.pages.max(1) as f64;
-                let (low, high) = (each(times.min_ns), each(times.max_ns));
-                let bar = with_range(times.median_ns_per_page, low, high, None);
-                bars.put(name, "ns a page", bar);
-            }
-        }
-        vec![Figure::new("readers", title, bars.svg())]
+        let bars = readers.iter().filter_map(|(name, times)| {
+            let times = times.as_ref()?;
+            let each = |ns: u64| ns as f64 / self.pages.max(1) as f64;
+            let (low, high) = (each(times.min_ns), each(times.max_ns));
+            let bar = with_range(times.median_ns_per_page, low, high, None);
+            Some((name, "ns a page", bar))
+        });
+        bar_figure(
+            "readers",
+            "A scan of all pages, ns a page",
+            Unit::Plain,
+            bars,
+        )
     }
 }
 

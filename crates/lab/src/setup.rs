@@ -263,7 +263,7 @@ pub struct Length {
 /// What one run gave.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Time.
+    /// Cycles, instructions and stalls.
     pub report: TimedReport,
     /// Translation counters.
     pub stats: TranslationStats,

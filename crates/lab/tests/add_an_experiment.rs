@@ -20,16 +20,16 @@ pub struct PowerParams {
 /// One exponent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerRow {
-    /// Exponent.
+    /// Power that 2 is raised to.
     pub exponent: u32,
     /// 2 to its power.
     pub power: f64,
 }
 
-/// The result.
+/// What `powers` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerReport {
-    /// Rows.
+    /// One row an exponent.
     pub rows: Vec<PowerRow>,
 }
 

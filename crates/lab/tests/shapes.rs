@@ -3,6 +3,7 @@
 
 use ample_lab::experiment::Experiment;
 use ample_lab::setup::{Length, PageMix};
+use ample_lab::shipped_parameters;
 use ample_lab::translation::perforated::Fragmentation;
 use ample_lab::translation::{Recording, directseg, perforated, segments, speedup};
 use ample_machine::MachineConfig;
@@ -14,23 +15,16 @@ const SHORT: Length = Length {
 
 #[test]
 fn segments_take_all_misses_inside_and_large_pages_most() {
-    let row = |program: &str| directseg::DirectSegProgram {
-        program: program.into(),
-        work: 1.0,
-        seedless: false,
-        paper_percent: [0.0; 3],
-        paper_read_write_share: 0.0,
-        paper_inside_percent: 0.0,
-    };
-    let params = directseg::DirectSegParams {
-        machine: "directseg-sandybridge".into(),
-        scale: "tiny".into(),
+    let mut params = directseg::DirectSegParams {
         length: SHORT,
         seeds: vec![3, 4],
-        rows: vec![row("gups"), row("tpcc")],
+        ..shipped_parameters("directseg", true).unwrap()
     };
+    params
+        .rows
+        .retain(|row| ["gups", "tpcc"].contains(&row.program.as_str()));
     let tables = directseg::DirectSeg::run(&params, &|_| {}).unwrap();
-    let [gups, tpcc] = tables.rows.as_slice() else {
+    let [tpcc, gups] = tables.rows.as_slice() else {
         panic!("two rows")
     };
     assert!(
@@ -55,24 +49,14 @@ fn segments_take_all_misses_inside_and_large_pages_most() {
 
 #[test]
 fn segments_serve_the_kernel_and_virtual_machines() {
-    let params = segments::SegmentParams {
-        machine: "directseg-sandybridge".into(),
-        scale: "tiny".into(),
+    let mut params = segments::SegmentParams {
         length: SHORT,
         seeds: vec![3],
-        kernel: segments::SegmentKernel {
-            program: "memcached-net".into(),
-            work: 2.0,
-            paper_user_percent: 0.0,
-            paper_kernel_percent: 0.0,
-            paper_direct_share: 0.0,
-        },
-        guests: segments::SegmentGuests {
-            programs: vec!["gups".into()],
-            scale: "tiny".into(),
-            gups_bytes: 256 << 20,
-        },
+        ..shipped_parameters("segments", true).unwrap()
     };
+    params.kernel.work = 2.0;
+    params.guests.programs = vec!["gups".into()];
+    params.guests.gups_bytes = 256 << 20;
     let result = segments::KernelSegments::run(&params, &|_| {}).unwrap();
     let [small, large, _, segment, _, both] = result.kernel.as_slice() else {
         panic!("six rows")
@@ -105,9 +89,7 @@ fn segments_serve_the_kernel_and_virtual_machines() {
 #[test]
 fn perforated_pages_keep_their_shape() {
     let params = perforated::PerforatedParams {
-        machine: "perforated-skylake".into(),
         programs: vec!["gups".into()],
-        scale: "tiny".into(),
         gups_bytes: 256 << 20,
         fragmented_shares: vec![1.0],
         holes_per_region: vec![8],
@@ -115,6 +97,7 @@ fn perforated_pages_keep_their_shape() {
         variants: vec![],
         length: SHORT,
         seed: 5,
+        ..shipped_parameters("perforated", true).unwrap()
     };
     let sweep = perforated::Perforated::run(&params, &|_| {}).unwrap();
     assert_eq!(sweep.points.len(), 8);

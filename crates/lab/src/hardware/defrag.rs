@@ -8,7 +8,8 @@
 //! free share swings with the load, so that it is given for the last moment, which is the one
 //! packed, and over the second half of the run, which is how the paper's §5.2 measures it.
 
-use crate::charts::{Bars, with_range};
+use super::stats::pairs;
+use crate::charts::{bar_figure, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::server_model::Spread;
@@ -30,7 +31,7 @@ pub struct DefragParams {
     pub duration_s: f64,
     /// Workloads of the server model, by name.
     pub workloads: Vec<String>,
-    /// Seeds.
+    /// One server of each policy a seed.
     pub seeds: Vec<u64>,
     /// Migrations a second for which the time of the packing is given.
     pub rates_per_s: Vec<f64>,
@@ -39,7 +40,7 @@ pub struct DefragParams {
 /// One workload, over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DefragRow {
-    /// Workload.
+    /// Name of the workload.
     pub workload: String,
     /// Contiguitas: memory below the border ÷ all memory.
     pub region_ratio: Spread,
@@ -72,7 +73,7 @@ pub struct DefragRow {
     pub paper_recovered_ratio: f64,
 }
 
-/// Results.
+/// What `hw-defrag` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DefragReport {
     /// DefragParams, seeds among them.
@@ -134,89 +135,77 @@ fn over_time(run: &RunResult) -> Spread {
     Spread::of(second.iter().map(|s| s.internal_fragmentation_ratio))
 }
 
-/// The columns of one seed, in the order in which `row` takes them.
-fn values(parameters: &DefragParams, plain: &RunResult, hw: &RunResult) -> Result<[f64; 12]> {
-    let pages = parameters.memory_bytes as f64 / 4096.0;
-    let over_time = over_time(plain);
-    let migrated = hw.counters.hw_migrated_pages as f64;
-    let (plain, hw) = (region(plain)?, region(hw)?);
-    let (freed, moved) = pack(plain.clone());
-    let blocks = plain.len() as f64;
-    let free = |used: &[u64]| {
-        1.0 - used.iter().sum::<u64>() as f64 / (used.len() as u64 * BLOCK_PAGES) as f64
-    };
-    Ok([
-        blocks * BLOCK_PAGES as f64 / pages,
-        free(&plain),
-        freed as f64 / blocks,
-        moved as f64,
-        moved as f64 / freed.max(1) as f64,
-        hw.len() as f64 * BLOCK_PAGES as f64 / pages,
-        1.0 - hw.len() as f64 / blocks,
-        migrated / parameters.duration_s,
-        free(&hw),
-        over_time.mean,
-        over_time.min,
-        over_time.max,
-    ])
+/// One seed under both policies.
+struct Packing {
+    region_ratio: f64,
+    free_inside: f64,
+    over_time: Spread,
+    /// Blocks of the region, and those of them that a perfect packing frees.
+    blocks: f64,
+    freed: f64,
+    moved: f64,
+    hw_blocks: f64,
+    hw_region_ratio: f64,
+    hw_free_inside: f64,
+    hw_migrations_per_s: f64,
+}
+
+impl Packing {
+    fn of(parameters: &DefragParams, plain: &RunResult, hw: &RunResult) -> Result<Packing> {
+        let (used, hw_used) = (region(plain)?, region(hw)?);
+        let (freed, moved) = pack(used.clone());
+        let memory = parameters.memory_bytes as f64 / 4096.0;
+        let pages = |used: &[u64]| (used.len() as u64 * BLOCK_PAGES) as f64;
+        let free = |used: &[u64]| 1.0 - used.iter().sum::<u64>() as f64 / pages(used);
+        Ok(Packing {
+            region_ratio: pages(&used) / memory,
+            free_inside: free(&used),
+            over_time: over_time(plain),
+            blocks: used.len() as f64,
+            freed: freed as f64,
+            moved: moved as f64,
+            hw_blocks: hw_used.len() as f64,
+            hw_region_ratio: pages(&hw_used) / memory,
+            hw_free_inside: free(&hw_used),
+            hw_migrations_per_s: hw.counters.hw_migrated_pages as f64 / parameters.duration_s,
+        })
+    }
 }
 
 fn row(parameters: &DefragParams, name: &str, steps: &Steps<'_>) -> Result<DefragRow> {
     let workload = Workload::load(name)?;
-    let jobs: Vec<(u64, PolicyKind)> = parameters
-        .seeds
-        .iter()
-        .flat_map(|&seed| {
-            [PolicyKind::Contiguitas, PolicyKind::ContiguitasHw].map(|kind| (seed, kind))
-        })
-        .collect();
-    let runs: Vec<RunResult> = jobs
-        .par_iter()
-        .map(|&(seed, kind)| {
-            let run = simulate(parameters, &workload, kind, seed);
-            steps.step();
-            run
-        })
-        .collect::<Result<_>>()?;
-    let mut columns: [Vec<f64>; 12] = Default::default();
-    for pair in runs.chunks(2) {
-        let values = values(parameters, &pair[0], &pair[1])?;
-        let with_columns = columns.iter_mut().zip(values);
-        with_columns.for_each(|(column, value)| column.push(value));
-    }
-    let [
-        region,
-        free,
-        recovered,
-        moved,
-        each,
-        hw_region,
-        hw_recovered,
-        hw_rate,
-        hw_free,
-        over_time,
-        least,
-        most,
-    ] = columns.map(Spread::of);
+    let jobs = pairs(
+        &parameters.seeds,
+        &[PolicyKind::Contiguitas, PolicyKind::ContiguitasHw],
+    );
+    let one = |&(seed, kind): &(u64, PolicyKind)| {
+        let run = simulate(parameters, &workload, kind, seed);
+        steps.step();
+        run
+    };
+    let runs: Vec<RunResult> = jobs.par_iter().map(one).collect::<Result<_>>()?;
+    let seeds = runs
+        .chunks(2)
+        .map(|pair| Packing::of(parameters, &pair[0], &pair[1]));
+    let seeds: Vec<Packing> = seeds.collect::<Result<_>>()?;
+    let over = |value: fn(&Packing) -> f64| Spread::of(seeds.iter().map(value));
+    let migrations = over(|p| p.moved);
+    let rates = parameters.rates_per_s.iter();
     Ok(DefragRow {
         workload: name.into(),
-        region_ratio: region,
-        free_inside_ratio: free,
-        free_over_time_ratio: over_time,
-        free_least_ratio: least,
-        free_most_ratio: most,
-        recovered_ratio: recovered,
-        migrations: moved,
-        migrations_per_block: each,
-        packing_s: parameters
-            .rates_per_s
-            .iter()
-            .map(|rate| moved.mean / rate)
-            .collect(),
-        hw_region_ratio: hw_region,
-        hw_recovered_ratio: hw_recovered,
-        hw_migrations_per_s: hw_rate,
-        hw_free_inside_ratio: hw_free,
+        region_ratio: over(|p| p.region_ratio),
+        free_inside_ratio: over(|p| p.free_inside),
+        free_over_time_ratio: over(|p| p.over_time.mean),
+        free_least_ratio: over(|p| p.over_time.min),
+        free_most_ratio: over(|p| p.over_time.max),
+        recovered_ratio: over(|p| p.freed / p.blocks),
+        migrations,
+        migrations_per_block: over(|p| p.moved / p.freed.max(1.0)),
+        packing_s: rates.map(|rate| migrations.mean / rate).collect(),
+        hw_region_ratio: over(|p| p.hw_region_ratio),
+        hw_recovered_ratio: over(|p| 1.0 - p.hw_blocks / p.blocks),
+        hw_migrations_per_s: over(|p| p.hw_migrations_per_s),
+        hw_free_inside_ratio: over(|p| p.hw_free_inside),
         paper_recovered_ratio: 0.22,
     })
 }
@@ -256,16 +245,18 @@ impl Outcome for DefragReport {
     const SCHEMA: &'static str = "ample.hw-defrag/1";
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "Share of the unmovable region given back";
-        let mut bars = Bars::new(title, Unit::Percent);
-        let bar = |spread: &Spread, paper| with_range(spread.mean, spread.min, spread.max, paper);
-        for row in &self.rows {
+        let bar = |s: &Spread, paper| with_range(s.mean, s.min, s.max, paper);
+        let bars = self.rows.iter().flat_map(|row| {
             let packed = bar(&row.recovered_ratio, Some(row.paper_recovered_ratio));
-            bars.put(&row.workload, "perfect packing", packed);
             let simulated = bar(&row.hw_recovered_ratio, None);
-            bars.put(&row.workload, "contiguitas-hw, simulated", simulated);
-        }
-        vec![Figure::new("recovered", title, bars.svg())]
+            [
+                ("perfect packing", packed),
+                ("contiguitas-hw, simulated", simulated),
+            ]
+            .map(|(series, bar)| (&row.workload, series, bar))
+        });
+        let title = "Share of the unmovable region given back";
+        bar_figure("recovered", title, Unit::Percent, bars)
     }
 }
 

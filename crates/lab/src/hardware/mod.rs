@@ -11,5 +11,4 @@ pub mod sweep;
 pub mod traffic;
 pub mod unavailable;
 
-pub use ample_kit::statistics::mean_and_ci;
 pub use ample_machine::multi::{BUFFER_PAGES, Requests, Server, Service, Way};

@@ -3,8 +3,8 @@
 //! microbenchmark, varying with where the page is cached): where its time goes, and what changes
 //! of the copy engine within the paper's design are worth.
 
-use super::stats::parallel;
-use crate::charts::{Bars, with_range};
+use super::stats::{pairs, parallel};
+use crate::charts::{bar_figure, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::stop;
 use ample_kit::random::SplitMix64;
@@ -43,7 +43,7 @@ impl PagePlace {
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct OnePageParams {
     /// Where the page is.
     pub places: Vec<PagePlace>,
@@ -51,24 +51,9 @@ pub struct OnePageParams {
     pub pages: u32,
     /// Seed of the frames.
     pub seed: u64,
-    /// The machine.
+    /// Cores, caches, DRAM and copy engine.
+    #[serde(default = "MemoryParams::table1")]
     pub memory: MemoryParams,
-}
-
-impl Default for OnePageParams {
-    fn default() -> Self {
-        Self {
-            places: vec![
-                PagePlace::Memory,
-                PagePlace::LastLevel,
-                PagePlace::Shared,
-                PagePlace::Modified,
-            ],
-            pages: 32,
-            seed: 1,
-            memory: MemoryParams::table1(),
-        }
-    }
 }
 
 /// One machine: cycles from the command to the completion record, over the pages.
@@ -86,10 +71,10 @@ pub struct OnePageRow {
     pub paper_ns: Option<f64>,
 }
 
-/// Results.
+/// What `hw-migration` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OnePageReport {
-    /// Parameters.
+    /// As run.
     pub params: OnePageParams,
     /// The paper's design with one cost of the machine taken away: what the time is made of.
     pub made_of: Vec<OnePageRow>,
@@ -239,10 +224,7 @@ impl Experiment for OnePage {
 
     fn run(params: &OnePageParams, progress: Progress<'_>) -> Result<OnePageReport> {
         let rows = |changes: &[Change], progress: Progress<'_>| {
-            let places = params.places.iter();
-            let jobs: Vec<(PagePlace, Change)> = places
-                .flat_map(|&place| changes.iter().map(move |&change| (place, change)))
-                .collect();
+            let jobs = pairs(&params.places, changes);
             let rows = parallel(&jobs, progress, |&(place, (what, change))| {
                 let mut memory = params.memory;
                 memory.engine = paper_engine(params);
@@ -263,14 +245,13 @@ impl Outcome for OnePageReport {
     const SCHEMA: &'static str = "ample.hw-migration/1";
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "One migration of 4 KB, idle machine: the copy, ns";
-        let mut bars = Bars::new(title, Unit::Count);
-        for row in &self.engines {
+        let bar = |row: &OnePageRow| {
             let copy = row.copy_ns;
             let bar = with_range(copy.median, copy.min, copy.max, row.paper_ns);
-            bars.put(&row.what, row.place.name(), bar);
-        }
-        vec![Figure::new("copy", title, bars.svg())]
+            (row.what.clone(), row.place.name(), bar)
+        };
+        let title = "One migration of 4 KB, idle machine: the copy, ns";
+        bar_figure("copy", title, Unit::Count, self.engines.iter().map(bar))
     }
 }
 
@@ -280,10 +261,8 @@ mod tests {
 
     #[test]
     fn each_change_of_the_engine_copies_faster_and_costs_add_up() {
-        let params = OnePageParams {
-            pages: 4,
-            ..OnePageParams::default()
-        };
+        let params: OnePageParams =
+            crate::shipped_parameters("hw-migration", true).expect("shipped");
         let report = OnePage::run(&params, &|_| {}).expect("runs");
         let copy = |rows: &[OnePageRow], place: PagePlace, what: &str| {
             let found = rows
@@ -291,18 +270,11 @@ mod tests {
                 .find(|r| r.place == place && r.what.starts_with(what));
             found.expect(what).copy_ns.median
         };
-        for place in [
-            PagePlace::Memory,
-            PagePlace::LastLevel,
-            PagePlace::Shared,
-            PagePlace::Modified,
-        ] {
+        for &place in &params.places {
             let paper = copy(&report.engines, place, "paper");
             assert_eq!(paper, copy(&report.made_of, place, "table 1"));
-            for row in report.engines.iter().filter(|r| r.place == place) {
-                assert!(row.copy_ns.median <= paper, "{row:?} against {paper}");
-            }
-            for row in report.made_of.iter().filter(|r| r.place == place) {
+            let rows = report.engines.iter().chain(&report.made_of);
+            for row in rows.filter(|r| r.place == place) {
                 assert!(row.copy_ns.median <= paper, "{row:?} against {paper}");
             }
         }
@@ -317,13 +289,9 @@ mod tests {
     fn no_pages_are_refused() {
         let params = OnePageParams {
             pages: 0,
-            ..OnePageParams::default()
+            ..crate::shipped_parameters("hw-migration", true).expect("shipped")
         };
-        assert!(
-            OnePage::run(&params, &|_| {})
-                .unwrap_err()
-                .to_string()
-                .contains("pages")
-        );
+        let error = OnePage::run(&params, &|_| {}).unwrap_err().to_string();
+        assert!(error.contains("pages"), "{error}");
     }
 }

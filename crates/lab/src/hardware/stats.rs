@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run of independent simulations on all threads of the host.
 
+use super::Service;
 use crate::experiment::Progress;
 use crate::progress::Steps;
 use crate::stop;
+use ample_kit::statistics::{mean, mean_and_ci};
 use ample_machine::multi::{CoreProgram, MultiCore};
+use ample_report::Unit;
 use anyhow::Result;
 use rayon::prelude::*;
 
@@ -41,7 +44,25 @@ pub(super) fn advance<P: CoreProgram>(machine: &mut MultiCore<P>, from: u64, unt
     }
 }
 
-/// The half width of an interval, which a single seed has not.
-pub(super) fn finite(half_width: f64) -> Option<f64> {
-    half_width.is_finite().then_some(half_width)
+/// Mean and half width of its 95 % confidence interval (Student's t), which a single value has
+/// not.
+pub(super) fn with_ci(values: &[f64]) -> (f64, Option<f64>) {
+    let (mean, half_width) = mean_and_ci(values);
+    (mean, half_width.is_finite().then_some(half_width))
+}
+
+/// Mean over rows; 0 without any.
+pub(super) fn mean_of<T>(rows: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    mean(rows.iter().map(value)).unwrap_or(0.0)
+}
+
+/// Each of some items with each of others, the latter running fastest.
+pub(super) fn pairs<A: Copy, B: Copy>(all: &[A], with: &[B]) -> Vec<(A, B)> {
+    let one = |&a: &A| with.iter().map(move |&b| (a, b));
+    all.iter().flat_map(one).collect()
+}
+
+/// Name of a group of bars: a server and its migrations a second.
+pub(super) fn group(service: Service, rate_per_s: f64) -> String {
+    format!("{} {}", service.name(), Unit::Count.format(rate_per_s))
 }

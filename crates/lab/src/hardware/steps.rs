@@ -17,24 +17,14 @@ use serde::{Deserialize, Serialize};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct StepParams {
     /// Designs, one after the other.
     pub designs: Vec<Design>,
     /// Accesses of a core to the page that moves, out of all its accesses.
     pub share_of_page: f64,
-    /// Seed.
+    /// Seed of the accesses.
     pub seed: u64,
-}
-
-impl Default for StepParams {
-    fn default() -> Self {
-        Self {
-            designs: vec![Design::NonCacheable, Design::Cacheable],
-            share_of_page: 0.05,
-            seed: 1,
-        }
-    }
 }
 
 /// One moment.
@@ -46,23 +36,23 @@ pub struct StepFrame {
     pub caption: String,
     /// Accesses of the cores to the page so far.
     pub accesses: u64,
-    /// The page.
+    /// Where its lines are and what the TLBs hold.
     pub page: PageView,
 }
 
 /// One design.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepFilm {
-    /// The design.
+    /// Cacheable or not.
     pub design: Design,
     /// Moments in order.
     pub frames: Vec<StepFrame>,
 }
 
-/// Results.
+/// What `hw-steps` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
-    /// Parameters.
+    /// As run.
     pub params: StepParams,
     /// One film a design.
     pub films: Vec<StepFilm>,
@@ -267,7 +257,8 @@ mod tests {
 
     #[test]
     fn the_film_shows_the_order_of_each_design() {
-        let report = MigrationSteps::run(&StepParams::default(), &|_| {}).expect("runs");
+        let params: StepParams = crate::shipped_parameters("hw-steps", true).expect("shipped");
+        let report = MigrationSteps::run(&params, &|_| {}).expect("runs");
         for film in &report.films {
             let first = &film.frames[0].page;
             assert!(
@@ -298,13 +289,9 @@ mod tests {
         }
         let wrong = StepParams {
             share_of_page: 2.0,
-            ..StepParams::default()
+            ..params
         };
-        assert!(
-            MigrationSteps::run(&wrong, &|_| {})
-                .unwrap_err()
-                .to_string()
-                .contains("share_of_page")
-        );
+        let error = MigrationSteps::run(&wrong, &|_| {}).unwrap_err();
+        assert!(error.to_string().contains("share_of_page"), "{error}");
     }
 }

@@ -2,12 +2,12 @@
 //! Sweeps over the migration hardware: table sizes, slices, hash functions, sizes of mappings,
 //! engines, back-off, and where the table is looked up. A memcached-like server runs on all cores.
 
-use super::stats::{finite, parallel};
-use super::traffic::{self, TrafficRun};
+use super::stats::{mean_of, pairs, parallel, with_ci};
+use super::traffic::{self, Setting, TrafficRun};
 use super::{Service, Way};
-use crate::charts::{Bars, plain};
+use crate::charts::{bar_figure, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use ample_kit::statistics::{mean, mean_and_ci};
+use ample_kit::statistics::mean;
 use ample_machine::multi::{EngineParams, MemoryParams, OsParams};
 use ample_migration::protocol::SliceHash;
 use ample_report::Unit;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct SweepParams {
     /// Table sizes to try.
     pub table_entries: Vec<u8>,
@@ -32,25 +32,12 @@ pub struct SweepParams {
     pub seeds: Vec<u64>,
 }
 
-impl Default for SweepParams {
-    fn default() -> Self {
-        Self {
-            table_entries: vec![1, 2, 4, 8, 16, 32, 64],
-            slices: vec![1, 2, 4, 8, 16],
-            group_pages: vec![2, 4, 16],
-            rate_per_s: 1e6,
-            simulated_ms: 0.5,
-            seeds: vec![1, 2, 3],
-        }
-    }
-}
-
 /// One variant of the hardware; means over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HardwareVariant {
     /// What differs from table 1.
     pub what: String,
-    /// Mover.
+    /// Design of the hardware that moves pages.
     pub way: Way,
     /// Migrations a second reached.
     pub reached_per_s: f64,
@@ -72,12 +59,12 @@ pub struct HardwareVariant {
     pub still_work_ratio: f64,
 }
 
-/// Results.
+/// What `hw-sweep` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepReport {
-    /// Parameters.
+    /// As run.
     pub params: SweepParams,
-    /// Variants.
+    /// Each variant with each design.
     pub variants: Vec<HardwareVariant>,
 }
 
@@ -85,35 +72,33 @@ pub struct SweepReport {
 #[derive(Clone)]
 struct Trial {
     what: String,
-    memory: MemoryParams,
-    os: OsParams,
-    group_pages: u32,
+    setting: Setting,
 }
 
 fn trials(params: &SweepParams) -> Vec<Trial> {
-    let base = Trial {
-        what: "table 1".into(),
+    let setting = Setting {
+        simulated_ms: params.simulated_ms,
+        group_pages: 1,
         memory: MemoryParams::table1(),
         os: OsParams::default(),
-        group_pages: 1,
     };
-    let with = |what: String, change: &dyn Fn(&mut Trial)| {
-        let mut trial = base.clone();
-        trial.what = what;
-        change(&mut trial);
-        trial
+    let what = "table 1".into();
+    let mut all = vec![Trial { what, setting }];
+    let mut with = |what: String, change: &dyn Fn(&mut Setting)| {
+        let mut setting = setting;
+        change(&mut setting);
+        all.push(Trial { what, setting });
     };
-    let mut all = vec![base.clone()];
     for &n in &params.table_entries {
-        all.push(with(format!("{n} table entries"), &|t| {
-            t.memory.engine.table_entries = n
-        }));
+        with(format!("{n} table entries"), &|s| {
+            s.memory.engine.table_entries = n
+        });
     }
     for &n in &params.slices {
-        all.push(with(format!("{n} slices"), &|t| {
-            t.memory.slices = n;
-            t.memory.llc_slice.bytes = (16 << 20) / u64::from(n.max(1));
-        }));
+        with(format!("{n} slices"), &|s| {
+            s.memory.slices = n;
+            s.memory.llc_slice.bytes = (16 << 20) / u64::from(n.max(1));
+        });
     }
     for hash in [
         SliceHash::Modulo,
@@ -121,21 +106,21 @@ fn trials(params: &SweepParams) -> Vec<Trial> {
         SliceHash::Multiplicative,
         SliceHash::Page,
     ] {
-        all.push(with(format!("hash {hash:?}"), &|t| t.memory.hash = hash));
+        with(format!("hash {hash:?}"), &|s| s.memory.hash = hash);
     }
     for &n in &params.group_pages {
-        all.push(with(format!("{n} pages a mapping"), &|t| t.group_pages = n));
+        with(format!("{n} pages a mapping"), &|s| s.group_pages = n);
     }
     for (what, change) in ENGINES {
-        all.push(with(what.into(), &|t| change(&mut t.memory.engine)));
+        with(what.into(), &|s| change(&mut s.memory.engine));
     }
-    all.push(with("full table: submit at every entry".into(), &|t| {
-        t.os.table_full_backoff_cycles = 0
-    }));
+    with("full table: submit at every entry".into(), &|s| {
+        s.os.table_full_backoff_cycles = 0
+    });
     for entries in [60_000.0, 100_000.0] {
-        all.push(with(format!("{entries} kernel entries a second"), &|t| {
-            t.os.kernel_entries_per_s = entries
-        }));
+        with(format!("{entries} kernel entries a second"), &|s| {
+            s.os.kernel_entries_per_s = entries
+        });
     }
     all
 }
@@ -155,44 +140,32 @@ const ENGINES: [Change; 6] = [
 
 /// Trials that differ in nothing that matters while nothing moves: they share a past.
 struct Class {
-    traffic: traffic::TrafficParams,
+    setting: Setting,
     /// Places in the list of trials.
     members: Vec<usize>,
 }
 
-/// The engine of a trial, as far as it matters without migrations.
-fn idle(trial: &Trial) -> MemoryParams {
-    let base = MemoryParams::table1().engine;
-    MemoryParams {
-        engine: EngineParams {
-            table_cycles: trial.memory.engine.table_cycles,
-            ..base
-        },
-        ..trial.memory
-    }
+/// A trial's setting with the engine of table 1, as far as that matters without migrations.
+fn idle(trial: &Trial) -> Setting {
+    let mut setting = trial.setting;
+    setting.memory.engine = EngineParams {
+        table_cycles: setting.memory.engine.table_cycles,
+        ..MemoryParams::table1().engine
+    };
+    setting
 }
 
-fn classes(params: &SweepParams, trials: &[Trial]) -> Vec<Class> {
+fn classes(trials: &[Trial]) -> Vec<Class> {
     let mut classes: Vec<Class> = Vec::new();
     for (place, trial) in trials.iter().enumerate() {
-        let memory = idle(trial);
-        let same = classes.iter_mut().find(|class| {
-            let t = &class.traffic;
-            (t.memory, t.os, t.group_pages) == (memory, trial.os, trial.group_pages)
-        });
-        if let Some(class) = same {
-            class.members.push(place);
-            continue;
+        let setting = idle(trial);
+        match classes.iter_mut().find(|class| class.setting == setting) {
+            Some(class) => class.members.push(place),
+            None => classes.push(Class {
+                setting,
+                members: vec![place],
+            }),
         }
-        let traffic = traffic::TrafficParams {
-            simulated_ms: params.simulated_ms,
-            memory,
-            os: trial.os,
-            group_pages: trial.group_pages,
-            ..traffic::TrafficParams::default()
-        };
-        let members = vec![place];
-        classes.push(Class { traffic, members });
     }
     classes
 }
@@ -204,14 +177,11 @@ fn try_out(
     trials: &[Trial],
     seed: u64,
 ) -> Result<Vec<[TrafficRun; 3]>> {
-    let past = traffic::warmed(&class.traffic, Service::Memcached, seed)?;
-    let still = traffic::go_on(&class.traffic, past.clone(), None)?;
+    let past = traffic::warmed(&class.setting, Service::Memcached, seed)?;
+    let still = traffic::go_on(&class.setting, past.clone(), None)?;
     let member = |&place: &usize| {
-        let traffic = traffic::TrafficParams {
-            memory: trials[place].memory,
-            ..class.traffic.clone()
-        };
-        let go = |way| traffic::go_on(&traffic, past.clone(), Some((way, params.rate_per_s)));
+        let setting = &trials[place].setting;
+        let go = |way| traffic::go_on(setting, past.clone(), Some((way, params.rate_per_s)));
         Ok([still, go(Way::NonCacheable)?, go(Way::Cacheable)?])
     };
     class.members.iter().map(member).collect()
@@ -225,18 +195,15 @@ fn variant(
     runs: &[[TrafficRun; 3]],
     base: f64,
 ) -> HardwareVariant {
-    let group = f64::from(trial.group_pages);
-    let over = |value: &dyn Fn(&TrafficRun) -> f64| {
-        runs.iter().map(|run| value(&run[place])).sum::<f64>() / runs.len() as f64
-    };
-    let known = |value: fn(&TrafficRun) -> Option<f64>| {
-        mean(runs.iter().filter_map(|run| value(&run[place])))
-    };
-    let losses = |run: &[TrafficRun; 3]| 1.0 - run[place].work as f64 / run[0].work as f64;
-    let (loss, loss_ci95) = mean_and_ci(&runs.iter().map(losses).collect::<Vec<f64>>());
-    let reached_per_s = over(&|run| run.migrations as f64 / run.seconds);
-    let pages_per_s = reached_per_s * group;
-    let still = runs.iter().map(|run| run[0].work as f64).sum::<f64>() / runs.len() as f64;
+    let moved: Vec<TrafficRun> = runs.iter().map(|run| run[place]).collect();
+    let known = |value: fn(&TrafficRun) -> Option<f64>| mean(moved.iter().filter_map(value));
+    let losses: Vec<f64> = runs
+        .iter()
+        .map(|run| run[place].loss_against(&run[0]))
+        .collect();
+    let (loss, loss_ci95) = with_ci(&losses);
+    let reached_per_s = mean_of(&moved, TrafficRun::reached_per_s);
+    let pages_per_s = reached_per_s * f64::from(trial.setting.group_pages);
     HardwareVariant {
         what: trial.what.clone(),
         way,
@@ -244,12 +211,17 @@ fn variant(
         pages_per_s,
         copy_ns: known(|run| run.copy_ns),
         migration_ns: known(|run| run.migration_ns),
-        refused_each: over(&|run| run.refused as f64 / run.migrations.max(1) as f64),
+        refused_each: mean_of(&moved, TrafficRun::refused_each),
         loss,
-        loss_ci95: finite(loss_ci95),
+        loss_ci95,
         lost_ns_per_page: (pages_per_s > 0.0).then(|| loss * 1e9 / pages_per_s),
-        still_work_ratio: still / base,
+        still_work_ratio: still_work(runs) / base,
     }
+}
+
+/// Work without migrations, mean over the seeds.
+fn still_work(runs: &[[TrafficRun; 3]]) -> f64 {
+    mean_of(runs, |run| run[0].work as f64)
 }
 
 /// Variants of the migration hardware.
@@ -262,9 +234,9 @@ impl Experiment for Sweep {
     fn run(params: &SweepParams, progress: Progress<'_>) -> Result<SweepReport> {
         ensure!(!params.seeds.is_empty(), "seeds: must not be empty");
         let trials = trials(params);
-        let classes = classes(params, &trials);
-        let with_seeds = |class| params.seeds.iter().map(move |&seed| (class, seed));
-        let jobs: Vec<(&Class, u64)> = classes.iter().flat_map(with_seeds).collect();
+        let classes = classes(&trials);
+        let of_class: Vec<&Class> = classes.iter().collect();
+        let jobs = pairs(&of_class, &params.seeds);
         let outcomes = parallel(&jobs, progress, |&(class, seed)| {
             try_out(params, class, &trials, seed)
         })?;
@@ -274,16 +246,11 @@ impl Experiment for Sweep {
                 runs[place].push(outcome);
             }
         }
-        let base = runs.first().map_or(&[][..], Vec::as_slice);
-        let base = base.iter().map(|run| run[0].work as f64).sum::<f64>() / base.len() as f64;
+        let base = still_work(&runs[0]);
         // After an early end: the variants that all seeds have run, if the first one is among them.
-        let seeds = params.seeds.len();
-        let complete = |runs: &&Vec<_>| runs.len() == seeds;
-        let base_known = runs.first().is_some_and(|runs| complete(&runs));
-        let known = trials
-            .iter()
-            .zip(&runs)
-            .filter(|(_, runs)| base_known && complete(runs));
+        let complete = |runs: &Vec<_>| runs.len() == params.seeds.len();
+        let known = trials.iter().zip(&runs);
+        let known = known.filter(|(_, all)| complete(&runs[0]) && complete(all));
         let variants = known.flat_map(|(trial, runs)| {
             let designs = [(Way::NonCacheable, 1), (Way::Cacheable, 2)];
             designs.map(|(way, place)| variant(trial, way, place, runs, base))
@@ -299,13 +266,12 @@ impl Outcome for SweepReport {
     const SCHEMA: &'static str = "ample.hw-sweep/1";
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "Variants of the migration hardware: copy of a page, ns";
-        let mut bars = Bars::new(title, Unit::Count);
-        for row in &self.variants {
+        let bar = |row: &HardwareVariant| {
             let bar = row.copy_ns.map_or_else(Default::default, plain);
-            bars.put(&row.what, row.way.name(), bar);
-        }
-        vec![Figure::new("copy", title, bars.svg())]
+            (row.what.clone(), row.way.name(), bar)
+        };
+        let title = "Variants of the migration hardware: copy of a page, ns";
+        bar_figure("copy", title, Unit::Count, self.variants.iter().map(bar))
     }
 }
 
@@ -314,38 +280,25 @@ mod tests {
     use super::*;
 
     fn small() -> SweepParams {
-        SweepParams {
-            table_entries: vec![2],
-            slices: vec![4],
-            group_pages: vec![2],
-            simulated_ms: 0.02,
-            seeds: vec![1],
-            ..SweepParams::default()
-        }
+        crate::shipped_parameters("hw-sweep", true).expect("shipped")
     }
 
     #[test]
     fn a_shared_past_changes_nothing() {
         let params = small();
         let trials = trials(&params);
-        let classes = classes(&params, &trials);
+        let classes = classes(&trials);
         assert!(classes.len() < trials.len());
         let members: usize = classes.iter().map(|class| class.members.len()).sum();
         assert_eq!(members, trials.len());
         let class = &classes[0];
         let shared = try_out(&params, class, &trials, 1).expect("runs");
         let place = class.members.iter().position(|&place| place == 1);
-        let trial = &trials[1];
-        assert_eq!(trial.what, "2 table entries");
-        let alone = traffic::TrafficParams {
-            memory: trial.memory,
-            os: trial.os,
-            simulated_ms: params.simulated_ms,
-            ..traffic::TrafficParams::default()
-        };
-        let past = traffic::warmed(&alone, Service::Memcached, 1).expect("warms up");
+        let Trial { what, setting } = &trials[1];
+        assert_eq!(what, "2 table entries");
+        let past = traffic::warmed(setting, Service::Memcached, 1).expect("warms up");
         let moving = Some((Way::Cacheable, params.rate_per_s));
-        let alone = traffic::go_on(&alone, past, moving).expect("runs");
+        let alone = traffic::go_on(setting, past, moving).expect("runs");
         assert_eq!(place.map(|place| shared[place][2]), Some(alone));
     }
 
@@ -353,9 +306,7 @@ mod tests {
     fn seeds_are_needed() {
         let mut params = small();
         params.seeds.clear();
-        let error = Sweep::run(&params, &|_| {})
-            .expect_err("refused")
-            .to_string();
-        assert!(error.contains("seeds"), "{error}");
+        let error = Sweep::run(&params, &|_| {}).expect_err("refused");
+        assert!(error.to_string().contains("seeds"), "{error}");
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contiguitas §5.3, performance: servers at full load while their network buffers move.
 
-use super::stats::{advance, finite, parallel};
+use super::stats::{advance, group, mean_of, pairs, parallel, with_ci};
 use super::{BUFFER_PAGES, Server, Service, Way};
-use crate::charts::{Bars, with_interval};
+use crate::charts::{bar_figure, with_interval};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use ample_kit::statistics::{mean, mean_and_ci};
+use ample_kit::statistics::mean;
 use ample_machine::multi::{MemoryParams, MultiCore, OsParams};
 use ample_report::Unit;
 use anyhow::{Result, bail, ensure};
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct TrafficParams {
-    /// Servers.
+    /// Servers at full load.
     pub services: Vec<Service>,
-    /// Movers.
+    /// Ways to move a page.
     pub ways: Vec<Way>,
     /// Migrations a second.
     pub rates_per_s: Vec<f64>,
@@ -27,33 +27,29 @@ pub struct TrafficParams {
     pub seeds: Vec<u64>,
     /// Pages that one migration moves together: those of one mapping of the NIC.
     pub group_pages: u32,
-    /// The machine.
+    /// Cores, caches, DRAM and copy engine.
+    #[serde(default = "MemoryParams::table1")]
     pub memory: MemoryParams,
     /// Costs of the operating system.
+    #[serde(default)]
     pub os: OsParams,
 }
 
-impl Default for TrafficParams {
-    fn default() -> Self {
-        Self {
-            services: vec![Service::Nginx, Service::Memcached],
-            ways: Way::ALL.to_vec(),
-            rates_per_s: vec![1e4, 1e5, 1e6],
-            simulated_ms: 1.0,
-            seeds: vec![1, 2, 3, 4, 5],
-            group_pages: 1,
-            memory: MemoryParams::table1(),
-            os: OsParams::default(),
-        }
-    }
+/// A machine under traffic, and how long it is looked at.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Setting {
+    pub simulated_ms: f64,
+    pub group_pages: u32,
+    pub memory: MemoryParams,
+    pub os: OsParams,
 }
 
 /// One server, mover and rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrafficPoint {
-    /// Server.
+    /// Server at full load.
     pub service: Service,
-    /// Mover.
+    /// Way to move a page.
     pub way: Way,
     /// Asked for.
     pub rate_per_s: f64,
@@ -69,12 +65,12 @@ pub struct TrafficPoint {
     pub dma_latency_ratio: f64,
 }
 
-/// Results.
+/// What `hw-traffic` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrafficReport {
     /// Parameters, seeds among them.
     pub params: TrafficParams,
-    /// Points.
+    /// Each server with each mover and rate.
     pub points: Vec<TrafficPoint>,
     /// Instructions simulated.
     pub instructions: u64,
@@ -98,54 +94,67 @@ pub(super) struct TrafficRun {
     pub refused: u64,
 }
 
+impl TrafficRun {
+    /// Throughput lost against the same run without migrations.
+    pub fn loss_against(&self, still: &TrafficRun) -> f64 {
+        1.0 - self.work as f64 / still.work as f64
+    }
+
+    /// Migrations a second.
+    pub fn reached_per_s(&self) -> f64 {
+        self.migrations as f64 / self.seconds
+    }
+
+    /// Commands that met a full table, for each migration.
+    pub fn refused_each(&self) -> f64 {
+        self.refused as f64 / self.migrations.max(1) as f64
+    }
+}
+
 /// Simulated before anything moves, and not counted.
 const WARM_UP_MS: f64 = 0.2;
 
 /// A server that has run for a while without migrations: one past for all movers and rates.
-pub(super) fn warmed(
-    params: &TrafficParams,
-    service: Service,
-    seed: u64,
-) -> Result<MultiCore<Server>> {
-    let group_pages = params.group_pages.max(1);
-    let mut machine = Server::machine(service, &params.memory, params.os, group_pages, seed)?;
-    let start = (WARM_UP_MS * params.memory.clock_ghz * 1e6) as u64;
+pub(super) fn warmed(setting: &Setting, service: Service, seed: u64) -> Result<MultiCore<Server>> {
+    let group_pages = setting.group_pages.max(1);
+    let mut machine = Server::machine(service, &setting.memory, setting.os, group_pages, seed)?;
+    let start = (WARM_UP_MS * setting.memory.clock_ghz * 1e6) as u64;
     advance(&mut machine, 0, start);
     Ok(machine)
 }
 
 /// How a server goes on when buffers move at a rate, by one mover, or not at all.
 pub(super) fn go_on(
-    params: &TrafficParams,
+    setting: &Setting,
     mut machine: MultiCore<Server>,
     moving: Option<(Way, f64)>,
 ) -> Result<TrafficRun> {
     let way = moving.map_or(Way::NonCacheable, |(way, _)| way);
     machine
         .memory
-        .set_engine(way.engine(params.memory.engine))?;
-    let per_ms = params.memory.clock_ghz * 1e6;
+        .set_engine(way.engine(setting.memory.engine))?;
+    let per_ms = setting.memory.clock_ghz * 1e6;
     let start = (WARM_UP_MS * per_ms) as u64;
-    let end = start + (params.simulated_ms * per_ms) as u64;
+    let end = start + (setting.simulated_ms * per_ms) as u64;
     let (work, dma) = (
         machine.work(),
         (machine.dma_latency_cycles, machine.dma_accesses),
     );
     let mut now = start;
     if let Some((way, rate_per_s)) = moving {
-        now = ask(&mut machine, params, way, rate_per_s, (start, end));
+        now = ask(&mut machine, setting, way, rate_per_s, (start, end));
     }
     advance(&mut machine, now, end);
     machine.check_values()?;
     let copies = machine.finished.iter().filter_map(|t| t.copying());
     let whole = machine.finished.iter().filter_map(|t| t.done_cycles);
-    let ns = |cycles: u64| cycles as f64 / params.memory.clock_ghz;
+    let ns = |cycles: u64| cycles as f64 / setting.memory.clock_ghz;
     let dma_accesses = (machine.dma_accesses - dma.1).max(1) as f64;
     Ok(TrafficRun {
         work: machine.work() - work,
         migrations: machine.finished.len(),
         dma_latency: (machine.dma_latency_cycles - dma.0) as f64 / dma_accesses,
-        seconds: params.simulated_ms / 1000.0,
+        seconds: setting.simulated_ms / 1000.0,
         refused: machine.refused,
         copy_ns: mean(copies.map(ns)),
         migration_ns: mean(whole.map(ns)),
@@ -155,12 +164,12 @@ pub(super) fn go_on(
 /// Asks for migrations at even intervals; returns the moment of the last one.
 fn ask(
     machine: &mut MultiCore<Server>,
-    params: &TrafficParams,
+    setting: &Setting,
     way: Way,
     rate_per_s: f64,
     (start, end): (u64, u64),
 ) -> u64 {
-    let interval = params.memory.clock_ghz * 1e9 / rate_per_s.max(f64::MIN_POSITIVE);
+    let interval = setting.memory.clock_ghz * 1e9 / rate_per_s.max(f64::MIN_POSITIVE);
     // The first comes half an interval in, or at a quarter of the run when that is too short.
     let mut next = start as f64 + (interval / 2.0).min((end - start) as f64 / 4.0);
     let (mut page, mut now) = (0, start);
@@ -170,7 +179,7 @@ fn ask(
         // A backlog longer than the table means that the rate cannot be kept up.
         if machine.requests.len() < 64 {
             machine.requests.push((page % BUFFER_PAGES, way.mover()));
-            page += params.group_pages.max(1);
+            page += setting.group_pages.max(1);
         }
         next += interval;
     }
@@ -202,36 +211,32 @@ impl Experiment for Traffic {
             params.rates_per_s.iter().all(|r| is_positive(*r)),
             "rates_per_s: must be positive"
         );
-        let services = params.services.iter();
-        let jobs: Vec<(Service, u64)> = services
-            .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
-            .collect();
-        let moving = moving(params);
+        let jobs = pairs(&params.services, &params.seeds);
+        let moving = pairs(&params.ways, &params.rates_per_s);
+        let setting = Setting {
+            simulated_ms: params.simulated_ms,
+            group_pages: params.group_pages,
+            memory: params.memory,
+            os: params.os,
+        };
         // For each server and seed: without migrations, then each mover and rate.
         let outcomes = parallel(&jobs, progress, |&(service, seed)| {
-            let past = warmed(params, service, seed)?;
-            let with = |&moving| go_on(params, past.clone(), moving);
-            moving.iter().map(with).collect::<Result<Vec<_>>>()
+            let past = warmed(&setting, service, seed)?;
+            let futures = [None].into_iter().chain(moving.iter().copied().map(Some));
+            let with = |moving| go_on(&setting, past.clone(), moving);
+            futures.map(with).collect::<Result<Vec<_>>>()
         })?;
-        let instructions = outcomes
-            .iter()
-            .flatten()
-            .flatten()
-            .map(|outcome| outcome.work)
-            .sum();
+        let runs = outcomes.iter().flatten().flatten();
+        let instructions = runs.map(|run| run.work).sum();
         let mut points = Vec::new();
-        for (&service, seeds) in params
-            .services
-            .iter()
-            .zip(outcomes.chunks(params.seeds.len()))
-        {
+        let services = params.services.iter();
+        for (&service, seeds) in services.zip(outcomes.chunks(params.seeds.len())) {
             let seeds: Option<Vec<_>> = seeds.iter().map(Option::as_ref).collect();
             let Some(seeds) = seeds else { continue };
             let of = |place: usize| seeds.iter().map(|runs| runs[place]).collect::<Vec<_>>();
             let still = of(0);
-            for (place, moving) in moving.iter().enumerate() {
-                let moved = |&(way, rate)| point(service, way, rate, &still, &of(place));
-                points.extend(moving.as_ref().map(moved));
+            for (place, &(way, rate)) in moving.iter().enumerate() {
+                points.push(point(service, way, rate, &still, &of(place + 1)));
             }
         }
         Ok(TrafficReport {
@@ -247,29 +252,13 @@ impl Outcome for TrafficReport {
     const SCHEMA: &'static str = "ample.hw-traffic/1";
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "Throughput lost while network buffers move";
-        let mut bars = Bars::new(title, Unit::Percent);
-        for row in &self.points {
+        let bar = |row: &TrafficPoint| {
             let bar = with_interval(row.loss, row.loss_ci95, None);
-            let group = format!(
-                "{} {}",
-                row.service.name(),
-                Unit::Count.format(row.rate_per_s)
-            );
-            bars.put(&group, row.way.name(), bar);
-        }
-        vec![Figure::new("losses", title, bars.svg())]
+            (group(row.service, row.rate_per_s), row.way.name(), bar)
+        };
+        let title = "Throughput lost while network buffers move";
+        bar_figure("losses", title, Unit::Percent, self.points.iter().map(bar))
     }
-}
-
-/// The futures of one past: first nothing moves, then each mover at each rate.
-fn moving(params: &TrafficParams) -> Vec<Option<(Way, f64)>> {
-    let with = |&way| {
-        let rates = params.rates_per_s.iter();
-        rates.map(move |&rate| Some((way, rate)))
-    };
-    let moving = params.ways.iter().flat_map(with);
-    [None].into_iter().chain(moving).collect()
 }
 
 fn point(
@@ -279,32 +268,17 @@ fn point(
     still: &[TrafficRun],
     moved: &[TrafficRun],
 ) -> TrafficPoint {
-    let pairs = || still.iter().zip(moved);
-    let losses: Vec<f64> = pairs()
-        .map(|(s, m)| 1.0 - m.work as f64 / s.work as f64)
-        .collect();
-    let (loss, loss_ci95) = mean_and_ci(&losses);
-    let n = moved.len() as f64;
+    let pairs: Vec<_> = still.iter().zip(moved).collect();
+    let losses: Vec<f64> = pairs.iter().map(|(s, m)| m.loss_against(s)).collect();
+    let (loss, loss_ci95) = with_ci(&losses);
     TrafficPoint {
         service,
         way,
         rate_per_s,
-        reached_per_s: moved
-            .iter()
-            .map(|m| m.migrations as f64 / m.seconds)
-            .sum::<f64>()
-            / n,
+        reached_per_s: mean_of(moved, TrafficRun::reached_per_s),
         loss,
-        loss_ci95: finite(loss_ci95),
-        refused_each: mean(
-            moved
-                .iter()
-                .map(|m| m.refused as f64 / m.migrations.max(1) as f64),
-        )
-        .unwrap_or(0.0),
-        dma_latency_ratio: pairs()
-            .map(|(s, m)| m.dma_latency / s.dma_latency)
-            .sum::<f64>()
-            / n,
+        loss_ci95,
+        refused_each: mean_of(moved, TrafficRun::refused_each),
+        dma_latency_ratio: mean_of(&pairs, |(s, m)| m.dma_latency / s.dma_latency),
     }
 }

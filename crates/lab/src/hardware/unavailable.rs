@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct UnavailableParams {
     /// Numbers of remote TLBs.
     pub remote_tlbs: Vec<u8>,
@@ -28,27 +28,16 @@ pub struct UnavailableParams {
     /// Misses outstanding a core, for the copies in software.
     pub mshrs: Vec<u32>,
     /// Costs of the operating system.
+    #[serde(default)]
     pub os: OsParams,
     /// Seed of the random numbers.
     pub seed: u64,
 }
 
-impl Default for UnavailableParams {
-    fn default() -> Self {
-        Self {
-            remote_tlbs: vec![1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 63],
-            migrations: 8,
-            mshrs: vec![10, 12, 16],
-            os: OsParams::default(),
-            seed: 1,
-        }
-    }
-}
-
 /// One number of TLBs, all in core cycles, means over the migrations unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnavailablePoint {
-    /// Remote TLBs.
+    /// TLBs of other cores that must drop the entry.
     pub remote_tlbs: u8,
     /// Software: until all TLBs have acknowledged.
     pub software_shootdown_cycles: f64,
@@ -83,7 +72,7 @@ pub struct SoftwareCopy {
 /// One migration in hardware, means, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MigrationBreakdown {
-    /// The design.
+    /// Cacheable or not.
     pub design: Design,
     /// Until both mappings are usable and the destination is purged.
     pub install_ns: f64,
@@ -95,10 +84,10 @@ pub struct MigrationBreakdown {
     pub total_ns: f64,
 }
 
-/// Results.
+/// What `hw-unavailable` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnavailableReport {
-    /// Seed.
+    /// Seed of frames and accesses.
     pub seed: u64,
     /// Points of the figure.
     pub points: Vec<UnavailablePoint>,
@@ -125,6 +114,15 @@ struct Case {
     service: Service,
     mshrs: Option<u32>,
 }
+
+/// Eight cores under load, the page moved by software.
+const EIGHT: Case = Case {
+    cores: 8,
+    design: Design::NonCacheable,
+    mover: Mover::Software,
+    service: Service::Memcached,
+    mshrs: None,
+};
 
 fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>> {
     let mut memory = MemoryParams::with_cores(case.cores);
@@ -246,16 +244,14 @@ fn copies(all: &[Timeline]) -> Vec<f64> {
 
 fn point(params: &UnavailableParams, remote_tlbs: u8) -> Result<UnavailablePoint> {
     let go = |design, mover| {
-        migrate(
-            params,
-            Case {
-                cores: remote_tlbs.saturating_add(1),
-                design,
-                mover,
-                service: Service::Idle,
-                mshrs: None,
-            },
-        )
+        let case = Case {
+            cores: remote_tlbs.saturating_add(1),
+            design,
+            mover,
+            service: Service::Idle,
+            ..EIGHT
+        };
+        migrate(params, case)
     };
     let software = go(Design::NonCacheable, Mover::Software)?;
     let plain = go(Design::NonCacheable, Mover::Hardware)?;
@@ -284,11 +280,9 @@ fn software_copies(params: &UnavailableParams) -> Result<Vec<SoftwareCopy>> {
     for &mshrs in &params.mshrs {
         for service in [Service::Idle, Service::Memcached] {
             let case = Case {
-                cores: 8,
-                design: Design::NonCacheable,
-                mover: Mover::Software,
                 service,
                 mshrs: Some(mshrs),
+                ..EIGHT
             };
             rows.push(SoftwareCopy {
                 mshrs,
@@ -303,11 +297,9 @@ fn software_copies(params: &UnavailableParams) -> Result<Vec<SoftwareCopy>> {
 
 fn breakdown(params: &UnavailableParams, design: Design) -> Result<MigrationBreakdown> {
     let case = Case {
-        cores: 8,
         design,
         mover: Mover::Hardware,
-        service: Service::Memcached,
-        mshrs: None,
+        ..EIGHT
     };
     let all = migrate(params, case)?;
     let ns = 1.0 / MemoryParams::table1().clock_ghz;

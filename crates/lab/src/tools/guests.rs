@@ -23,20 +23,20 @@ pub struct GuestParams {
 pub struct PrintedTable {
     /// Heads of its columns.
     pub columns: Vec<String>,
-    /// Cells.
+    /// Rows of cells, in the order of the columns.
     pub cells: Vec<Vec<String>>,
 }
 
-/// The result.
+/// What a check of the kernel gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestReport {
-    /// Target.
+    /// Target of the makefile that ran.
     pub target: String,
     /// Whether it ended well; null when it was ended early.
     pub passed: Option<bool>,
     /// Last lines that it printed.
     pub last_lines: Vec<String>,
-    /// Its tables.
+    /// Markdown tables that it printed.
     pub tables: Vec<PrintedTable>,
 }
 

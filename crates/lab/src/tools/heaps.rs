@@ -3,7 +3,7 @@
 //! (`ample-malloc heaps`), and what the hugepages of each are worth on the simulated processor.
 
 use super::written_by;
-use crate::charts::{Bars, plain};
+use crate::charts::{bar_figure, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::setup::PageMix;
 use crate::translation::speedup::{SpeedTable, shipped};
@@ -164,18 +164,13 @@ impl Outcome for HeapFleet {
     const SCHEMA: &'static str = "ample.allocator-fleet/1";
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "Memory in use on hugepages, and memory held beyond it, of the memory in use";
-        let mut bars = Bars::new(title, Unit::Percent);
-        for row in &self.rows {
+        let bars = self.rows.iter().flat_map(|row| {
             let release = if row.release { "release" } else { "no release" };
-            bars.put(
-                &format!("{release}: on hugepages"),
-                &row.heap,
-                plain(row.coverage),
-            );
-            bars.put(&format!("{release}: held"), &row.heap, plain(row.overhead));
-        }
-        vec![Figure::new("allocator-fleet", title, bars.svg())]
+            [("on hugepages", row.coverage), ("held", row.overhead)]
+                .map(|(what, share)| (format!("{release}: {what}"), &row.heap, plain(share)))
+        });
+        let title = "Memory in use on hugepages, and memory held beyond it, of the memory in use";
+        bar_figure("allocator-fleet", title, Unit::Percent, bars)
     }
 }
 

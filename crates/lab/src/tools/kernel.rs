@@ -2,7 +2,7 @@
 //! Stock Linux, `kernelcore=` and Contiguitas for Linux in guests (`make kernel-bench`).
 
 use super::output;
-use crate::charts::{Bars, with_range};
+use crate::charts::{bar_figure, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::needs::source_tree;
 use ample_kit::statistics::MedianRange;
@@ -28,7 +28,7 @@ pub struct KernelBenchParams {
 }
 
 /// What a guest counted, null where it has no such figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestFigures {
     /// Fallbacks that crossed pageblocks.
     pub crossing: Option<f64>,
@@ -59,13 +59,13 @@ pub struct GuestFigures {
 /// One guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestRun {
-    /// Its memory.
+    /// Memory of the guest, as QEMU takes it.
     pub mem: String,
-    /// Workload.
+    /// Workload that it ran.
     pub workload: String,
     /// `stock`, `kernelcore` or `ample`.
     pub config: String,
-    /// Seed.
+    /// Seed of the workload.
     pub seed: u32,
     /// Build of the kernel.
     pub kernel: String,
@@ -76,11 +76,11 @@ pub struct GuestRun {
 /// One kernel under one workload over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestSummary {
-    /// Memory.
+    /// Memory of the guest, as QEMU takes it.
     pub mem: String,
-    /// Workload.
+    /// Workload that it ran.
     pub workload: String,
-    /// Kernel.
+    /// `stock`, `kernelcore` or `ample`.
     pub config: String,
     /// Seeds that ended well.
     pub runs: usize,
@@ -92,7 +92,7 @@ pub struct GuestSummary {
     pub huge_1g: MedianRange,
 }
 
-/// The result.
+/// What `kernel-bench` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelBenchReport {
     /// Over the seeds.
@@ -142,48 +142,39 @@ fn read(path: &std::path::Path) -> Result<Vec<GuestRun>> {
     serde_json::from_str(&text).with_context(told)
 }
 
+impl GuestRun {
+    /// Memory, workload and kernel: what the seeds of one row share.
+    fn group(&self) -> (&str, &str, &str) {
+        (&self.mem, &self.workload, &self.config)
+    }
+}
+
 /// Medians over the seeds, in the order of the runs.
 fn summary(runs: &[GuestRun]) -> Vec<GuestSummary> {
-    let mut rows: Vec<GuestSummary> = Vec::new();
-    for first in runs {
-        let same = |run: &&GuestRun| {
-            (&run.mem, &run.workload, &run.config) == (&first.mem, &first.workload, &first.config)
-        };
-        let known = |row: &GuestSummary| {
-            (&row.mem, &row.workload, &row.config) == (&first.mem, &first.workload, &first.config)
-        };
-        if rows.iter().any(known) {
-            continue;
+    let mut groups = Vec::new();
+    for run in runs {
+        if !groups.contains(&run.group()) {
+            groups.push(run.group());
         }
-        let over = |value: fn(&GuestFigures) -> f64| {
-            let figures = runs
-                .iter()
-                .filter(same)
-                .filter_map(|run| run.figures.as_ref());
-            MedianRange::of(figures.map(value).collect())
-        };
-        let (Some(unmovable), Some(potential), Some(huge_1g)) = (
-            over(|f| f.unmovable_share_pct / 100.0),
-            over(|f| f.potential_2m_pct / 100.0),
-            over(|f| f.huge_1g),
-        ) else {
-            continue;
-        };
-        rows.push(GuestSummary {
-            mem: first.mem.clone(),
-            workload: first.workload.clone(),
-            config: first.config.clone(),
-            runs: runs
-                .iter()
-                .filter(same)
-                .filter(|run| run.figures.is_some())
-                .count(),
-            unmovable_2m_ratio: unmovable,
-            potential_2m_ratio: potential,
-            huge_1g,
-        });
     }
-    rows
+    let row = |group: (&str, &str, &str)| {
+        let same = runs.iter().filter(|run| run.group() == group);
+        let figures: Vec<&GuestFigures> = same.filter_map(|run| run.figures.as_ref()).collect();
+        let over = |value: fn(&GuestFigures) -> f64| {
+            MedianRange::of(figures.iter().map(|figures| value(figures)).collect())
+        };
+        let (mem, workload, config) = group;
+        Some(GuestSummary {
+            mem: mem.into(),
+            workload: workload.into(),
+            config: config.into(),
+            runs: figures.len(),
+            unmovable_2m_ratio: over(|f| f.unmovable_share_pct / 100.0)?,
+            potential_2m_ratio: over(|f| f.potential_2m_pct / 100.0)?,
+            huge_1g: over(|f| f.huge_1g)?,
+        })
+    };
+    groups.into_iter().filter_map(row).collect()
 }
 
 impl Outcome for KernelBenchReport {
@@ -192,21 +183,30 @@ impl Outcome for KernelBenchReport {
     /// Unmovable blocks by workload, one bar a kernel; the mark of ample is a quarter of stock,
     /// its bar wherever stock exceeds 15 %.
     fn figures(&self) -> Vec<Figure> {
-        let title = "2 MB blocks with an unmovable page (mark: a quarter of stock)";
-        let mut bars = Bars::new(title, Unit::Percent);
-        for row in &self.summary {
-            let stock = self.summary.iter().find(|other| {
+        let bar = |row: &GuestSummary| {
+            let is_stock = |other: &&GuestSummary| {
                 (&other.mem, &other.workload) == (&row.mem, &row.workload)
                     && other.config == "stock"
-            });
-            let bar = stock
+            };
+            let stock = self.summary.iter().find(is_stock);
+            let mark = stock
                 .map(|stock| stock.unmovable_2m_ratio.median)
                 .filter(|share| *share > 0.15 && row.config == "ample");
             let share = row.unmovable_2m_ratio;
-            let bar = with_range(share.median, share.min, share.max, bar.map(|s| s / 4.0));
-            bars.put(&format!("{} {}", row.workload, row.mem), &row.config, bar);
-        }
-        vec![Figure::new("unmovable", title, bars.svg())]
+            let bar = with_range(share.median, share.min, share.max, mark.map(|s| s / 4.0));
+            (
+                format!("{} {}", row.workload, row.mem),
+                row.config.clone(),
+                bar,
+            )
+        };
+        let title = "2 MB blocks with an unmovable page (mark: a quarter of stock)";
+        bar_figure(
+            "unmovable",
+            title,
+            Unit::Percent,
+            self.summary.iter().map(bar),
+        )
     }
 }
 
@@ -216,18 +216,9 @@ mod tests {
 
     fn guest(config: &str, seed: u32, share: Option<f64>) -> GuestRun {
         let figures = share.map(|share| GuestFigures {
-            crossing: None,
-            above: None,
             unmovable_share_pct: share,
             potential_2m_pct: 100.0 - share,
-            potential_32m_pct: 0.0,
-            potential_1g: 0.0,
-            outside_2m_pct: 0.0,
-            region_mib: 0.0,
-            inner_free_pct: 0.0,
-            thp_pct: 0.0,
-            huge_1g: 0.0,
-            oom_kill: 0.0,
+            ..GuestFigures::default()
         });
         GuestRun {
             mem: "2G".into(),

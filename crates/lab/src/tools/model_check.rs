@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 pub struct ModelCheckParams {
     /// The large configurations too (minutes, gigabytes).
     pub full: bool,
-    /// Threads.
+    /// Threads of the search.
     pub threads: u32,
 }
 
 /// One machine, every order of its events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckedMachine {
-    /// Name.
+    /// Cores, lines and design of the model, in words.
     pub name: String,
     /// Distinct states.
     pub states: u64,
@@ -39,7 +39,7 @@ pub struct CheckedMachine {
 /// One error planted on purpose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlantedError {
-    /// The error.
+    /// What was broken in the protocol.
     pub fault: String,
     /// The design it was planted in.
     pub design: String,
@@ -49,10 +49,10 @@ pub struct PlantedError {
     pub events: Vec<String>,
 }
 
-/// The result.
+/// What `model-check` gives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelChecked {
-    /// Machines.
+    /// Models searched without a planted error.
     pub configurations: Vec<CheckedMachine>,
     /// Planted errors.
     pub faults: Vec<PlantedError>,

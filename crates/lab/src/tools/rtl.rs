@@ -9,6 +9,7 @@ use crate::needs::source_tree;
 use crate::progress::Steps;
 use ample_report::Unit;
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 
@@ -27,7 +28,7 @@ pub struct RtlParams {
 pub struct TableArea {
     /// `ample.hw-area/1`.
     pub schema: String,
-    /// Entries.
+    /// Migrations that the table holds at once.
     pub entries: u32,
     /// Bits of state.
     pub flip_flops: u64,
@@ -64,7 +65,7 @@ pub struct TableEnergy {
     pub paper_leakage_mw: f64,
 }
 
-/// The result.
+/// What `hw-rtl` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableSynthesis {
     /// Area by size.
@@ -87,29 +88,26 @@ impl Experiment for TableRtl {
             energy: None,
         };
         for entries in &params.entries {
-            if let Some(text) = script("synthesize.sh", &[&entries.to_string()])? {
-                result
-                    .areas
-                    .push(serde_json::from_str(&text).context("reading its area")?);
-            }
+            let area = script("synthesize.sh", &[&entries.to_string()])?;
+            result.areas.extend(area);
             steps.step();
         }
         if params.energy {
-            if let Some(text) = script("energy.sh", &[])? {
-                let energy = serde_json::from_str(&text).context("reading its energy")?;
-                result.energy = Some(energy);
-            }
+            result.energy = script("energy.sh", &[])?;
             steps.step();
         }
         Ok(result)
     }
 }
 
-/// What a script of `hw/` prints as JSON.
-fn script(name: &str, args: &[&str]) -> Result<Option<String>> {
+/// What a script of `hw/` prints as JSON; `None` after an early end.
+fn script<T: DeserializeOwned>(name: &str, args: &[&str]) -> Result<Option<T>> {
     let root = source_tree().context("not in the source tree")?;
     let mut command = Command::new(root.join("hw").join(name));
-    output(command.arg("--json").args(args), 0)
+    let text = output(command.arg("--json").args(args), 0)?;
+    let read = text.map(|text| serde_json::from_str(&text));
+    read.transpose()
+        .with_context(|| format!("reading what {name} wrote"))
 }
 
 impl Outcome for TableSynthesis {

@@ -4,7 +4,7 @@
 //! malloc.
 
 use super::written_by;
-use crate::charts::{Bars, plain};
+use crate::charts::{bar_figure, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_report::Unit;
 use anyhow::{Result, ensure};
@@ -25,9 +25,9 @@ pub struct TemeraireParams {
 pub struct TemeraireRow {
     /// What is measured.
     pub what: String,
-    /// Here.
+    /// Measured on our page heap.
     pub here: f64,
-    /// Its unit.
+    /// Unit of `here`.
     pub unit: String,
     /// What the paper says; it prints few of these as numbers.
     pub paper: String,
@@ -40,14 +40,14 @@ pub struct TemeraireFigure {
     pub figure: u32,
     /// What it shows.
     pub title: String,
-    /// Its numbers.
+    /// Numbers read off the figure.
     pub rows: Vec<TemeraireRow>,
 }
 
-/// The result.
+/// What a figure of Temeraire gives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TemeraireFigures {
-    /// Seed.
+    /// Seed of the loads.
     pub seed: u64,
     /// The figure that was asked for; none when the run was ended early.
     pub figures: Vec<TemeraireFigure>,
@@ -81,17 +81,15 @@ impl Outcome for TemeraireFigures {
 
     fn figures(&self) -> Vec<Figure> {
         let draw = |figure: &TemeraireFigure| {
+            let (number, title) = (figure.figure, &figure.title);
             let unit = figure.rows.first().map_or("", |row| row.unit.as_str());
-            let title = format!(
-                "Temeraire figure {}: {} ({unit})",
-                figure.figure, figure.title
-            );
-            let mut bars = Bars::new(&title, Unit::Count);
-            for row in &figure.rows {
-                bars.put(&row.what, "here", plain(row.here));
-            }
-            Figure::new(&format!("fig{}", figure.figure), &title, bars.svg())
+            let title = format!("Temeraire figure {number}: {title} ({unit})");
+            let bars = figure
+                .rows
+                .iter()
+                .map(|row| (&row.what, "here", plain(row.here)));
+            bar_figure(&format!("fig{number}"), &title, Unit::Count, bars)
         };
-        self.figures.iter().map(draw).collect()
+        self.figures.iter().flat_map(draw).collect()
     }
 }

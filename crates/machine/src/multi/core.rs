@@ -22,21 +22,12 @@ pub struct CoreAccess {
 
 /// Width and window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CoreParams {
     /// Instructions a cycle.
     pub width: u64,
     /// Reorder buffer.
     pub window: u64,
-}
-
-impl CoreParams {
-    /// Table 1 of Contiguitas: four-wide, 200 entries.
-    pub fn table1() -> Self {
-        Self {
-            width: 4,
-            window: 200,
-        }
-    }
 }
 
 /// Why a core waits.

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sizes and latencies of the memory system.
 
+use super::core::CoreParams;
 pub use ample_memory::LINE_BYTES;
 use ample_memory::{BadParams, CacheConfig, DramConfig};
 use ample_migration::protocol::{Design, Protocol, SliceHash};
+use ample_translate::presets;
 use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
 /// Lines of a 4 KB page.
 pub const PAGE_LINES: u64 = 64;
@@ -66,43 +69,40 @@ pub struct MemoryParams {
     pub engine: EngineParams,
 }
 
+/// A server of several cores.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MultiCoreConfig {
+    core: CoreParams,
+    memory: MemoryParams,
+}
+
+/// Table 1 of Contiguitas: the table `multi` of `experiments/machines/contiguitas-table1.toml`.
+static TABLE1: LazyLock<MultiCoreConfig> = LazyLock::new(|| {
+    #[derive(Deserialize)]
+    struct MachineFile {
+        multi: MultiCoreConfig,
+    }
+    let text = presets::file("contiguitas-table1").expect("a shipped machine");
+    let file: MachineFile = toml::from_str(text).expect("a shipped machine that is tested");
+    file.multi
+});
+
+impl CoreParams {
+    /// A core of table 1 of Contiguitas.
+    pub fn table1() -> Self {
+        TABLE1.core
+    }
+}
+
 fn bad(field: &'static str, reason: impl Into<String>) -> BadParams {
     BadParams::new(field, reason)
 }
 
 impl MemoryParams {
-    /// Table 1 of Contiguitas: 8 cores at 2 GHz, 32 KB L1, 256 KB L2, 2 MB slices, DDR4-3200
-    /// with 16 banks, 64 GB.
-    ///
-    /// Not in the table: 16 MSHRs, ring stops of 2 cycles, and 20 ns (40 cycles) of controller
-    /// and fabric for each access to memory. The last level's 40 cycles are split into 32 in the
-    /// slice and 8 for an average trip of 2 stops each way on a ring of 8.
+    /// The memory system of table 1 of Contiguitas.
     pub fn table1() -> Self {
-        Self {
-            cores: 8,
-            clock_ghz: 2.0,
-            l1: CacheConfig::new(32, 8, 2),
-            l2: CacheConfig::new(256, 8, 14),
-            llc_slice: CacheConfig::new(2048, 16, 32),
-            slices: 8,
-            hash: SliceHash::XorFold,
-            mshrs: 16,
-            hop_cycles: 2,
-            dram: DramConfig::ddr4_3200(1, 16, 20.0),
-            frames: (64 << 30) / 4096,
-            engine: EngineParams {
-                design: Design::NonCacheable,
-                table_entries: 16,
-                queue_entries: 16,
-                table_cycles: 0,
-                step_cycles: 1,
-                parallel_slices: false,
-                copy_window_lines: 1,
-                read_ahead_lines: 0,
-                fetch_at_install: false,
-                announce: true,
-            },
-        }
+        TABLE1.memory
     }
 
     /// Table 1 with another number of cores and as many slices.

@@ -9,13 +9,12 @@
 
 mod paged;
 
-use super::stats::finite;
+use super::stats::{mean_of, pairs, with_ci};
 use super::{Requests, Way};
-use crate::charts::{Bars, with_interval};
+use crate::charts::{bar_figure, with_interval};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::stop;
-use ample_kit::statistics::mean_and_ci;
 use ample_report::Unit;
 use ample_translate::PageSize;
 use anyhow::{Result, ensure};
@@ -37,7 +36,7 @@ pub struct HugePageParams {
     pub way: Way,
     /// Simulated before the measured part.
     pub warm_up_us: f64,
-    /// Measured.
+    /// Measured after the warm-up.
     pub measured_us: f64,
     /// Seeds; intervals are over them.
     pub seeds: Vec<u64>,
@@ -98,7 +97,7 @@ pub struct RequestAssumption {
 /// One server, table size and rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HugePageRow {
-    /// Server.
+    /// Name of the server.
     pub server: String,
     /// Memory looked up in.
     pub table_gb: f64,
@@ -124,12 +123,12 @@ pub struct HugePageRow {
     pub paper_gain: f64,
 }
 
-/// Results.
+/// What `hw-hugepages` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HugePageReport {
     /// HugePageParams, seeds among them.
     pub parameters: HugePageParams,
-    /// Rows.
+    /// Each server with each table and rate.
     pub rows: Vec<HugePageRow>,
 }
 
@@ -139,39 +138,29 @@ fn row(
     table_gb: f64,
     rate_per_s: f64,
 ) -> Result<HugePageRow> {
-    let jobs: Vec<(u64, PageSize)> = parameters
-        .seeds
-        .iter()
-        .flat_map(|&seed| [(seed, PageSize::K4), (seed, PageSize::M2)])
-        .collect();
-    let outcomes: Vec<HugePageRun> = jobs
-        .par_iter()
-        .map(|&(seed, size)| {
-            let point = (table_gb, rate_per_s);
-            simulate(parameters, server.requests, point, seed, size)
-        })
-        .collect::<Result<_>>()?;
-    let gains: Vec<f64> = outcomes
-        .chunks(2)
-        .map(|p| p[1].ipc / p[0].ipc - 1.0)
-        .collect();
-    let (gain, gain_ci95) = mean_and_ci(&gains);
-    let n = parameters.seeds.len() as f64;
-    let mean = |place: usize, f: fn(&HugePageRun) -> f64| {
-        outcomes.chunks(2).map(|pair| f(&pair[place])).sum::<f64>() / n
+    let jobs = pairs(&parameters.seeds, &[PageSize::K4, PageSize::M2]);
+    let one = |&(seed, size): &(u64, PageSize)| {
+        let point = (table_gb, rate_per_s);
+        simulate(parameters, server.requests, point, seed, size)
     };
+    let runs: Vec<HugePageRun> = jobs.par_iter().map(one).collect::<Result<_>>()?;
+    let of =
+        |place: usize| -> Vec<HugePageRun> { runs.chunks(2).map(|pair| pair[place]).collect() };
+    let (small, large) = (of(0), of(1));
+    let gains = large.iter().zip(&small).map(|(m, k)| m.ipc / k.ipc - 1.0);
+    let (gain, gain_ci95) = with_ci(&gains.collect::<Vec<f64>>());
     Ok(HugePageRow {
         server: server.name.clone(),
         table_gb,
         rate_per_s,
         gain,
-        gain_ci95: finite(gain_ci95),
-        ipc_4k: mean(0, |o| o.ipc),
-        ipc_2m: mean(1, |o| o.ipc),
-        walks_per_1000_4k: mean(0, |o| o.walks_per_1000),
-        walks_per_1000_2m: mean(1, |o| o.walks_per_1000),
-        reads_per_walk_4k: mean(0, |o| o.reads_per_walk),
-        walk_cycles_ratio_4k: mean(0, |o| o.walk_cycles_ratio),
+        gain_ci95,
+        ipc_4k: mean_of(&small, |o| o.ipc),
+        ipc_2m: mean_of(&large, |o| o.ipc),
+        walks_per_1000_4k: mean_of(&small, |o| o.walks_per_1000),
+        walks_per_1000_2m: mean_of(&large, |o| o.walks_per_1000),
+        reads_per_walk_4k: mean_of(&small, |o| o.reads_per_walk),
+        walk_cycles_ratio_4k: mean_of(&small, |o| o.walk_cycles_ratio),
         paper_gain: 0.07,
     })
 }
@@ -192,10 +181,8 @@ impl Experiment for HugePages {
         for server in &p.servers {
             for &table_gb in &p.table_gb {
                 for &rate_per_s in &p.rates_per_s {
-                    stop::until_stopped(|| row(p, server, table_gb, rate_per_s))
-                        .transpose()?
-                        .into_iter()
-                        .for_each(|row| rows.push(row));
+                    let row = stop::until_stopped(|| row(p, server, table_gb, rate_per_s));
+                    rows.extend(row.transpose()?);
                     steps.step();
                 }
             }
@@ -211,18 +198,14 @@ impl Outcome for HugePageReport {
     const SCHEMA: &'static str = "ample.hw-hugepages/1";
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "memcached: throughput gained with 2 MB pages";
-        let mut bars = Bars::new(title, Unit::Percent);
-        for row in &self.rows {
-            let bar = with_interval(row.gain, row.gain_ci95, Some(row.paper_gain));
+        let bar = |row: &HugePageRow| {
             let rate = Unit::Count.format(row.rate_per_s);
-            bars.put(
-                &row.server,
-                &format!("{} GB, {rate} migrations/s", row.table_gb),
-                bar,
-            );
-        }
-        vec![Figure::new("gain", title, bars.svg())]
+            let series = format!("{} GB, {rate} migrations/s", row.table_gb);
+            let bar = with_interval(row.gain, row.gain_ci95, Some(row.paper_gain));
+            (row.server.clone(), series, bar)
+        };
+        let title = "memcached: throughput gained with 2 MB pages";
+        bar_figure("gain", title, Unit::Percent, self.rows.iter().map(bar))
     }
 }
 
@@ -299,11 +282,7 @@ mod tests {
             .to_string();
         assert!(error.contains("measure longer"), "{error}");
         parameters.table_gb = vec![-1.0];
-        assert!(
-            HugePages::run(&parameters, &|_| {})
-                .unwrap_err()
-                .to_string()
-                .contains("table_gb")
-        );
+        let error = HugePages::run(&parameters, &|_| {}).unwrap_err();
+        assert!(error.to_string().contains("table_gb"), "{error}");
     }
 }

@@ -15,11 +15,11 @@
 
 mod windows;
 
-use super::stats::{finite, parallel};
+use super::stats::{group, mean_of, pairs, parallel, with_ci};
 use super::{Service, Way};
-use crate::charts::{Bars, with_interval};
+use crate::charts::{bar_figure, with_interval};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use ample_kit::statistics::{lag_1_correlation, mean, mean_and_ci};
+use ample_kit::statistics::{lag_1_correlation, mean};
 use ample_machine::multi::{MemoryParams, OsParams};
 use ample_report::Unit;
 use anyhow::{Result, ensure};
@@ -28,11 +28,11 @@ use windows::{Event, one_seed};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct LossParams {
-    /// Servers.
+    /// Servers at full load.
     pub services: Vec<Service>,
-    /// Movers.
+    /// Ways to move a page; each gets a clone of every window.
     pub ways: Vec<Way>,
     /// Migrations a second for which the loss is given.
     pub rates_per_s: Vec<f64>,
@@ -44,29 +44,20 @@ pub struct LossParams {
     pub warm_up_us: f64,
     /// Seeds; the confidence interval is over their means.
     pub seeds: Vec<u64>,
-    /// The machine.
+    /// Cores, caches, DRAM and copy engine.
+    #[serde(default = "MemoryParams::table1")]
     pub memory: MemoryParams,
     /// Costs of the operating system.
+    #[serde(default)]
     pub os: OsParams,
 }
 
-impl Default for LossParams {
-    fn default() -> Self {
-        Self {
-            services: vec![Service::Nginx, Service::Memcached],
-            ways: Way::ALL.to_vec(),
-            rates_per_s: vec![100.0, 1000.0],
-            events: 25,
-            window_us: 150.0,
-            warm_up_us: 500.0,
-            seeds: (1..=8).collect(),
-            memory: MemoryParams::table1(),
-            os: OsParams::default(),
-        }
-    }
-}
-
 impl LossParams {
+    /// What the clones of each window do: one a mover, then the placebo.
+    fn futures(&self) -> impl Iterator<Item = Option<Way>> {
+        self.ways.iter().copied().map(Some).chain([None])
+    }
+
     fn check(&self) -> Result<()> {
         let lists = [
             self.services.len(),
@@ -100,9 +91,9 @@ impl LossParams {
 /// One server and mover; `way` is absent for the placebo.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossRow {
-    /// Server.
+    /// Server at full load.
     pub service: Service,
-    /// Mover.
+    /// Way to move the page.
     pub way: Option<Way>,
     /// Migrations simulated, over all seeds.
     pub migrations: usize,
@@ -125,9 +116,9 @@ pub struct LossRow {
 /// The loss at one rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
-    /// Server.
+    /// Server at full load.
     pub service: Service,
-    /// Mover.
+    /// Way to move the page.
     pub way: Way,
     /// Migrations a second.
     pub rate_per_s: f64,
@@ -139,7 +130,7 @@ pub struct Loss {
     pub paper_loss: Option<f64>,
 }
 
-/// Results.
+/// What `hw-losses` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossReport {
     /// Parameters, seeds among them.
@@ -157,13 +148,13 @@ fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>
         let events = |seed: &Vec<Vec<Event>>| seed.iter().map(|e| f(&e[place])).collect();
         seeds.iter().map(events).collect()
     };
-    let means = |values: &[Vec<f64>]| -> Vec<f64> {
-        let one = |v: &Vec<f64>| mean(v.iter().copied()).unwrap_or(0.0);
-        values.iter().map(one).collect()
+    let over_seeds = |values: &[Vec<f64>]| {
+        let means: Vec<f64> = values.iter().map(|v| mean_of(v, |v| *v)).collect();
+        with_ci(&means)
     };
     let lost = per_seed(&|e| e.lost_ns);
-    let (lost_ns, lost_ns_ci95) = mean_and_ci(&means(&lost));
-    let (late_lost_ns, late_lost_ns_ci95) = mean_and_ci(&means(&per_seed(&|e| e.late_lost_ns)));
+    let (lost_ns, lost_ns_ci95) = over_seeds(&lost);
+    let (late_lost_ns, late_lost_ns_ci95) = over_seeds(&per_seed(&|e| e.late_lost_ns));
     let events = || seeds.iter().flatten().map(|events| events[place]);
     LossRow {
         service,
@@ -173,10 +164,10 @@ fn row(service: Service, way: Option<Way>, place: usize, seeds: &[Vec<Vec<Event>
             None => 0,
         },
         lost_ns,
-        lost_ns_ci95: finite(lost_ns_ci95),
+        lost_ns_ci95,
         late_lost_ns,
-        late_lost_ns_ci95: finite(late_lost_ns_ci95),
-        lag_1_correlation: mean(lost.iter().map(|v| lag_1_correlation(v))).unwrap_or(0.0),
+        late_lost_ns_ci95,
+        lag_1_correlation: mean_of(&lost, |v| lag_1_correlation(v)),
         migration_ns: mean(events().filter_map(|e| e.migration_ns)),
         blocked_ns: mean(events().map(|e| e.blocked_ns)).unwrap_or(0.0),
     }
@@ -203,29 +194,19 @@ impl Experiment for Losses {
 
     fn run(params: &LossParams, progress: Progress<'_>) -> Result<LossReport> {
         params.check()?;
-        let services = params.services.iter();
-        let jobs: Vec<(Service, u64)> = services
-            .flat_map(|&service| params.seeds.iter().map(move |&seed| (service, seed)))
-            .collect();
+        let jobs = pairs(&params.services, &params.seeds);
         let results = parallel(&jobs, progress, |&(service, seed)| {
             one_seed(params, service, seed)
         })?;
         let instructions = results.iter().flatten().map(|r| r.1).sum();
-        let mut rows = Vec::new();
-        let mut losses = Vec::new();
-        for (n, &service) in params.services.iter().enumerate() {
-            let first = n * params.seeds.len();
-            let seeds = results[first..first + params.seeds.len()].iter();
-            let seeds: Option<Vec<_>> = seeds.map(|r| Some(r.as_ref()?.0.clone())).collect();
-            let Some(seeds) = seeds else { continue };
-            for (place, way) in params
-                .ways
-                .iter()
-                .copied()
-                .map(Some)
-                .chain([None])
-                .enumerate()
-            {
+        let (mut rows, mut losses) = (Vec::new(), Vec::new());
+        let services = params.services.iter();
+        for (&service, seeds) in services.zip(results.chunks(params.seeds.len())) {
+            let seeds = seeds.iter().map(|r| Some(r.as_ref()?.0.clone()));
+            let Some(seeds) = seeds.collect::<Option<Vec<_>>>() else {
+                continue;
+            };
+            for (place, way) in params.futures().enumerate() {
                 let row = row(service, way, place, &seeds);
                 for &rate_per_s in &params.rates_per_s {
                     losses.extend(way.map(|way| Loss {
@@ -253,18 +234,12 @@ impl Outcome for LossReport {
     const SCHEMA: &'static str = "ample.hw-losses/1";
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "Throughput lost at the paper’s rates of migrations";
-        let mut bars = Bars::new(title, Unit::Percent);
-        for row in &self.losses {
+        let bar = |row: &Loss| {
             let bar = with_interval(row.loss, row.loss_ci95, row.paper_loss);
-            let group = format!(
-                "{} {}",
-                row.service.name(),
-                Unit::Count.format(row.rate_per_s)
-            );
-            bars.put(&group, row.way.name(), bar);
-        }
-        vec![Figure::new("losses", title, bars.svg())]
+            (group(row.service, row.rate_per_s), row.way.name(), bar)
+        };
+        let title = "Throughput lost at the paper’s rates of migrations";
+        bar_figure("losses", title, Unit::Percent, self.losses.iter().map(bar))
     }
 }
 
@@ -276,11 +251,8 @@ mod tests {
         LossParams {
             services: vec![Service::Memcached],
             ways: vec![Way::NonCacheable, Way::Software],
-            events: 2,
-            warm_up_us: 50.0,
             window_us: 130.0,
-            seeds: vec![1, 2],
-            ..LossParams::default()
+            ..crate::shipped_parameters("hw-losses", true).expect("shipped")
         }
     }
 

@@ -102,7 +102,7 @@ pub(super) fn one_seed(
         let before = machine.work();
         let (still_late, still_end) = observe(&mut machine, now, late, end);
         let mut events = Vec::new();
-        for way in params.ways.iter().copied().map(Some).chain([None]) {
+        for way in params.futures() {
             let still = (before, still_late, still_end);
             let (event, worked) = future(past.clone(), way, page, (now, late, end), still)?;
             events.push(event);
