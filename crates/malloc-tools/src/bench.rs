@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time of the page heap's `New` and `Delete` in a heap of a given size.
 
-use crate::{Random, span_pages};
+use crate::{index, span_pages};
+use ample_kit::random::SplitMix64;
 use ample_malloc::heap::{HeapOptions, PageHeap};
 use ample_malloc::os::vm::fake::FakeVm;
 use ample_malloc::units::{Density, GIB, PAGE_BYTES};
@@ -23,7 +24,7 @@ const BATCH: usize = 64;
 pub fn page_heap(gib: usize, calls: usize, seed: u64) -> Times {
     let mut heap = Box::new(PageHeap::new(FakeVm::default()));
     heap.configure(HeapOptions::default());
-    let mut random = Random::new(seed);
+    let mut random = SplitMix64::new(seed);
     let mut live = Vec::new();
     let mut used = 0;
     while used < gib * (GIB / PAGE_BYTES) {
@@ -37,7 +38,7 @@ pub fn page_heap(gib: usize, calls: usize, seed: u64) -> Times {
     let (mut new_ns, mut delete_ns) = (Vec::new(), Vec::new());
     for _ in 0..calls / BATCH {
         let picked: Vec<(usize, usize)> = (0..BATCH)
-            .map(|_| live.swap_remove(random.below(live.len())))
+            .map(|_| live.swap_remove(index(&mut random, live.len())))
             .collect();
         let start = Instant::now();
         for &(page, len) in &picked {

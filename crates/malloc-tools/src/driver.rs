@@ -4,7 +4,8 @@
 //! heap's size moves in a daily cycle with a one-time drop. By Little's law the mean number of live
 //! spans of a size is its rate times its lifetime.
 
-use crate::{Random, span_pages};
+use crate::{exponential, span_pages};
+use ample_kit::random::SplitMix64;
 use ample_malloc::heap::trace::{Event, Kind};
 use ample_malloc::units::Density;
 use std::cmp::Reverse;
@@ -29,12 +30,12 @@ pub struct Load {
 
 /// The events of a load, in time order.
 pub fn generate(load: &Load) -> Vec<Event> {
-    let mut random = Random::new(load.seed);
+    let mut random = SplitMix64::new(load.seed);
     let mut events = Vec::new();
     // Deaths in time order: time in nanoseconds, name, length.
     let mut deaths: BinaryHeap<Reverse<(u64, u64, u32)>> = BinaryHeap::new();
     let mean_pages = {
-        let mut probe = Random::new(load.seed);
+        let mut probe = SplitMix64::new(load.seed);
         let weighted = |pages: usize| pages as f64 * (pages as f64).sqrt();
         (0..20_000)
             .map(|_| weighted(span_pages(&mut probe)))
@@ -52,7 +53,7 @@ pub fn generate(load: &Load) -> Vec<Event> {
         if load.drop_at_s.is_some_and(|drop_s| time_s >= drop_s) {
             factor /= 3.0;
         }
-        time_s += random.exponential(1.0 / (base_rate * factor));
+        time_s += exponential(&mut random, 1.0 / (base_rate * factor));
         let now_ns = (time_s * 1e9) as u64;
         while let Some(&Reverse((death_ns, dead, len))) = deaths.peek()
             && death_ns <= now_ns
@@ -61,7 +62,7 @@ pub fn generate(load: &Load) -> Vec<Event> {
             events.push(event(death_ns, Kind::Delete, dead, len));
         }
         let len = span_pages(&mut random) as u32;
-        let life_s = random.exponential(load.lifetime_s * f64::from(len).sqrt());
+        let life_s = exponential(&mut random, load.lifetime_s * f64::from(len).sqrt());
         name += 1;
         events.push(event(now_ns, Kind::New, name, len));
         deaths.push(Reverse((now_ns + (life_s * 1e9) as u64, name, len)));
@@ -69,7 +70,8 @@ pub fn generate(load: &Load) -> Vec<Event> {
     events
 }
 
-fn event(time_ns: u64, kind: Kind, page: u64, len_pages: u32) -> Event {
+/// An event of a span without alignment.
+pub(crate) fn event(time_ns: u64, kind: Kind, page: u64, len_pages: u32) -> Event {
     Event {
         time_ns,
         page,

@@ -5,11 +5,13 @@
 //! requests beside it. Demand rises to a target, is kept there by random replacement, drops to a
 //! third at half time and is kept there. Empty hugepages are given back at once.
 
-use crate::{Random, span_pages};
+use crate::{index, span_pages};
+use ample_kit::random::SplitMix64;
 use ample_malloc::heap::bits::PageBits;
 use ample_malloc::heap::{Filler, Trackers};
 use ample_malloc::os::meta::Pool;
 use ample_malloc::units::{Density, PAGES_PER_HUGE};
+use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
 /// How the hugepage for a span is chosen.
@@ -60,6 +62,22 @@ pub struct Overhead {
     /// Mean over the last fifth of the whole run.
     pub after: f64,
     /// Highest at any step before the drop: slack.
+    pub peak_before: f64,
+}
+
+/// One policy: medians of the overheads over seeds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PolicyRow {
+    /// The policy, as [`Policy::ALL`] names it.
+    pub policy: &'static str,
+    /// Median of [`Overhead::before`].
+    #[serde(rename = "overhead_before", serialize_with = "crate::four_digits")]
+    pub before: f64,
+    /// Median of [`Overhead::after`].
+    #[serde(rename = "overhead_after", serialize_with = "crate::four_digits")]
+    pub after: f64,
+    /// Median of [`Overhead::peak_before`].
+    #[serde(serialize_with = "crate::four_digits")]
     pub peak_before: f64,
 }
 
@@ -205,7 +223,7 @@ impl Heap {
 
 /// Runs one policy through the plan.
 pub fn run(policy: Policy, plan: Plan) -> Overhead {
-    let mut random = Random::new(plan.seed);
+    let mut random = SplitMix64::new(plan.seed);
     let mut heap = Heap::new(policy);
     let mut live: Vec<(usize, usize)> = Vec::new();
     let mut used = 0;
@@ -217,12 +235,12 @@ pub fn run(policy: Policy, plan: Plan) -> Overhead {
             plan.target_pages / 3
         };
         if step > 0 && !live.is_empty() {
-            let (page, len) = live.swap_remove(random.below(live.len()));
+            let (page, len) = live.swap_remove(index(&mut random, live.len()));
             heap.free(page, len);
             used -= len;
         }
         while used > target && !live.is_empty() {
-            let (page, len) = live.swap_remove(random.below(live.len()));
+            let (page, len) = live.swap_remove(index(&mut random, live.len()));
             heap.free(page, len);
             used -= len;
         }

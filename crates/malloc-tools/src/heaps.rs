@@ -9,11 +9,13 @@
 //! aligned 2 MiB is touched, and is gone when a part of it is given back.
 
 use crate::driver::{Load, generate};
-use ample_malloc::heap::trace::Kind;
+use ample_malloc::heap::trace::{Event, Kind};
 use ample_malloc::heap::{HeapOptions, PageHeap, ReleasePolicy};
 use ample_malloc::os::vm::Vm;
 use ample_malloc::os::vm::fake::FakeVm;
 use ample_malloc::units::{PAGE_BYTES, PAGES_PER_HUGE};
+use serde::Serialize;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Between two rounds of release, in nanoseconds of the load.
@@ -22,7 +24,7 @@ const ROUND_NS: u64 = 250_000_000;
 const GROW_PAGES: usize = (1 << 20) / PAGE_BYTES;
 
 /// One heap under a load, means over the second half of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeapRow {
     /// `spans` or `ample`.
     pub heap: &'static str,
@@ -167,96 +169,130 @@ impl SpanHeap {
     }
 }
 
-/// Sums of what is counted each round.
-#[derive(Default)]
-struct Sums {
-    rounds: f64,
-    coverage: f64,
-    overhead: f64,
-    filler: f64,
+/// What a load does with a heap.
+trait Heap {
+    fn allocate(&mut self, event: &Event) -> usize;
+    fn free(&mut self, page: usize, len: usize);
+    /// Time is so late now.
+    fn advance(&mut self, _now_ns: u64) {}
+    /// A round of release.
+    fn release(&mut self);
+    /// Coverage, overhead, and the filler's share.
+    fn sizes(&self) -> [f64; 3];
+}
+
+/// The span heap, and the share of the memory in use that it gives back a second.
+impl Heap for (SpanHeap, f64) {
+    fn allocate(&mut self, event: &Event) -> usize {
+        self.0.allocate(event.len_pages as usize)
+    }
+
+    fn free(&mut self, page: usize, len: usize) {
+        self.0.free(page, len);
+    }
+
+    fn release(&mut self) {
+        let share = self.1 * ROUND_NS as f64 / 1e9;
+        self.0.release((self.0.used as f64 * share) as usize);
+    }
+
+    fn sizes(&self) -> [f64; 3] {
+        [self.0.coverage(), self.0.overhead(), 0.0]
+    }
+}
+
+/// The shipped heap, and whether it gives empty broken hugepages back.
+impl Heap for (Box<PageHeap<FakeVm>>, bool) {
+    fn allocate(&mut self, event: &Event) -> usize {
+        self.0
+            .allocate(event.len_pages as usize, event.density)
+            .expect("address space is pretended")
+    }
+
+    fn free(&mut self, page: usize, len: usize) {
+        self.0.free(page, len);
+        if self.1 {
+            self.0.run_queued();
+        }
+    }
+
+    fn advance(&mut self, now_ns: u64) {
+        let vm = self.0.vm();
+        vm.now_ns.set(now_ns.max(vm.now_ns()));
+    }
+
+    fn release(&mut self) {
+        let policy = ReleasePolicy::default();
+        self.0.age();
+        let excess = self.0.excess_pages(&policy);
+        self.0.release(excess, &policy);
+    }
+
+    fn sizes(&self) -> [f64; 3] {
+        let sizes = self.0.sizes();
+        let used = sizes.used_pages.max(1) as f64;
+        [
+            1.0 - sizes.filler.broken_used_pages as f64 / used,
+            sizes.backed_pages() as f64 / used - 1.0,
+            sizes.filler.used() as f64 / used,
+        ]
+    }
+}
+
+/// Runs a load on a heap, with release or without; the means of the sizes.
+fn run(load: &Load, heap: &mut impl Heap, release: bool) -> [f64; 3] {
+    let mut live: HashMap<u64, usize> = HashMap::new();
+    let (mut sums, mut rounds) = ([0.0; 3], 0.0f64);
+    let mut round_ns = ROUND_NS;
+    for event in generate(load) {
+        heap.advance(event.time_ns);
+        while event.time_ns >= round_ns {
+            if release {
+                heap.release();
+            }
+            if round_ns as f64 > load.duration_s / 2.0 * 1e9 {
+                rounds += 1.0;
+                for (sum, size) in sums.iter_mut().zip(heap.sizes()) {
+                    *sum += size;
+                }
+            }
+            round_ns += ROUND_NS;
+        }
+        if event.kind == Kind::New {
+            live.insert(event.page, heap.allocate(&event));
+        } else if let Some(start) = live.remove(&event.page) {
+            heap.free(start, event.len_pages as usize);
+        }
+    }
+    sums.map(|sum| crate::rounded(sum / rounds.max(1.0), 6))
 }
 
 /// Runs the span heap: `release_per_s` is the share of memory in use that it gives back a second.
 pub fn spans(load: &Load, release_per_s: Option<f64>) -> HeapRow {
-    let mut heap = SpanHeap::default();
-    let mut live: HashMap<u64, usize> = HashMap::new();
-    let mut sums = Sums::default();
-    let mut round_ns = ROUND_NS;
-    for event in generate(load) {
-        while event.time_ns >= round_ns {
-            if let Some(share) = release_per_s {
-                heap.release((heap.used as f64 * share * ROUND_NS as f64 / 1e9) as usize);
-            }
-            if round_ns as f64 > load.duration_s / 2.0 * 1e9 {
-                sums.rounds += 1.0;
-                sums.coverage += heap.coverage();
-                sums.overhead += heap.overhead();
-            }
-            round_ns += ROUND_NS;
-        }
-        let len = event.len_pages as usize;
-        if event.kind == Kind::New {
-            live.insert(event.page, heap.allocate(len));
-        } else if let Some(start) = live.remove(&event.page) {
-            heap.free(start, len);
-        }
-    }
+    let mut heap = (SpanHeap::default(), release_per_s.unwrap_or(0.0));
+    let [coverage, overhead, _] = run(load, &mut heap, release_per_s.is_some());
     HeapRow {
         heap: "spans",
         release: release_per_s.is_some(),
         seed: load.seed,
-        coverage: sums.coverage / sums.rounds.max(1.0),
-        overhead: sums.overhead / sums.rounds.max(1.0),
+        coverage,
+        overhead,
         filler_share: None,
     }
 }
 
 /// Runs the shipped heap with its own policy of release, or without any.
 pub fn shipped(load: &Load, release: bool) -> HeapRow {
-    let policy = ReleasePolicy::default();
-    let mut heap = Box::new(PageHeap::new(FakeVm::default()));
-    heap.configure(HeapOptions::default());
-    let mut live: HashMap<u64, usize> = HashMap::new();
-    let mut sums = Sums::default();
-    let mut round_ns = ROUND_NS;
-    for event in generate(load) {
-        heap.vm().now_ns.set(event.time_ns.max(heap.vm().now_ns()));
-        while event.time_ns >= round_ns {
-            if release {
-                heap.age();
-                let excess = heap.excess_pages(&policy);
-                heap.release(excess, &policy);
-            }
-            if round_ns as f64 > load.duration_s / 2.0 * 1e9 {
-                let sizes = heap.sizes();
-                let used = sizes.used_pages.max(1) as f64;
-                sums.rounds += 1.0;
-                sums.coverage += 1.0 - sizes.filler.broken_used_pages as f64 / used;
-                sums.overhead += sizes.backed_pages() as f64 / used - 1.0;
-                sums.filler += sizes.filler.used_pages.iter().sum::<usize>() as f64 / used;
-            }
-            round_ns += ROUND_NS;
-        }
-        let len = event.len_pages as usize;
-        if event.kind == Kind::New {
-            let page = heap
-                .allocate(len, event.density)
-                .expect("address space is pretended");
-            live.insert(event.page, page);
-        } else if let Some(page) = live.remove(&event.page) {
-            heap.free(page, len);
-            if release {
-                heap.run_queued();
-            }
-        }
-    }
+    let mut heap = (Box::new(PageHeap::new(FakeVm::default())), release);
+    heap.0.configure(HeapOptions::default());
+    let [coverage, overhead, filler_share] = run(load, &mut heap, release);
     HeapRow {
         heap: "ample",
         release,
         seed: load.seed,
-        coverage: sums.coverage / sums.rounds.max(1.0),
-        overhead: sums.overhead / sums.rounds.max(1.0),
-        filler_share: Some(sums.filler / sums.rounds.max(1.0)),
+        coverage,
+        overhead,
+        filler_share: Some(filler_share),
     }
 }
 
@@ -279,21 +315,8 @@ pub fn json(target_pages: usize, seeds: u64, release_per_s: f64) -> String {
             rows.push(shipped(&load, release));
         }
     }
-    let text = rows.iter().map(|row| {
-        let filler = row
-            .filler_share
-            .map_or("null".into(), |share| format!("{share:.6}"));
-        format!(
-            "{{\"heap\":\"{}\",\"release\":{},\"seed\":{},\"coverage\":{:.6},\
-             \"overhead\":{:.6},\"filler_share\":{filler}}}",
-            row.heap, row.release, row.seed, row.coverage, row.overhead
-        )
-    });
-    let text: Vec<String> = text.collect();
-    format!(
-        "{{\"schema\":\"ample.malloc-heaps/1\",\"target_pages\":{target_pages},\"rows\":[{}]}}\n",
-        text.join(",")
-    )
+    let schema = "ample.malloc-heaps/1";
+    json!({"schema": schema, "target_pages": target_pages, "rows": rows}).to_string()
 }
 
 #[cfg(test)]

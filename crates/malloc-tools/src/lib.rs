@@ -10,39 +10,27 @@ pub mod fill;
 pub mod heaps;
 pub mod replay;
 
-/// A small generator for experiments: splitmix64. The seed is part of every result.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
+use ample_kit::random::SplitMix64;
+use serde::Serializer;
 
-impl Random {
-    /// A generator with this seed.
-    pub const fn new(seed: u64) -> Self {
-        Random(seed)
-    }
+/// An exponentially distributed number with this mean.
+fn exponential(random: &mut SplitMix64, mean: f64) -> f64 {
+    -(1.0 - random.unit()).ln() * mean
+}
 
-    /// The next 64 bits.
-    pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
+/// An index below `len`.
+fn index(random: &mut SplitMix64, len: usize) -> usize {
+    random.below(len as u64) as usize
+}
 
-    /// A number in `0..bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.draw()) * bound as u128) >> 64) as usize
-    }
+/// A number with so many digits after the point: more would be noise.
+fn rounded(number: f64, digits: usize) -> f64 {
+    format!("{number:.digits$}").parse().expect("a number")
+}
 
-    /// A number in `[0, 1)`.
-    pub fn unit(&mut self) -> f64 {
-        (self.draw() >> 11) as f64 / 9_007_199_254_740_992.0
-    }
-
-    /// An exponentially distributed number with this mean.
-    pub fn exponential(&mut self, mean: f64) -> f64 {
-        -(1.0 - self.unit()).ln() * mean
-    }
+/// Writes a number with four digits.
+fn four_digits<S: Serializer>(share: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(rounded(*share, 4))
 }
 
 /// Sizes of spans in pages with their weights: mostly one page, then eight, a thin tail (paper,
@@ -76,9 +64,9 @@ const SPAN_WEIGHTS: [(usize, u32); 24] = [
 ];
 
 /// A span length in pages, at most half a hugepage.
-pub fn span_pages(random: &mut Random) -> usize {
+pub fn span_pages(random: &mut SplitMix64) -> usize {
     let total: u32 = SPAN_WEIGHTS.iter().map(|entry| entry.1).sum();
-    let mut left = random.below(total as usize) as u32;
+    let mut left = random.below(u64::from(total)) as u32;
     for (pages, weight) in SPAN_WEIGHTS {
         if left < weight {
             return pages;

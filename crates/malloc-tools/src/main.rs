@@ -4,6 +4,7 @@
 use ample_malloc::heap::{HeapOptions, ReleasePolicy};
 use ample_malloc::units::PAGE_BYTES;
 use ample_malloc_tools::{bench, driver, figures, fill, heaps, replay};
+use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -217,110 +218,79 @@ fn run_replay(arguments: &[String]) -> Result<(), String> {
 }
 
 fn print_outcome(outcome: &replay::Outcome, json: bool) {
-    let end = &outcome.end;
-    let (used, backed) = (end.used_pages * PAGE_BYTES, end.backed_pages() * PAGE_BYTES);
     if json {
-        println!(
-            "{{\"schema\":\"ample.malloc-replay/1\",\"events\":{},\"unknown\":{},\
-             \"duration_ns\":{},\"peak_used_bytes\":{},\"peak_backed_bytes\":{},\
-             \"mean_overhead\":{:.4},\"end_used_bytes\":{used},\"end_backed_bytes\":{backed},\
-             \"unback_calls\":{},\"broken_hugepages\":{},\"regions\":{}}}",
-            outcome.events,
-            outcome.unknown,
-            outcome.duration_ns,
-            outcome.peak_used_bytes,
-            outcome.peak_backed_bytes,
-            outcome.mean_overhead,
-            outcome.unback_calls,
-            end.filler.broken_hugepages,
-            end.regions
-        );
+        print_json("ample.malloc-replay/1", json!(outcome));
         return;
     }
-    let mib = |bytes: usize| bytes as f64 / 1_048_576.0;
-    println!("events            {:>12}", outcome.events);
-    println!(
-        "time              {:>12.1} s",
-        outcome.duration_ns as f64 / 1e9
-    );
-    println!(
-        "peak used         {:>12.1} MiB",
-        mib(outcome.peak_used_bytes)
-    );
-    println!(
-        "peak backed       {:>12.1} MiB",
-        mib(outcome.peak_backed_bytes)
-    );
-    println!(
-        "mean overhead     {:>12.2} %",
-        outcome.mean_overhead * 100.0
-    );
-    println!("used at the end   {:>12.1} MiB", mib(used));
-    println!("backed at the end {:>12.1} MiB", mib(backed));
-    println!("releases          {:>12}", outcome.unback_calls);
-    println!("broken hugepages  {:>12}", end.filler.broken_hugepages);
-    println!("regions           {:>12}", end.regions);
-    if outcome.unknown > 0 {
-        println!(
-            "({} events name spans that the trace does not show)",
-            outcome.unknown
-        );
+    let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / 1_048_576.0);
+    for (name, value) in [
+        ("events", outcome.events.to_string()),
+        ("time", format!("{:.1} s", outcome.duration_ns as f64 / 1e9)),
+        ("peak used", mib(outcome.peak_used_bytes)),
+        ("peak backed", mib(outcome.peak_backed_bytes)),
+        (
+            "mean overhead",
+            format!("{:.2} %", outcome.mean_overhead * 100.0),
+        ),
+        ("used at the end", mib(outcome.end_used_bytes)),
+        ("backed at the end", mib(outcome.end_backed_bytes)),
+        ("releases", outcome.unback_calls.to_string()),
+        ("broken hugepages", outcome.broken_hugepages.to_string()),
+        ("regions", outcome.regions.to_string()),
+        ("of unknown spans", outcome.unknown.to_string()),
+    ] {
+        println!("{name:<17} {value:>16}");
     }
+}
+
+/// Prints an object with the name of its form.
+fn print_json(schema: &str, mut object: Value) {
+    object["schema"] = schema.into();
+    println!("{object}");
 }
 
 fn run_fill(arguments: &[String]) -> Result<(), String> {
     let mib = value(arguments, "--mib", 1200)?;
     let seeds = value(arguments, "--seeds", 3)?;
     let target_pages = mib * (1 << 20) / PAGE_BYTES;
-    let json = has(arguments, "--json");
-    if !json {
-        println!("demand {mib} MiB, drop to a third at half time, {seeds} seeds: medians");
-        println!(
-            "{:<12} {:>12} {:>12} {:>12}",
-            "policy", "before", "after", "peak before"
-        );
-    }
     let mut rows = Vec::new();
     for (policy, name) in fill::Policy::ALL {
-        let runs: Vec<fill::Overhead> = (1..=seeds as u64)
-            .map(|seed| {
-                fill::run(
-                    policy,
-                    fill::Plan {
-                        target_pages,
-                        steps: target_pages * 2,
-                        seed,
-                    },
-                )
-            })
-            .collect();
+        let run = |seed: u64| {
+            let plan = fill::Plan {
+                target_pages,
+                steps: target_pages * 2,
+                seed,
+            };
+            fill::run(policy, plan)
+        };
+        let runs: Vec<fill::Overhead> = (1..=seeds as u64).map(run).collect();
         let median = |pick: fn(&fill::Overhead) -> f64| {
             let mut all: Vec<f64> = runs.iter().map(pick).collect();
             all.sort_by(f64::total_cmp);
             all[all.len() / 2]
         };
-        let (before, after, peak) = (
-            median(|run| run.before),
-            median(|run| run.after),
-            median(|run| run.peak_before),
-        );
-        if json {
-            rows.push(format!(
-                "{{\"policy\":\"{name}\",\"overhead_before\":{before:.4},\
-                 \"overhead_after\":{after:.4},\"peak_before\":{peak:.4}}}"
-            ));
-        } else {
-            let percent = |share: f64| format!("{:.1} %", share * 100.0);
-            let (before, after, peak) = (percent(before), percent(after), percent(peak));
-            println!("{name:<12} {before:>12} {after:>12} {peak:>12}");
-        }
+        rows.push(fill::PolicyRow {
+            policy: name,
+            before: median(|run| run.before),
+            after: median(|run| run.after),
+            peak_before: median(|run| run.peak_before),
+        });
     }
-    if json {
-        println!(
-            "{{\"schema\":\"ample.malloc-fill/1\",\"target_mib\":{mib},\"seeds\":{seeds},\
-             \"policies\":[{}]}}",
-            rows.join(",")
-        );
+    if has(arguments, "--json") {
+        let object = json!({"target_mib": mib, "seeds": seeds, "policies": rows});
+        print_json("ample.malloc-fill/1", object);
+        return Ok(());
+    }
+    println!("demand {mib} MiB, drop to a third at half time, {seeds} seeds: medians");
+    let line = |cells: [&str; 4]| {
+        let [policy, before, after, peak] = cells;
+        println!("{policy:<12} {before:>12} {after:>12} {peak:>12}");
+    };
+    line(["policy", "before", "after", "peak before"]);
+    for row in rows {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let (before, after) = (percent(row.before), percent(row.after));
+        line([row.policy, &before, &after, &percent(row.peak_before)]);
     }
     Ok(())
 }
@@ -340,7 +310,7 @@ fn run_figures(arguments: &[String]) -> Result<(), String> {
         .collect::<Option<_>>()
         .ok_or_else(|| format!("figure {} is not here: 9, 10, 11 or 12", arguments[0]))?;
     if has(arguments, "--json") {
-        print!("{}", figures::json(&figures));
+        println!("{}", figures::json(&figures));
     } else {
         print!("{}", figures::text(&figures));
     }
@@ -369,7 +339,7 @@ fn run_heaps(arguments: &[String]) -> Result<(), String> {
     // Ten-thousandths of the memory in use, a second.
     let release = value(arguments, "--spans-release", 40)?;
     let pages = mib * (1 << 20) / PAGE_BYTES;
-    print!("{}", heaps::json(pages, seeds, release as f64 / 1e4));
+    println!("{}", heaps::json(pages, seeds, release as f64 / 1e4));
     Ok(())
 }
 
@@ -384,23 +354,19 @@ fn run_pageheap(arguments: &[String]) -> Result<(), String> {
     let mut rows = Vec::new();
     for gib in sizes {
         let times = bench::page_heap(gib, 400_000, 1);
-        if json {
-            rows.push(format!(
-                "{{\"heap_gib\":{gib},\"new_median_ns\":{:.1},\"delete_median_ns\":{:.1}}}",
-                times.new_ns, times.delete_ns
-            ));
-        } else {
+        let (new_ns, delete_ns) = (times.new_ns, times.delete_ns);
+        if !json {
             println!(
-                "{gib:>4} GiB: New {:>6.1} ns, Delete {:>6.1} ns (medians of batches of 64)",
-                times.new_ns, times.delete_ns
+                "{gib:>4} GiB: New {new_ns:>6.1} ns, Delete {delete_ns:>6.1} ns (medians of \
+                 batches of 64)"
             );
         }
+        rows.push(json!({
+            "heap_gib": gib, "new_median_ns": new_ns, "delete_median_ns": delete_ns
+        }));
     }
     if json {
-        println!(
-            "{{\"schema\":\"ample.malloc-pageheap/1\",\"sweep\":[{}]}}",
-            rows.join(",")
-        );
+        print_json("ample.malloc-pageheap/1", json!({"sweep": rows}));
     }
     Ok(())
 }

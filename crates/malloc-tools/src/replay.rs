@@ -2,10 +2,11 @@
 //! Replay of a recorded page-heap trace over pretended memory.
 
 use ample_malloc::heap::trace::{Event, Kind, MAGIC, RECORD_BYTES};
-use ample_malloc::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
+use ample_malloc::heap::{HeapOptions, PageHeap, ReleasePolicy};
 use ample_malloc::os::vm::Vm;
 use ample_malloc::os::vm::fake::FakeVm;
 use ample_malloc::units::PAGE_BYTES;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::io::{self, Read};
 
@@ -13,7 +14,7 @@ use std::io::{self, Read};
 const ROUND_NS: u64 = 250_000_000;
 
 /// What a replay found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Events replayed.
     pub events: u64,
@@ -26,11 +27,18 @@ pub struct Outcome {
     /// See `peak_used_bytes`.
     pub peak_backed_bytes: usize,
     /// Backed over used, averaged over the events.
+    #[serde(serialize_with = "crate::four_digits")]
     pub mean_overhead: f64,
-    /// Sizes at the end.
-    pub end: HeapSizes,
+    /// Use and backed memory at the end, in bytes.
+    pub end_used_bytes: usize,
+    /// See `end_used_bytes`.
+    pub end_backed_bytes: usize,
     /// Calls to the system that would have been made to give memory back.
     pub unback_calls: u64,
+    /// Hugepages that are broken at the end.
+    pub broken_hugepages: usize,
+    /// Regions at the end.
+    pub regions: usize,
 }
 
 /// Reads all events.
@@ -95,8 +103,12 @@ pub fn replay(events: &[Event], options: HeapOptions, policy: &ReleasePolicy) ->
     } else {
         overhead / samples as f64
     };
-    outcome.end = heap.sizes();
+    let end = heap.sizes();
+    outcome.end_used_bytes = end.used_pages * PAGE_BYTES;
+    outcome.end_backed_bytes = end.backed_pages() * PAGE_BYTES;
     outcome.unback_calls = heap.vm().unback_calls.get();
+    outcome.broken_hugepages = end.filler.broken_hugepages;
+    outcome.regions = end.regions;
     outcome
 }
 
@@ -133,18 +145,7 @@ fn apply(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ample_malloc::units::Density;
-
-    fn event(time_ns: u64, kind: Kind, page: u64, len_pages: u32) -> Event {
-        Event {
-            time_ns,
-            page,
-            len_pages,
-            align_log2: 0,
-            density: Density::SPARSE,
-            kind,
-        }
-    }
+    use crate::driver::event;
 
     fn file(events: &[Event]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
@@ -165,7 +166,7 @@ mod tests {
         let outcome = replay(&read, HeapOptions::default(), &ReleasePolicy::default());
         assert_eq!((outcome.events, outcome.unknown), (4, 1));
         assert_eq!(outcome.peak_used_bytes, 400 * PAGE_BYTES);
-        assert_eq!(outcome.end.used_pages, 300);
+        assert_eq!(outcome.end_used_bytes, 300 * PAGE_BYTES);
         assert_eq!(outcome.duration_ns, 3_000_000_000);
     }
 

@@ -17,7 +17,7 @@ const EDGES: &str = "
     migration: kit memory
     machine: kit trace translate memory migration
     malloc:
-    malloc-tools: malloc
+    malloc-tools: kit malloc
     report: kit pfn
     lab: kit pfn host trace mm translate memory migration machine malloc-tools report
     cli: kit pfn host trace mm translate memory migration machine malloc-tools report lab

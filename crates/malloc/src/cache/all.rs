@@ -3,7 +3,7 @@
 
 use super::{ADMIN, CpuSlab, SHARD, SLAB_LIST, SLABS, SlabSizes, fence, uses_rseq, vfork};
 use crate::central;
-use crate::os::lock::{is_forking, model_step};
+use crate::os::lock::{ForkLock, is_forking, model_step};
 use crate::os::threads::may_exist;
 use crate::size_class::{CLASSES, MAX_BATCH};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -123,7 +123,7 @@ pub fn drain(all: bool) {
 /// address space page by page; a sequence whose slot was copied before and whose header after would
 /// leave a wrong object in the child.
 pub fn fork_prepare(threads: bool) {
-    vfork::fork_prepare();
+    vfork::fork_lock().shut();
     ADMIN.shut();
     for shard in &SHARD {
         shard.shut();
@@ -162,6 +162,6 @@ pub unsafe fn fork_done() {
             shard.open();
         }
         ADMIN.open();
-        vfork::fork_done();
+        vfork::fork_lock().open();
     }
 }

@@ -3,7 +3,7 @@
 //! does not restart their sequences nor tell them the processor they run on.
 
 use super::{WANTS_FAST, set_fast};
-use crate::os::lock::Lock;
+use crate::os::lock::{ForkLock, Lock};
 use core::sync::atomic::{AtomicI32, Ordering};
 
 /// Children of `vfork` that are alive.
@@ -40,18 +40,9 @@ pub fn is_child() -> bool {
     parent != 0 && unsafe { libc::getpid() } != parent
 }
 
-/// Takes the lock before fork.
-pub fn fork_prepare() {
-    CHILDREN.shut();
-}
-
-/// Gives the lock back after fork.
-///
-/// # Safety
-/// [`fork_prepare`] was called.
-pub unsafe fn fork_done() {
-    // SAFETY: as the caller promises.
-    unsafe { CHILDREN.open() }
+/// The lock to shut for a fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &CHILDREN
 }
 
 /// In the child of a fork, where no child of `vfork` shares the memory.

@@ -9,7 +9,7 @@
 use crate::heap::pageheap;
 use crate::heap::pagemap;
 use crate::heap::span;
-use crate::os::lock::Lock;
+use crate::os::lock::{ForkLock, Lock};
 use crate::os::numa::{self, MAX_NODES};
 use crate::os::report::corrupt;
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};

@@ -6,24 +6,32 @@
 //! because the thread that forks does.
 
 use crate::heap::{pageheap, span};
+use crate::os::lock::ForkLock;
 use crate::os::threads::may_exist;
 use crate::os::{lock, meta};
 use crate::watch::{dump, guarded, observe, upkeep};
 use crate::{cache, central};
 use core::sync::atomic::{AtomicBool, Ordering};
 
+/// The locks of the layer above the caches.
+fn upper() -> [&'static dyn ForkLock; 3] {
+    [
+        upkeep::fork_lock(),
+        observe::fork_lock(),
+        guarded::fork_lock(),
+    ]
+}
+
 /// Before a fork: no other thread is inside the allocator until [`parent`] or the child.
 pub(crate) unsafe extern "C" fn prepare() {
-    dump::fork_prepare();
+    dump::fork_lock().shut();
     lock::begin_fork();
-    upkeep::fork_prepare();
-    observe::fork_prepare();
-    guarded::fork_prepare();
+    upper().iter().for_each(|lock| lock.shut());
     cache::fork_prepare(may_exist());
     central::fork_prepare();
     pageheap::fork_prepare();
-    span::fork_prepare();
-    meta::fork_prepare();
+    span::fork_lock().shut();
+    meta::fork_lock().shut();
 }
 
 /// After a fork, in the parent.
@@ -33,16 +41,15 @@ pub(crate) unsafe extern "C" fn prepare() {
 pub(crate) unsafe extern "C" fn parent() {
     // SAFETY: as the caller promises.
     unsafe {
-        meta::fork_done();
-        span::fork_done();
+        meta::fork_lock().open();
+        span::fork_lock().open();
         pageheap::fork_done();
         central::fork_done();
         cache::fork_done();
-        guarded::fork_done();
         observe::fork_done();
-        upkeep::fork_done();
+        upper().iter().rev().for_each(|lock| lock.open());
         lock::end_fork();
-        dump::fork_done();
+        dump::fork_lock().open();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::heap::pagemap;
 use crate::heap::span;
 use crate::heap::trace;
 use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
-use crate::os::lock::{Guard, Lock};
+use crate::os::lock::{ForkLock, Guard, Lock};
 use crate::os::numa::{self, MAX_NODES};
 use crate::os::sys;
 use crate::os::vm::Vm;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spans: runs of pages that hold objects of one class, or one large object.
 
-use crate::os::lock::Lock;
+use crate::os::lock::{ForkLock, Lock};
 use crate::os::meta::{Linked, Pool, Zeroed};
 use crate::size_class::{Class, MAX_OBJECTS};
 
@@ -70,18 +70,9 @@ static POOLS: Lock<Pools> = Lock::new(Pools {
     extensions: Pool::new(),
 });
 
-/// Takes the lock before fork.
-pub fn fork_prepare() {
-    POOLS.shut();
-}
-
-/// Gives the lock back after fork.
-///
-/// # Safety
-/// [`fork_prepare`] was called.
-pub unsafe fn fork_done() {
-    // SAFETY: as the caller promises.
-    unsafe { POOLS.open() }
+/// The lock to shut for a fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &POOLS
 }
 
 /// Spans in use.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A lock that needs no memory and no libc: one word and the futex call.
 //!
-//! Before a fork all locks are shut ([`Lock::shut`]): nobody passes but the thread that forks. Its
-//! other fork handlers, of whatever library and in whatever order, may allocate all the same.
+//! Before a fork all locks are shut ([`ForkLock::shut`]): nobody passes but the thread that forks.
+//! Its other fork handlers, of whatever library and in whatever order, may allocate all the same.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -162,27 +162,37 @@ impl<T> Lock<T> {
         }
     }
 
+    /// The value, without taking the lock.
+    pub const fn value_pointer(&self) -> *mut T {
+        self.value.get()
+    }
+}
+
+/// A lock of whatever value, for a fork.
+pub trait ForkLock: Sync {
     /// Takes the lock before a fork, for a call that ends without giving it back. From then on only
     /// the thread that forks passes: see [`begin_fork`].
-    pub fn shut(&self) {
-        model_step();
-        self.wait_for(SHUT);
-    }
+    fn shut(&self);
 
     /// Gives the lock back after a fork, in parent and child.
     ///
     /// # Safety
-    /// The caller took the lock by [`Lock::shut`], or inherited it so, and is done with the value.
-    pub unsafe fn open(&self) {
+    /// The caller took the lock by [`ForkLock::shut`], or inherited it so, and is done with the
+    /// value.
+    unsafe fn open(&self);
+}
+
+impl<T: Send> ForkLock for Lock<T> {
+    fn shut(&self) {
+        model_step();
+        self.wait_for(SHUT);
+    }
+
+    unsafe fn open(&self) {
         model_step();
         debug_assert_eq!(self.state.load(Ordering::Relaxed), SHUT);
         self.state.store(FREE, Ordering::Release);
         futex_wake(&self.state, i32::MAX);
-    }
-
-    /// The value, without taking the lock.
-    pub const fn value_pointer(&self) -> *mut T {
-        self.value.get()
     }
 }
 

@@ -5,7 +5,7 @@
 //! back. Tables are [`Pool`]s: items are named by 32-bit numbers instead of pointers, which halves
 //! the size of every link and keeps the page heap free of raw pointers.
 
-use crate::os::lock::Lock;
+use crate::os::lock::{ForkLock, Lock};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -36,18 +36,9 @@ pub fn usage_bytes() -> (usize, usize) {
     )
 }
 
-/// Takes the arena's lock before fork.
-pub fn fork_prepare() {
-    ARENA.shut();
-}
-
-/// Gives the arena's lock back after fork.
-///
-/// # Safety
-/// [`fork_prepare`] was called, in this thread or by the parent of this process.
-pub unsafe fn fork_done() {
-    // SAFETY: as the caller promises.
-    unsafe { ARENA.open() }
+/// The lock to shut for a fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &ARENA
 }
 
 /// Zeroed memory that lives as long as the process, or `None` if the system has none.

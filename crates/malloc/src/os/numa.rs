@@ -124,21 +124,8 @@ fn read_cpus(kernel_node: usize, text: &mut [u8; LIST_BYTES]) -> Option<&str> {
     use core::fmt::Write;
     let mut name = crate::os::report::Line::new();
     let _ = write!(name, "/sys/devices/system/node/node{kernel_node}/cpulist\0");
-    let saved = crate::os::sys::errno();
-    // SAFETY: the name ends in a zero byte; the buffer has the given length.
-    let len = unsafe {
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-        let fd = libc::open(name.as_bytes().as_ptr().cast(), flags);
-        if fd < 0 {
-            -1
-        } else {
-            let len = libc::read(fd, text.as_mut_ptr().cast(), text.len());
-            libc::close(fd);
-            len
-        }
-    };
-    crate::os::sys::set_errno(saved);
-    core::str::from_utf8(text.get(..usize::try_from(len).ok()?)?).ok()
+    let name = core::ffi::CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
+    crate::os::sys::read_file(name, text)
 }
 
 /// Calls `visit` with each CPU of a list like `0-3,8`; whether there is any. What is not a number

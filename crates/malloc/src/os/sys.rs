@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few operating-system calls that the allocator itself needs, none of which allocates.
 
+use core::ffi::CStr;
+
 use crate::units::{GIB, HUGE_BYTES, NATIVE_BYTES};
 
 /// The calling thread's errno.
@@ -214,6 +216,23 @@ pub fn prefer_node(address: usize, bytes: usize, node: u32) -> bool {
     };
     set_errno(saved);
     result == 0
+}
+
+/// The beginning of a file, as much as the buffer takes; `None` if it cannot be read or is no text.
+/// Keeps errno.
+pub fn read_file<'a>(name: &CStr, text: &'a mut [u8]) -> Option<&'a str> {
+    let saved = errno();
+    // SAFETY: a C string, and a buffer of the given length.
+    let len = unsafe {
+        let fd = libc::open(name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let len = libc::read(fd, text.as_mut_ptr().cast(), text.len());
+        if fd >= 0 {
+            libc::close(fd);
+        }
+        len
+    };
+    set_errno(saved);
+    core::str::from_utf8(text.get(..usize::try_from(len).ok()?)?).ok()
 }
 
 /// Monotonic time in nanoseconds, from the coarse clock (a few nanoseconds to read; it moves once

@@ -2,7 +2,7 @@
 //! Statistics on demand: at exit, by a signal, or by a call.
 
 use crate::heap::pageheap;
-use crate::os::lock::Lock;
+use crate::os::lock::{ForkLock, Lock};
 use crate::os::{numa, report};
 use crate::watch::options::{Options, Path};
 use crate::watch::{observe, stats};
@@ -59,18 +59,9 @@ extern "C" fn at_exit() {
     pageheap::lock().trace.stop();
 }
 
-/// Takes the lock before fork.
-pub fn fork_prepare() {
-    PATHS.shut();
-}
-
-/// Gives the lock back after fork.
-///
-/// # Safety
-/// [`fork_prepare`] was called.
-pub unsafe fn fork_done() {
-    // SAFETY: as the caller promises.
-    unsafe { PATHS.open() }
+/// The lock to shut for a fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &PATHS
 }
 
 fn with_file(path: &Path, write: impl FnOnce(i32)) {

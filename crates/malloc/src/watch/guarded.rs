@@ -9,7 +9,7 @@
 //! possible.
 
 use crate::heap::pagemap::{self, GUARDED};
-use crate::os::lock::Lock;
+use crate::os::lock::{ForkLock, Lock};
 use crate::os::report::{corrupt, warn};
 use crate::os::sys;
 use crate::size_class::MIN_ALIGN;
@@ -88,18 +88,9 @@ pub fn count() -> usize {
     GUARDED_OBJECTS.load(Ordering::Relaxed)
 }
 
-/// Takes the lock before fork.
-pub fn fork_prepare() {
-    POOL.shut();
-}
-
-/// Gives the lock back after fork.
-///
-/// # Safety
-/// [`fork_prepare`] was called.
-pub unsafe fn fork_done() {
-    // SAFETY: as the caller promises.
-    unsafe { POOL.open() }
+/// The lock to shut for a fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &POOL
 }
 
 const fn page_of(base: usize, slot: usize) -> usize {

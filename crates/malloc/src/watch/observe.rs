@@ -7,7 +7,7 @@
 //! seen; without one none of this costs anything. The output is the text format that pprof reads
 //! (`heap_v2`), with sizes and counts as sampled: pprof scales them up.
 
-use crate::os::lock::Lock;
+use crate::os::lock::{ForkLock, Lock};
 use crate::os::meta;
 use crate::watch::options::Options;
 use crate::watch::stats::Out;
@@ -55,19 +55,14 @@ pub fn configure(options: &Options) {
     COUNTDOWN.store(options.profile_bytes as i64, Ordering::Relaxed);
 }
 
-/// Takes the lock before fork.
-pub fn fork_prepare() {
-    SAMPLES.shut();
+/// The lock to shut for a fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &SAMPLES
 }
 
-/// Gives the lock back after fork.
-///
-/// # Safety
-/// [`fork_prepare`] was called.
-pub unsafe fn fork_done() {
+/// After a fork: whoever was inside may not exist here.
+pub fn fork_done() {
     BUSY.store(0, Ordering::Relaxed);
-    // SAFETY: as the caller promises.
-    unsafe { SAMPLES.open() }
 }
 
 /// Makes the object by `make`, which takes a size and an alignment, if it is to be sampled; its

@@ -2,6 +2,7 @@
 //! The background thread.
 
 use crate::os::lock::Lock;
+use crate::os::sys;
 use crate::watch::upkeep;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,31 +51,18 @@ fn is_last() -> bool {
     if links != 4 {
         return false;
     }
-    let mut text = [0u8; 1024];
-    // SAFETY: opens a file by a constant name and reads it into a buffer of the given length.
-    let len = unsafe {
-        let name = c"/proc/self/stat";
-        let fd = libc::open(name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if fd < 0 {
-            return false;
-        }
-        let len = libc::read(fd, text.as_mut_ptr().cast(), text.len());
-        libc::close(fd);
-        len
-    };
-    usize::try_from(len).is_ok_and(|len| shows_last(&text[..len]))
+    let mut text = [0; 1024];
+    sys::read_file(c"/proc/self/stat", &mut text).is_some_and(shows_last)
 }
 
 /// What `/proc/self/stat` says (proc(5)): the state of the first thread, after the last bracket, is
 /// that of a zombie, and two threads are left.
-fn shows_last(stat: &[u8]) -> bool {
-    let Some(bracket) = stat.iter().rposition(|&byte| byte == b')') else {
+fn shows_last(stat: &str) -> bool {
+    let Some((_, after)) = stat.rsplit_once(')') else {
         return false;
     };
-    let mut fields = stat[bracket + 1..]
-        .split(|&byte| byte == b' ')
-        .filter(|field| !field.is_empty());
-    fields.next() == Some(b"Z") && fields.nth(16) == Some(b"2")
+    let mut fields = after.split(' ').filter(|field| !field.is_empty());
+    fields.next() == Some("Z") && fields.nth(16) == Some("2")
 }
 
 extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
@@ -162,9 +150,9 @@ mod tests {
         let line = |state: &str, threads: u32| {
             format!("77 (a) b) {state} 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 {threads} 0 99")
         };
-        assert!(shows_last(line("Z", 2).as_bytes()));
-        assert!(!shows_last(line("Z", 3).as_bytes()));
-        assert!(!shows_last(line("S", 2).as_bytes()));
-        assert!(!shows_last(b"") && !shows_last(b"77 (a"));
+        assert!(shows_last(&line("Z", 2)));
+        assert!(!shows_last(&line("Z", 3)));
+        assert!(!shows_last(&line("S", 2)));
+        assert!(!shows_last("") && !shows_last("77 (a"));
     }
 }

@@ -7,7 +7,7 @@ use crate::cache;
 use crate::central;
 use crate::heap::ReleasePolicy;
 use crate::heap::pageheap::{self, CollapseBudget};
-use crate::os::lock::Lock;
+use crate::os::lock::{ForkLock, Lock};
 use crate::os::sys;
 use crate::os::threads::{has_background, note_background};
 use crate::os::vm::real::HugeMode;
@@ -72,18 +72,9 @@ pub fn set_background(runs: bool) {
     pageheap::set_eager(eager);
 }
 
-/// Takes the lock before fork.
-pub fn fork_prepare() {
-    PLAN.shut();
-}
-
-/// Gives the lock back after fork.
-///
-/// # Safety
-/// [`fork_prepare`] was called.
-pub unsafe fn fork_done() {
-    // SAFETY: as the caller promises.
-    unsafe { PLAN.open() }
+/// The lock to shut for a fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &PLAN
 }
 
 /// Called on every slow path: does a round when one is due. Reads the clock at every eighth call.

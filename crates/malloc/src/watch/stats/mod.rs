@@ -155,24 +155,8 @@ impl Stats {
 
 /// Reads the kernel's view; `None` without `/proc`.
 pub fn kernel_view() -> Option<Kernel> {
-    let saved = crate::os::sys::errno();
-    let mut text = [0u8; 2048];
-    // SAFETY: opens a file by a constant name and reads it into a buffer of the given length.
-    let len = unsafe {
-        let name = c"/proc/self/smaps_rollup";
-        let fd = libc::open(name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        let len = if fd < 0 {
-            -1
-        } else {
-            libc::read(fd, text.as_mut_ptr().cast(), text.len())
-        };
-        if fd >= 0 {
-            libc::close(fd);
-        }
-        len
-    };
-    crate::os::sys::set_errno(saved);
-    let text = core::str::from_utf8(text.get(..usize::try_from(len).ok()?)?).ok()?;
+    let mut text = [0; 2048];
+    let text = crate::os::sys::read_file(c"/proc/self/smaps_rollup", &mut text)?;
     Some(Kernel {
         rss: kib_field(text, "Rss:")?,
         anon_huge: kib_field(text, "AnonHugePages:")?,

@@ -38,34 +38,27 @@ const OBJECTS: [&str; DENSITIES] = [
 pub fn format_text(out: &mut impl Write, stats: &Stats) -> fmt::Result {
     let heap = &stats.heap;
     writeln!(out, "ample-malloc: bytes")?;
-    line(out, stats.in_use, "in use by the application")?;
-    line(out, stats.page_heap_free, "free in the page heap")?;
-    line(
-        out,
-        stats.in_central,
-        "free in central lists and span tails",
-    )?;
-    line(out, stats.in_transfer_caches, "free in transfer caches")?;
-    line(out, stats.in_cpu_caches, "free in CPU caches")?;
-    line(out, stats.metadata_used, "metadata")?;
-    line(out, stats.backed + stats.metadata_used, "= backed memory")?;
-    line(out, stats.reserved, "address space reserved")?;
+    for (bytes, text) in [
+        (stats.in_use, "in use by the application"),
+        (stats.page_heap_free, "free in the page heap"),
+        (stats.in_central, "free in central lists and span tails"),
+        (stats.in_transfer_caches, "free in transfer caches"),
+        (stats.in_cpu_caches, "free in CPU caches"),
+        (stats.metadata_used, "metadata"),
+        (stats.backed + stats.metadata_used, "= backed memory"),
+        (stats.reserved, "address space reserved"),
+    ] {
+        line(out, bytes, text)?;
+    }
     let hugetlb = real::hugetlb_bytes();
     if hugetlb > 0 {
         line(out, hugetlb, "of that on HugeTLB pages")?;
     }
     if let Some(kernel) = stats.kernel {
-        line(
-            out,
-            kernel.rss,
-            "resident, the whole process, by the kernel",
-        )?;
-        let share = percent(kernel.anon_huge, kernel.rss);
-        writeln!(
-            out,
-            "  {:>16} ({share:>9.1} %)    of that on hugepages",
-            kernel.anon_huge
-        )?;
+        let (rss, huge) = (kernel.rss, kernel.anon_huge);
+        line(out, rss, "resident, the whole process, by the kernel")?;
+        let share = percent(huge, rss);
+        writeln!(out, "  {huge:>16} ({share:>9.1} %)    of that on hugepages")?;
     }
     let kind = if stats.rseq {
         "restartable sequences"
@@ -103,15 +96,12 @@ fn format_nodes(out: &mut impl Write) -> fmt::Result {
     for node in 0..numa::nodes() {
         let sizes = pageheap::sizes_of(node);
         line(out, sizes.used_pages * PAGE_BYTES, "used, of")?;
+        let backed = sizes.backed_pages() * PAGE_BYTES;
         match numa::kernel_node(node) {
-            Some(kernel) => line(
-                out,
-                sizes.backed_pages() * PAGE_BYTES,
-                format_args!("backed on node {kernel}"),
-            )?,
+            Some(kernel) => line(out, backed, format_args!("backed on node {kernel}"))?,
             None => line(
                 out,
-                sizes.backed_pages() * PAGE_BYTES,
+                backed,
                 format_args!("backed for pretended node {node}"),
             )?,
         }
@@ -124,11 +114,10 @@ fn format_filler(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
     let free = filler.free_backed_pages() * PAGE_BYTES;
     writeln!(out, "HugeFiller: {} hugepages", filler.hugepages)?;
     for (used, objects) in filler.used_pages.iter().zip(OBJECTS) {
-        writeln!(
+        line(
             out,
-            "  {:>16} ({:>9.1} MiB)  used, spans of {objects}",
             used * PAGE_BYTES,
-            (used * PAGE_BYTES) as f64 / 1_048_576.0
+            format_args!("used, spans of {objects}"),
         )?;
     }
     line(out, free, "free, backed")?;
@@ -165,11 +154,8 @@ fn format_rest(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
     line(out, heap.region_backed_hugepages * HUGE_BYTES, "backed")?;
     writeln!(out, "Large spans")?;
     line(out, heap.large_pages * PAGE_BYTES, "on whole hugepages")?;
-    line(
-        out,
-        heap.slack_pages * PAGE_BYTES,
-        "slack, donated to the filler",
-    )?;
+    let slack = heap.slack_pages * PAGE_BYTES;
+    line(out, slack, "slack, donated to the filler")?;
     writeln!(
         out,
         "HugeAllocator: {} hugepages reserved, {} free, {} lost",
@@ -177,11 +163,8 @@ fn format_rest(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
     )?;
     writeln!(out, "Release")?;
     line(out, heap.released_bytes as usize, "given back so far")?;
-    line(
-        out,
-        heap.subreleased_bytes as usize,
-        "of that by breaking hugepages",
-    )?;
+    let broken = heap.subreleased_bytes as usize;
+    line(out, broken, "of that by breaking hugepages")?;
     writeln!(
         out,
         "  {} hugepages rebuilt, {} attempts refused",
