@@ -7,7 +7,6 @@
 use crate::{exponential, span_pages};
 use ample_kit::random::SplitMix64;
 use ample_malloc::heap::trace::{Event, Kind};
-use ample_malloc::units::Density;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -59,27 +58,15 @@ pub fn generate(load: &Load) -> Vec<Event> {
             && death_ns <= now_ns
         {
             deaths.pop();
-            events.push(event(death_ns, Kind::Delete, dead, len));
+            events.push(Event::plain(Kind::Delete, death_ns, dead, len));
         }
         let len = span_pages(&mut random) as u32;
         let life_s = exponential(&mut random, load.lifetime_s * f64::from(len).sqrt());
         name += 1;
-        events.push(event(now_ns, Kind::New, name, len));
+        events.push(Event::plain(Kind::New, now_ns, name, len));
         deaths.push(Reverse((now_ns + (life_s * 1e9) as u64, name, len)));
     }
     events
-}
-
-/// An event of a span without alignment.
-pub(crate) fn event(time_ns: u64, kind: Kind, page: u64, len_pages: u32) -> Event {
-    Event {
-        time_ns,
-        page,
-        len_pages,
-        align_log2: 0,
-        density: Density::SPARSE,
-        kind,
-    }
 }
 
 #[cfg(test)]

@@ -145,8 +145,6 @@ fn apply(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::event;
-
     fn file(events: &[Event]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         events.iter().for_each(|event| bytes.extend(event.encode()));
@@ -156,10 +154,10 @@ mod tests {
     #[test]
     fn a_trace_is_replayed_to_its_end() {
         let events = [
-            event(0, Kind::New, 10, 100),
-            event(1_000_000_000, Kind::New, 200, 300),
-            event(2_000_000_000, Kind::Delete, 10, 100),
-            event(3_000_000_000, Kind::Delete, 77, 1),
+            Event::plain(Kind::New, 0, 10, 100),
+            Event::plain(Kind::New, 1_000_000_000, 200, 300),
+            Event::plain(Kind::Delete, 2_000_000_000, 10, 100),
+            Event::plain(Kind::Delete, 3_000_000_000, 77, 1),
         ];
         let read = read_events(&file(&events)[..]).unwrap();
         assert_eq!(read, events);
@@ -172,7 +170,7 @@ mod tests {
 
     #[test]
     fn damaged_files_are_refused_with_a_reason() {
-        let good = file(&[event(0, Kind::New, 1, 1)]);
+        let good = file(&[Event::plain(Kind::New, 0, 1, 1)]);
         assert!(read_events(&b"something"[..]).is_err());
         assert!(read_events(&good[..good.len() - 1]).is_err());
         let mut bad = good.clone();

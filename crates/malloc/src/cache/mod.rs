@@ -25,7 +25,7 @@ use core::sync::atomic::{
 use rseq::{Header, Push, Slabs};
 
 /// Slot words of all classes together.
-pub(crate) const SLOTS: usize = {
+const SLOTS: usize = {
     let (mut sum, mut class) = (0, 1);
     while class < CLASSES {
         sum += TABLE[class].slots as usize;
@@ -34,7 +34,7 @@ pub(crate) const SLOTS: usize = {
     sum
 };
 /// Words before the slots: one header and one guess at the top of the stack per class.
-pub(crate) const HEADERS: usize = 2 * rseq::TOPS;
+const HEADERS: usize = 2 * rseq::TOPS;
 /// Memory that one CPU's slab may hold, in bytes, unless the options say otherwise.
 pub const DEFAULT_BYTES: usize = 3 << 19;
 /// Slabs that threads share where there are no restartable sequences.

@@ -37,22 +37,22 @@ pub fn allocate_or(bytes: usize, slow: impl FnOnce(usize) -> usize) -> usize {
 #[inline(never)]
 pub fn allocate_slow(bytes: usize) -> usize {
     if bytes <= MAX_SMALL_BYTES {
-        return allocate_small_slow(class_of(bytes), bytes);
+        return allocate_small_slow(class_of(bytes), bytes, MIN_ALIGN);
     }
     allocate_large(bytes, PAGE_BYTES, false).0
 }
 
 #[cold]
 #[inline(never)]
-fn allocate_small_slow(class: usize, bytes: usize) -> usize {
+fn allocate_small_slow(class: usize, bytes: usize, align: usize) -> usize {
     start::ensure();
     if start::observed()
-        && let Some(address) = crate::watch::observe::allocate(bytes, MIN_ALIGN, allocate_sampled)
+        && let Some(address) = crate::watch::observe::allocate(bytes, align, allocate_sampled)
     {
         return address;
     }
     if start::guarded()
-        && let Some(address) = crate::watch::guarded::allocate(bytes, MIN_ALIGN)
+        && let Some(address) = crate::watch::guarded::allocate(bytes, align)
     {
         return address;
     }
@@ -101,31 +101,12 @@ pub fn allocate_aligned(bytes: usize, align: usize) -> usize {
         if object != 0 {
             return object;
         }
-        return allocate_aligned_slow(class, bytes, align);
+        return allocate_small_slow(class, bytes, align);
     }
     if align > 1 << 40 {
         return 0;
     }
     allocate_large(bytes, align, false).0
-}
-
-#[cold]
-#[inline(never)]
-fn allocate_aligned_slow(class: usize, bytes: usize, align: usize) -> usize {
-    start::ensure();
-    if start::observed()
-        && let Some(address) = crate::watch::observe::allocate(bytes, align, allocate_sampled)
-    {
-        return address;
-    }
-    if start::guarded()
-        && let Some(address) = crate::watch::guarded::allocate(bytes, align)
-    {
-        return address;
-    }
-    let object = cache::pop_slow(class);
-    crate::watch::upkeep::tick();
-    object
 }
 
 /// Zeroed memory.
@@ -222,7 +203,7 @@ fn free_large(address: usize, class: u8) {
         crate::watch::observe::forget(address);
     }
     let (page, id) = take_out(address);
-    pageheap::free_large(page, id);
+    pageheap::free_large(page, id, false);
 }
 
 /// The bytes that the object may use; 0 for address 0.
@@ -263,7 +244,7 @@ fn move_large(old: usize, new: usize) -> bool {
     // SAFETY: both objects have at least so many bytes, and are distinct.
     unsafe { core::ptr::copy_nonoverlapping(from, to, rest) };
     let (page, id) = take_out(old);
-    pageheap::free_moved(page, id);
+    pageheap::free_large(page, id, true);
     crate::watch::upkeep::tick();
     true
 }
@@ -285,11 +266,7 @@ pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
     let large = bytes > MAX_SMALL_BYTES && pagemap::class_of(address >> PAGE_SHIFT) == LARGE;
     if large
         && let Some(len) = pages_for(bytes)
-        && (if bytes > old_bytes {
-            pageheap::grow_large(address, len)
-        } else {
-            pageheap::shrink_large(address, len)
-        })
+        && pageheap::resize_large(address, len)
     {
         return address;
     }

@@ -5,7 +5,7 @@
 
 use crate::heap::pagemap;
 use crate::heap::span;
-use crate::heap::trace;
+use crate::heap::trace::{self, Kind};
 use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
 use crate::os::lock::{ForkLock, Guard, Lock};
 use crate::os::numa::{self, MAX_NODES};
@@ -220,44 +220,39 @@ pub fn large_pages(address: usize) -> usize {
     unsafe { span::get(id) }.pages as usize
 }
 
-/// Frees a large object, whose page the caller has already taken out of the pagemap.
-pub fn free_large(page: usize, id: u32) {
+/// Frees a large object, whose page the caller has already taken out of the pagemap; `moved` if the
+/// first [`movable_bytes`] of it have been moved away.
+pub fn free_large(page: usize, id: u32, moved: bool) {
     // SAFETY: the caller removed the page's entry, so it is the only one that knows the span.
     let len = unsafe { span::get(id) }.pages as usize;
     span::destroy(&[id]);
     let node = pagemap::node_of(page);
     let mut pages = PAGES[node].lock();
-    pages.free(page, len);
+    pages.note(Kind::Delete, page, len);
+    if moved {
+        pages.heap.free_moved(page, len);
+    } else {
+        pages.heap.free(page, len);
+    }
     finish(pages, node);
 }
 
-/// Grows a large object where it lies.
-pub fn grow_large(address: usize, new_len: usize) -> bool {
-    let page = address >> PAGE_SHIFT;
-    let id = pagemap::span_of(page);
-    // SAFETY: the owner of the object is the only one to touch its span.
-    let span = unsafe { span::get(id) };
-    let len = span.pages as usize;
-    let node = pagemap::node_of(page);
-    let mut pages = PAGES[node].lock();
-    if !pages.heap.grow(page, len, new_len) {
-        return false;
-    }
-    let now_ns = pages.heap.vm().now_ns();
-    pages.trace.grow(now_ns, page, new_len);
-    span.pages = new_len as u32;
-    true
-}
-
-/// Shrinks a large object where it lies; false if it has to stay as it is.
-pub fn shrink_large(address: usize, new_len: usize) -> bool {
+/// Makes a large object longer or shorter where it lies; false if it has to stay as it is.
+pub fn resize_large(address: usize, new_len: usize) -> bool {
     let page = address >> PAGE_SHIFT;
     // SAFETY: the owner of the object is the only one to touch its span.
     let span = unsafe { span::get(pagemap::span_of(page)) };
     let (len, node) = (span.pages as usize, pagemap::node_of(page));
     let mut pages = PAGES[node].lock();
-    if new_len >= len || !pages.heap.shrink(page, len, new_len) {
+    let grows = new_len > len;
+    if new_len == len
+        || !(grows && pages.heap.grow(page, len, new_len)
+            || !grows && pages.heap.shrink(page, len, new_len))
+    {
         return false;
+    }
+    if grows {
+        pages.note(Kind::Grow, page, new_len);
     }
     span.pages = new_len as u32;
     finish(pages, node);
@@ -278,20 +273,6 @@ pub fn movable_bytes(address: usize) -> usize {
     } else {
         0
     }
-}
-
-/// Frees a large object of which [`movable_bytes`] have been moved away, and whose page the caller
-/// has already taken out of the pagemap.
-pub fn free_moved(page: usize, id: u32) {
-    // SAFETY: the caller removed the page's entry, so it is the only one that knows the span.
-    let len = unsafe { span::get(id) }.pages as usize;
-    span::destroy(&[id]);
-    let node = pagemap::node_of(page);
-    let mut pages = PAGES[node].lock();
-    let now_ns = pages.heap.vm().now_ns();
-    pages.trace.free(now_ns, page, len);
-    pages.heap.free_moved(page, len);
-    finish(pages, node);
 }
 
 impl Pages {
@@ -319,8 +300,13 @@ impl Pages {
     }
 
     fn free(&mut self, page: usize, len: usize) {
-        self.trace.free(self.heap.vm().now_ns(), page, len);
+        self.note(Kind::Delete, page, len);
         self.heap.free(page, len);
+    }
+
+    fn note(&mut self, kind: Kind, page: usize, len: usize) {
+        let now_ns = self.heap.vm().now_ns();
+        self.trace.note(kind, now_ns, page, len);
     }
 }
 

@@ -45,6 +45,18 @@ pub struct Event {
 }
 
 impl Event {
+    /// An event of a sparse span without alignment.
+    pub const fn plain(kind: Kind, time_ns: u64, page: u64, len_pages: u32) -> Event {
+        Event {
+            time_ns,
+            page,
+            len_pages,
+            align_log2: 0,
+            density: Density::SPARSE,
+            kind,
+        }
+    }
+
     /// The bytes of the event in a trace file, little-endian.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let kind = match self.kind {
@@ -178,39 +190,16 @@ impl Recorder {
     #[inline]
     pub fn allocate(&mut self, time: u64, page: usize, len: usize, align: usize, density: Density) {
         self.add(|| Event {
-            time_ns: time,
-            page: page as u64,
-            len_pages: len as u32,
             align_log2: align.ilog2() as u8,
             density,
-            kind: Kind::New,
+            ..Event::plain(Kind::New, time, page as u64, len as u32)
         });
     }
 
-    /// A span was freed.
+    /// A span was freed, or grew to a length.
     #[inline]
-    pub fn free(&mut self, time_ns: u64, page: usize, len: usize) {
-        self.add(|| Event {
-            time_ns,
-            page: page as u64,
-            len_pages: len as u32,
-            align_log2: 0,
-            density: Density::SPARSE,
-            kind: Kind::Delete,
-        });
-    }
-
-    /// A span grew.
-    #[inline]
-    pub fn grow(&mut self, time_ns: u64, page: usize, len: usize) {
-        self.add(|| Event {
-            time_ns,
-            page: page as u64,
-            len_pages: len as u32,
-            align_log2: 0,
-            density: Density::SPARSE,
-            kind: Kind::Grow,
-        });
+    pub fn note(&mut self, kind: Kind, time_ns: u64, page: usize, len: usize) {
+        self.add(|| Event::plain(kind, time_ns, page as u64, len as u32));
     }
 }
 

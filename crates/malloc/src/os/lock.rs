@@ -248,9 +248,7 @@ pub fn pause() {
 #[inline(always)]
 pub fn model_step() {
     #[cfg(feature = "models")]
-    if super::model::running() {
-        shuttle::thread::yield_now();
-    }
+    super::model::step();
 }
 
 /// See above.

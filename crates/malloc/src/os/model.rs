@@ -44,6 +44,13 @@ pub fn thread() -> usize {
     }
 }
 
+/// A step, before which another thread may run.
+pub fn step() {
+    if running() && MOVES.get() {
+        shuttle::thread::yield_now();
+    }
+}
+
 /// The processor that the calling thread is on.
 pub fn cpu() -> i32 {
     if running() { CPU.with(Cell::get) } else { 0 }

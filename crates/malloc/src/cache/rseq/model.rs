@@ -2,21 +2,16 @@
 //! Restartable sequences for the model checker: a sequence that was interrupted starts over, so
 //! each is one step, before which the thread may move to another CPU.
 
-use super::slab::{Header, Push, Slabs};
-use crate::cache::{HEADERS, SLOTS};
+use super::slab::{Push, Slabs};
+use crate::cache::CpuSlab;
 use crate::os::model;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 /// The slab of the CPU that the calling thread is on now; `None` without one.
-unsafe fn slab<'a>(slabs: &Slabs) -> Option<(*mut u64, &'a [AtomicU64])> {
-    model::move_thread();
+unsafe fn slab(slabs: &Slabs) -> Option<&CpuSlab> {
     let slab = slabs[model::cpu() as usize].load(Ordering::Acquire);
-    if slab.is_null() {
-        return None;
-    }
-    // SAFETY: slabs are arrays of at least this many atomic words and are never freed.
-    let words = unsafe { core::slice::from_raw_parts(slab.cast(), HEADERS + SLOTS) };
-    Some((slab, words))
+    // SAFETY: slabs are null or valid, and never freed.
+    unsafe { slab.cast::<CpuSlab>().as_ref() }
 }
 
 /// Pops an object of the class from the slab of this CPU; 0 if there is none.
@@ -25,16 +20,7 @@ unsafe fn slab<'a>(slabs: &Slabs) -> Option<(*mut u64, &'a [AtomicU64])> {
 /// Slabs are valid or null.
 pub unsafe fn pop(_offset: isize, slabs: &Slabs, class: usize) -> usize {
     // SAFETY: as the caller promises.
-    let Some((_, words)) = (unsafe { slab(slabs) }) else {
-        return 0;
-    };
-    let mut header = Header::unpack(words[class].load(Ordering::Relaxed));
-    if header.current == header.begin {
-        return 0;
-    }
-    header.current -= 1;
-    words[class].store(header.pack(), Ordering::Relaxed);
-    words[usize::from(header.current)].load(Ordering::Relaxed) as usize
+    model::in_one_step(|| unsafe { slab(slabs) }.map_or(0, |slab| slab.pop_owned(class)))
 }
 
 /// Pushes an object of the class on the slab of this CPU.
@@ -42,22 +28,10 @@ pub unsafe fn pop(_offset: isize, slabs: &Slabs, class: usize) -> usize {
 /// # Safety
 /// As for [`pop`].
 pub unsafe fn push(_offset: isize, slabs: &Slabs, class: usize, object: usize) -> Push {
-    // SAFETY: as the caller promises.
-    let Some((_, words)) = (unsafe { slab(slabs) }) else {
-        return Push::Full;
-    };
-    let mut header = Header::unpack(words[class].load(Ordering::Relaxed));
-    if header.current == header.end {
-        return Push::Full;
-    }
-    let current = usize::from(header.current);
-    if words[current - 1].load(Ordering::Relaxed) == object as u64 {
-        return Push::Suspect;
-    }
-    words[current].store(object as u64, Ordering::Relaxed);
-    header.current += 1;
-    words[class].store(header.pack(), Ordering::Relaxed);
-    Push::Done
+    model::in_one_step(|| {
+        // SAFETY: as the caller promises.
+        unsafe { slab(slabs) }.map_or(Push::Full, |slab| slab.push_owned(class, object))
+    })
 }
 
 /// Pops up to `max` objects of the class into `out`, top first; how many.
@@ -114,13 +88,15 @@ pub unsafe fn replace_header(
     old: u64,
     new: u64,
 ) -> bool {
-    // SAFETY: as the caller promises.
-    match unsafe { slab(slabs) } {
-        Some((slab, words)) if slab == expected => words[class]
-            .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok(),
-        _ => false,
-    }
+    model::in_one_step(|| {
+        // SAFETY: as the caller promises.
+        let slab = unsafe { slab(slabs) }.filter(|slab| slab.pointer() == expected);
+        slab.is_some_and(|slab| {
+            slab.words[class]
+                .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        })
+    })
 }
 
 /// The CPU of the calling thread.

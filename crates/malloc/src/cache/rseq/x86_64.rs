@@ -11,6 +11,7 @@ use core::arch::asm;
 /// holds rare branches, which are not restarted.
 macro_rules! restartable {
     (
+        $offset:expr, $slabs:expr, $class:expr;
         before: [$($before:literal),*],
         sequence: [$($sequence:literal),*],
         after: [$($after:literal),*],
@@ -43,7 +44,11 @@ macro_rules! restartable {
             ".popsection",
             slab = out(reg) _,
             current = out(reg) _,
+            offset = in(reg) $offset,
+            slabs = in(reg) $slabs.as_ptr(),
+            class = in(reg) $class,
             $($operands)*
+            options(nostack),
         )
     };
 }
@@ -63,6 +68,7 @@ pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
     // writes among the tops, also aside, where another thread may work on the slab, is a guess.
     unsafe {
         restartable!(
+            offset, slabs, class;
             before: ["xor {object:e}, {object:e}"],
             sequence: [
                 "test {slab}, {slab}",
@@ -86,12 +92,8 @@ pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
                 "jmp 65b"
             ],
             tops = const TOPS * 8,
-            offset = in(reg) offset,
-            slabs = in(reg) slabs.as_ptr(),
-            class = in(reg) class,
             object = out(reg) object,
             below = out(reg) _,
-            options(nostack),
         );
     }
     object
@@ -108,6 +110,7 @@ pub unsafe fn push(offset: isize, slabs: &Slabs, class: usize, object: usize) ->
     // slot that is written before is above the top of the stack, where nobody reads.
     unsafe {
         restartable!(
+            offset, slabs, class;
             before: ["mov {result:e}, 1"],
             sequence: [
                 "test {slab}, {slab}",
@@ -125,12 +128,8 @@ pub unsafe fn push(offset: isize, slabs: &Slabs, class: usize, object: usize) ->
             after: ["xor {result:e}, {result:e}", "68:"],
             aside: ["87:", "mov {result:e}, 2", "jmp 68b"],
             tops = const TOPS * 8,
-            offset = in(reg) offset,
-            slabs = in(reg) slabs.as_ptr(),
-            class = in(reg) class,
             object = in(reg) object,
             result = out(reg) result,
-            options(nostack),
         );
     }
     match result {
@@ -156,6 +155,7 @@ pub unsafe fn pop_many(
     // what it wrote to `out` before an abort is written again.
     unsafe {
         restartable!(
+            offset, slabs, class;
             before: ["xor {count:e}, {count:e}"],
             sequence: [
                 "test {slab}, {slab}",
@@ -185,16 +185,12 @@ pub unsafe fn pop_many(
             after: [],
             aside: [],
             tops = const TOPS * 8,
-            offset = in(reg) offset,
-            slabs = in(reg) slabs.as_ptr(),
-            class = in(reg) class,
             out = in(reg) out,
             max = in(reg) max,
             count = out(reg) count,
             slots = out(reg) _,
             index = out(reg) _,
             object = out(reg) _,
-            options(nostack),
         );
     }
     count
@@ -212,6 +208,7 @@ pub unsafe fn push_many(offset: isize, slabs: &Slabs, class: usize, objects: &[u
     // slots that are written before are above the top of the stack, where nobody reads.
     unsafe {
         restartable!(
+            offset, slabs, class;
             before: ["xor {count:e}, {count:e}"],
             sequence: [
                 "test {slab}, {slab}",
@@ -240,9 +237,6 @@ pub unsafe fn push_many(offset: isize, slabs: &Slabs, class: usize, objects: &[u
             after: [],
             aside: [],
             tops = const TOPS * 8,
-            offset = in(reg) offset,
-            slabs = in(reg) slabs.as_ptr(),
-            class = in(reg) class,
             end = in(reg) end,
             max = in(reg) objects.len(),
             count = out(reg) count,
@@ -250,7 +244,6 @@ pub unsafe fn push_many(offset: isize, slabs: &Slabs, class: usize, objects: &[u
             index = out(reg) _,
             object = out(reg) _,
             left = out(reg) _,
-            options(nostack),
         );
     }
     count
@@ -272,6 +265,7 @@ pub unsafe fn replace_header(
     // SAFETY: as the caller promises; the sequence ends in one store to the slab's header.
     unsafe {
         restartable!(
+            offset, slabs, class;
             before: ["mov {failed:e}, 1"],
             sequence: [
                 "cmp {slab}, {expected}",
@@ -282,14 +276,10 @@ pub unsafe fn replace_header(
             ],
             after: ["xor {failed:e}, {failed:e}", "68:"],
             aside: [],
-            offset = in(reg) offset,
-            slabs = in(reg) slabs.as_ptr(),
             expected = in(reg) expected,
-            class = in(reg) class,
             old = in(reg) old,
             new = in(reg) new,
             failed = out(reg) failed,
-            options(nostack),
         );
     }
     failed == 0
