@@ -3,6 +3,7 @@
 
 use crate::experiment::Figure;
 use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit};
+use serde::Serialize;
 
 /// Bars put into groups by a name, one of each series in a group; groups and series appear in the
 /// order of their first bar.
@@ -63,6 +64,12 @@ pub(crate) fn bar_figure<G: AsRef<str>, S: AsRef<str>>(
         bars.put(group.as_ref(), series.as_ref(), bar);
     }
     vec![Figure::new(name, title, bars.svg())]
+}
+
+/// What a value is called in parameters and results; empty for one that is no plain name.
+pub(crate) fn name_of(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().into()
 }
 
 /// A bar without range and paper.

@@ -150,7 +150,7 @@ pub trait Outcome: Serialize + DeserializeOwned + Debug {
 /// An experiment: its types and its run. Everything else about it is in its TOML file.
 pub trait Experiment {
     /// Parameters, the table `[parameters]` of the TOML file.
-    type Parameters: Clone + Debug + Serialize + DeserializeOwned + Send + Sync;
+    type Parameters: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
     /// Result.
     type Outcome: Outcome;
 
@@ -244,16 +244,22 @@ impl Finished {
 }
 
 /// Parameters that were read and adjusted, ready to run.
-pub trait Prepared: Send + Sync {
+pub struct Prepared {
     /// What the file says about the experiment.
-    fn about(&self) -> &About;
+    pub about: About,
     /// The parameters, for a cache's key and for the record.
-    fn parameters(&self) -> Value;
+    pub parameters: Value,
+    run: Box<dyn Fn(Progress<'_>) -> Result<Finished> + Send + Sync>,
+}
+
+impl Prepared {
     /// Runs the experiment.
     ///
     /// # Errors
     /// As [`Experiment::run`].
-    fn run(&self, progress: Progress<'_>) -> Result<Finished>;
+    pub fn run(&self, progress: Progress<'_>) -> Result<Finished> {
+        (self.run)(progress)
+    }
 }
 
 /// An [`Experiment`] with its file, without its types.
@@ -266,7 +272,7 @@ pub trait AnyExperiment: Sync {
     ///
     /// # Errors
     /// When the file is wrong: which file, line and field.
-    fn prepare(&self, request: &Request<'_>) -> Result<Box<dyn Prepared + '_>>;
+    fn prepare(&self, request: &Request<'_>) -> Result<Prepared>;
     /// Reads a result back from its JSON.
     ///
     /// # Errors
@@ -292,25 +298,6 @@ impl<E: Experiment> Listed<E> {
     }
 }
 
-struct PreparedRun<E: Experiment>(Declared<E::Parameters>);
-
-impl<E: Experiment> Prepared for PreparedRun<E> {
-    fn about(&self) -> &About {
-        &self.0.experiment
-    }
-
-    fn parameters(&self) -> Value {
-        serde_json::to_value(&self.0.parameters).unwrap_or_default()
-    }
-
-    fn run(&self, progress: Progress<'_>) -> Result<Finished> {
-        let outcome = E::run(&self.0.parameters, progress);
-        let mut outcome = outcome.with_context(|| format!("experiment {}", self.about().id))?;
-        outcome.declare(self.about());
-        Finished::of(&outcome, stop::requested())
-    }
-}
-
 impl<E: Experiment> AnyExperiment for Listed<E> {
     /// # Panics
     /// When the shipped file has no table `[experiment]`, which tests rule out.
@@ -323,7 +310,7 @@ impl<E: Experiment> AnyExperiment for Listed<E> {
         self.shipped
     }
 
-    fn prepare(&self, request: &Request<'_>) -> Result<Box<dyn Prepared + '_>> {
+    fn prepare(&self, request: &Request<'_>) -> Result<Prepared> {
         let id = &self.about().id;
         let shipped = format!("experiments/{id}.toml");
         let (file, text) = request.file.unwrap_or((&shipped, self.shipped));
@@ -343,8 +330,18 @@ impl<E: Experiment> AnyExperiment for Listed<E> {
         if request.quick {
             read.parameters = small;
         }
-        read.parameters = changed(read.parameters, &request.set)?;
-        Ok(Box::new(PreparedRun::<E>(read)))
+        let parameters = changed(read.parameters, &request.set)?;
+        let about = read.experiment;
+        Ok(Prepared {
+            about: about.clone(),
+            parameters: serde_json::to_value(&parameters)?,
+            run: Box::new(move |progress| {
+                let outcome = E::run(&parameters, progress);
+                let mut outcome = outcome.with_context(|| format!("experiment {}", about.id))?;
+                outcome.declare(&about);
+                Finished::of(&outcome, stop::requested())
+            }),
+        })
     }
 
     fn read_back(&self, json: &str) -> Result<Finished> {

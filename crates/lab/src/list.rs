@@ -87,8 +87,8 @@ pub fn shipped_parameters<P: DeserializeOwned>(id: &str, quick: bool) -> Result<
         quick,
         ..Request::default()
     };
-    let parameters = by_id(id)?.prepare(&request)?.parameters();
-    serde_json::from_value(parameters).with_context(|| format!("parameters of {id}"))
+    let prepared = by_id(id)?.prepare(&request)?;
+    serde_json::from_value(prepared.parameters).with_context(|| format!("parameters of {id}"))
 }
 
 /// The experiment of an id.

@@ -108,7 +108,7 @@ fn a_file_without_a_quick_version_takes_the_shipped_one() {
         quick: true,
         ..Request::default()
     };
-    let parameters = walks.prepare(&request).expect("reads").parameters();
+    let parameters = walks.prepare(&request).expect("reads").parameters;
     assert_eq!(
         (&parameters["seed"], &parameters["scale"]),
         (&7.into(), &"tiny".into())

@@ -4,7 +4,7 @@
 //! of the copy engine within the paper's design are worth.
 
 use super::stats::{pairs, parallel};
-use crate::charts::{bar_figure, with_range};
+use crate::charts::{bar_figure, name_of, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::stop;
 use ample_kit::random::SplitMix64;
@@ -27,18 +27,6 @@ pub enum PagePlace {
     Shared,
     /// In one private cache, modified.
     Modified,
-}
-
-impl PagePlace {
-    /// As in parameters and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            PagePlace::Memory => "memory",
-            PagePlace::LastLevel => "last-level",
-            PagePlace::Shared => "shared",
-            PagePlace::Modified => "modified",
-        }
-    }
 }
 
 /// What to run.
@@ -248,7 +236,7 @@ impl Outcome for OnePageReport {
         let bar = |row: &OnePageRow| {
             let copy = row.copy_ns;
             let bar = with_range(copy.median, copy.min, copy.max, row.paper_ns);
-            (row.what.clone(), row.place.name(), bar)
+            (row.what.clone(), name_of(&row.place), bar)
         };
         let title = "One migration of 4 KB, idle machine: the copy, ns";
         bar_figure("copy", title, Unit::Count, self.engines.iter().map(bar))

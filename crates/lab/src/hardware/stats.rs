@@ -2,6 +2,7 @@
 //! The run of independent simulations on all threads of the host.
 
 use super::Service;
+use crate::charts::name_of;
 use crate::experiment::Progress;
 use crate::progress::Steps;
 use crate::stop;
@@ -64,5 +65,5 @@ pub(super) fn pairs<A: Copy, B: Copy>(all: &[A], with: &[B]) -> Vec<(A, B)> {
 
 /// Name of a group of bars: a server and its migrations a second.
 pub(super) fn group(service: Service, rate_per_s: f64) -> String {
-    format!("{} {}", service.name(), Unit::Count.format(rate_per_s))
+    format!("{} {}", name_of(&service), Unit::Count.format(rate_per_s))
 }

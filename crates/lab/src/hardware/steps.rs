@@ -2,6 +2,7 @@
 //! One migration under traffic, step by step, to be looked at: eight cores and a NIC read and
 //! write a page while it moves.
 
+use crate::charts::name_of;
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps as Parts;
 use crate::stop;
@@ -203,7 +204,7 @@ impl Outcome for StepReport {
         let films = self.films.iter();
         let frames = films.flat_map(|film| film.frames.iter().map(move |frame| (film, frame)));
         let figure = |(at, (film, frame)): (usize, (&StepFilm, &StepFrame))| {
-            let design = film.design.name();
+            let design = name_of(&film.design);
             let caption = format!(
                 "{design}: accesses to the page so far: {}. {MIGRATION_LEGEND}",
                 frame.accesses

@@ -5,7 +5,7 @@
 use super::stats::{mean_of, pairs, parallel, with_ci};
 use super::traffic::{self, Setting, TrafficRun};
 use super::{Service, Way};
-use crate::charts::{bar_figure, plain};
+use crate::charts::{bar_figure, name_of, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_kit::statistics::mean;
 use ample_machine::multi::{EngineParams, MemoryParams, OsParams};
@@ -268,7 +268,7 @@ impl Outcome for SweepReport {
     fn figures(&self) -> Vec<Figure> {
         let bar = |row: &HardwareVariant| {
             let bar = row.copy_ns.map_or_else(Default::default, plain);
-            (row.what.clone(), row.way.name(), bar)
+            (row.what.clone(), name_of(&row.way), bar)
         };
         let title = "Variants of the migration hardware: copy of a page, ns";
         bar_figure("copy", title, Unit::Count, self.variants.iter().map(bar))

@@ -3,7 +3,7 @@
 
 use super::stats::{advance, group, mean_of, pairs, parallel, with_ci};
 use super::{BUFFER_PAGES, Server, Service, Way};
-use crate::charts::{bar_figure, with_interval};
+use crate::charts::{bar_figure, name_of, with_interval};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_kit::statistics::mean;
 use ample_machine::multi::{MemoryParams, MultiCore, OsParams};
@@ -254,7 +254,7 @@ impl Outcome for TrafficReport {
     fn figures(&self) -> Vec<Figure> {
         let bar = |row: &TrafficPoint| {
             let bar = with_interval(row.loss, row.loss_ci95, None);
-            (group(row.service, row.rate_per_s), row.way.name(), bar)
+            (group(row.service, row.rate_per_s), name_of(&row.way), bar)
         };
         let title = "Throughput lost while network buffers move";
         bar_figure("losses", title, Unit::Percent, self.points.iter().map(bar))

@@ -33,7 +33,7 @@ pub trait Job: Sync {
 
 struct ListedJob<'a> {
     experiment: &'a dyn AnyExperiment,
-    prepared: Box<dyn Prepared + 'a>,
+    prepared: Prepared,
     quick: bool,
 }
 
@@ -60,7 +60,7 @@ impl Job for ListedJob<'_> {
     }
 
     fn parameters(&self) -> Value {
-        self.prepared.parameters()
+        self.prepared.parameters.clone()
     }
 
     fn missing(&self) -> Vec<String> {

@@ -55,13 +55,11 @@ impl Experiment for GuestCheck {
         let ended = finished(&mut command)?;
         let text = ended.as_ref().map_or("", |ended| ended.out.as_str());
         let lines: Vec<&str> = text.lines().collect();
+        let last = &lines[lines.len().saturating_sub(5)..];
         Ok(GuestReport {
             target: target.clone(),
             passed: ended.as_ref().map(|ended| ended.code == 0),
-            last_lines: lines[lines.len().saturating_sub(5)..]
-                .iter()
-                .map(|line| (*line).into())
-                .collect(),
+            last_lines: last.iter().map(|line| (*line).into()).collect(),
             tables: tables(&lines),
         })
     }
@@ -71,37 +69,22 @@ impl Experiment for GuestCheck {
 fn tables(lines: &[&str]) -> Vec<PrintedTable> {
     let cells = |line: &str| -> Option<Vec<String>> {
         let inner = line.strip_prefix('|')?.trim_end().strip_suffix('|')?;
-        Some(
-            inner
-                .split('|')
-                .map(|cell| cell.trim().to_string())
-                .collect(),
-        )
+        let cells = inner.split('|').map(|cell| cell.trim().to_string());
+        Some(cells.collect())
     };
-    let mut tables: Vec<PrintedTable> = Vec::new();
-    let mut open = false;
-    for line in lines {
-        match cells(line) {
-            None => open = false,
-            Some(columns) if !open => {
-                tables.push(PrintedTable {
-                    columns,
-                    cells: Vec::new(),
-                });
-                open = true;
-            }
-            Some(row)
-                if row
-                    .iter()
-                    .all(|cell| cell.chars().all(|c| c == '-' || c == ':')) => {}
-            Some(row) => {
-                if let Some(table) = tables.last_mut() {
-                    table.cells.push(row);
-                }
-            }
-        }
-    }
-    tables
+    let is_rule = |row: &Vec<String>| {
+        let mut marks = row.iter().flat_map(|cell| cell.chars());
+        marks.all(|c| c == '-' || c == ':')
+    };
+    let table = |lines: &[&str]| {
+        let mut rows = lines.iter().filter_map(|line| cells(line));
+        Some(PrintedTable {
+            columns: rows.next()?,
+            cells: rows.filter(|row| !is_rule(row)).collect(),
+        })
+    };
+    let blocks = lines.split(|line| cells(line).is_none());
+    blocks.filter_map(table).collect()
 }
 
 impl Outcome for GuestReport {
@@ -113,11 +96,8 @@ impl Outcome for GuestReport {
 
     fn tables(&self) -> Option<Vec<(String, Table)>> {
         let table = |printed: &PrintedTable| {
-            let heads: Vec<(&str, Align)> = printed
-                .columns
-                .iter()
-                .map(|name| (name.as_str(), Align::Left))
-                .collect();
+            let names = printed.columns.iter();
+            let heads: Vec<_> = names.map(|name| (name.as_str(), Align::Left)).collect();
             let mut table = Table::new(&heads);
             for row in &printed.cells {
                 let mut row = row.clone();

@@ -20,24 +20,6 @@ pub enum Way {
 }
 
 impl Way {
-    /// All of them.
-    pub const ALL: [Way; 4] = [
-        Way::NonCacheable,
-        Way::Cacheable,
-        Way::Software,
-        Way::LazySoftware,
-    ];
-
-    /// As in parameters and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NonCacheable => "non-cacheable",
-            Self::Cacheable => "cacheable",
-            Self::Software => "software",
-            Self::LazySoftware => "lazy-software",
-        }
-    }
-
     /// What the operating system does.
     pub fn mover(self) -> Mover {
         match self {

@@ -43,15 +43,6 @@ struct Shape {
 }
 
 impl Service {
-    /// As in parameters and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nginx => "nginx",
-            Self::Memcached => "memcached",
-            Self::Idle => "idle",
-        }
-    }
-
     fn shape(self) -> Shape {
         match self {
             Self::Nginx => Shape {

@@ -22,16 +22,6 @@ pub enum Design {
     Cacheable,
 }
 
-impl Design {
-    /// As in parameters and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NonCacheable => "non-cacheable",
-            Self::Cacheable => "cacheable",
-        }
-    }
-}
-
 /// Spreads physical lines over the slices of the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -17,7 +17,7 @@ mod windows;
 
 use super::stats::{group, mean_of, pairs, parallel, with_ci};
 use super::{Service, Way};
-use crate::charts::{bar_figure, with_interval};
+use crate::charts::{bar_figure, name_of, with_interval};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_kit::statistics::{lag_1_correlation, mean};
 use ample_machine::multi::{MemoryParams, OsParams};
@@ -236,7 +236,7 @@ impl Outcome for LossReport {
     fn figures(&self) -> Vec<Figure> {
         let bar = |row: &Loss| {
             let bar = with_interval(row.loss, row.loss_ci95, row.paper_loss);
-            (group(row.service, row.rate_per_s), row.way.name(), bar)
+            (group(row.service, row.rate_per_s), name_of(&row.way), bar)
         };
         let title = "Throughput lost at the paper’s rates of migrations";
         bar_figure("losses", title, Unit::Percent, self.losses.iter().map(bar))
