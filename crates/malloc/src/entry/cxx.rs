@@ -125,22 +125,21 @@ fn new_nothrow_slow(name: &CStr, bytes: usize, align: usize) -> usize {
     retry(name, bytes, align)
 }
 
-static NEW: Plain = Plain {
-    resolved: super::resolved!("_Znwm"),
-    known: AtomicU8::new(0),
-};
-static NEW_ARRAY: Plain = Plain {
-    resolved: super::resolved!("_Znam"),
-    known: AtomicU8::new(0),
-};
-static NEW_ALIGNED: Plain = Plain {
-    resolved: super::resolved!("_ZnwmSt11align_val_t"),
-    known: AtomicU8::new(0),
-};
-static NEW_ALIGNED_ARRAY: Plain = Plain {
-    resolved: super::resolved!("_ZnamSt11align_val_t"),
-    known: AtomicU8::new(0),
-};
+macro_rules! plain {
+    ($($name:ident: $symbol:literal;)*) => {$(
+        static $name: Plain = Plain {
+            resolved: super::resolved!($symbol),
+            known: AtomicU8::new(0),
+        };
+    )*};
+}
+
+plain! {
+    NEW: "_Znwm";
+    NEW_ARRAY: "_Znam";
+    NEW_ALIGNED: "_ZnwmSt11align_val_t";
+    NEW_ALIGNED_ARRAY: "_ZnamSt11align_val_t";
+}
 
 macro_rules! operators {
     ($(

@@ -263,6 +263,9 @@ pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
     if bytes <= old_bytes && (bytes >= old_bytes / 2 || old_bytes <= 32) {
         return address;
     }
+    if bytes < old_bytes {
+        sparse::end(address);
+    }
     let large = bytes > MAX_SMALL_BYTES && pagemap::class_of(address >> PAGE_SHIFT) == LARGE;
     if large
         && let Some(len) = pages_for(bytes)

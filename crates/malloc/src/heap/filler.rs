@@ -180,12 +180,15 @@ impl Filler {
         align: usize,
         density: Density,
     ) -> Option<Placement> {
-        let regular = REGULAR + self.density(density).index();
+        let density = self.density(density).index();
         // The tightest hugepage may have no gap at the right place, the last one looked for has.
         let padded = (len + align - 1).min(PAGES_PER_HUGE);
         let lengths = [len, len + (padded - len) / 2, padded];
-        for (kind, longest) in [regular, DONATED, GAPS, RELEASED_GAPS]
+        let whole = [REGULAR + density, DONATED, GAPS, RELEASED_GAPS];
+        let broken = [PARTLY_RELEASED + density, RELEASED + density];
+        for (kind, longest) in whole
             .into_iter()
+            .chain(broken)
             .flat_map(|kind| lengths.map(|longest| (kind, longest)))
         {
             let id = self.lists.least(kind, longest * CHUNKS);

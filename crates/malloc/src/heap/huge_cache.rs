@@ -8,6 +8,7 @@
 //! once, and then served from the cache.
 
 use super::ranges::{Nodes, RangeSet};
+use super::sizes::{Sum, sums};
 use crate::units::HugeRange;
 
 /// The window over which demand is watched, in nanoseconds.
@@ -70,26 +71,18 @@ impl MinMax {
     }
 }
 
-/// Counters of the cache since the start of the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounters {
-    /// Requests served with backed hugepages.
-    pub hits: u64,
-    /// Requests that needed unbacked address space.
-    pub misses: u64,
-    /// Hugepages released because the limit was exceeded.
-    pub overflow_hugepages: u64,
-    /// Hugepages that were needed again within the window after a release: regret.
-    pub regret_hugepages: u64,
-}
-
-impl CacheCounters {
-    /// Adds the counters of another cache.
-    pub const fn add(&mut self, other: &CacheCounters) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.overflow_hugepages += other.overflow_hugepages;
-        self.regret_hugepages += other.regret_hugepages;
+sums! {
+    /// Counters of the cache since the start of the process.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct CacheCounters {
+        /// Requests served with backed hugepages.
+        pub hits: u64,
+        /// Requests that needed unbacked address space.
+        pub misses: u64,
+        /// Hugepages released because the limit was exceeded.
+        pub overflow_hugepages: u64,
+        /// Hugepages that were needed again within the window after a release: regret.
+        pub regret_hugepages: u64,
     }
 }
 

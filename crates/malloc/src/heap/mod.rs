@@ -32,7 +32,7 @@ pub use huge_map::{HugeMap, Owner};
 pub use ranges::{Nodes, RangeSet};
 pub use region::{REGION_HUGEPAGES, Region};
 pub use release::{Collapse, Release, ReleasePolicy};
-pub use sizes::{FillerSizes, HeapOptions, HeapSizes};
+pub use sizes::{FillerSizes, HeapOptions, HeapSizes, Sum};
 pub use tracker::{Tracker, Trackers};
 
 use crate::os::meta::Pool;

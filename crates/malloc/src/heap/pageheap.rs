@@ -6,7 +6,7 @@
 use crate::heap::pagemap;
 use crate::heap::span;
 use crate::heap::trace::{self, Kind};
-use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy};
+use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy, Sum};
 use crate::os::lock::{ForkLock, Guard, Lock};
 use crate::os::numa::{self, MAX_NODES};
 use crate::os::sys;
@@ -130,7 +130,7 @@ pub fn configure(mode: HugeMode, hugetlb_shift: u32, options: HeapOptions) {
 /// Sizes of the parts of all heaps together.
 pub fn sizes() -> HeapSizes {
     let mut sum = HeapSizes::default();
-    (0..numa::nodes()).for_each(|node| sum.add(&sizes_of(node)));
+    (0..numa::nodes()).for_each(|node| sum.include(&sizes_of(node)));
     sum
 }
 

@@ -64,11 +64,7 @@ impl RangeSet {
 
     /// The length of the longest range.
     pub fn longest(&self, nodes: &Nodes) -> usize {
-        if self.root == 0 {
-            0
-        } else {
-            nodes[self.root].longest
-        }
+        longest(nodes, self.root)
     }
 
     /// Adds a range that overlaps none in the set, merging it with its neighbours. False, with the
@@ -125,16 +121,7 @@ impl RangeSet {
             if node.len >= len && best.is_none_or(|key| (node.len, node.start) < key) {
                 best = Some((node.len, node.start));
             }
-            let left = if node.left == 0 {
-                0
-            } else {
-                nodes[node.left].longest
-            };
-            let right = if node.right == 0 {
-                0
-            } else {
-                nodes[node.right].longest
-            };
+            let (left, right) = (longest(nodes, node.left), longest(nodes, node.right));
             at = match (left >= len, right >= len) {
                 (true, true) if left <= right => node.left,
                 (true, false) => node.left,
@@ -245,16 +232,15 @@ impl RangeSet {
     }
 }
 
+/// The longest range from a node down; 0 without one.
+fn longest(nodes: &Nodes, at: u32) -> usize {
+    if at == 0 { 0 } else { nodes[at].longest }
+}
+
 fn update(nodes: &mut Nodes, at: u32) {
-    let (left, right) = (nodes[at].left, nodes[at].right);
-    let mut longest = nodes[at].len;
-    if left != 0 {
-        longest = longest.max(nodes[left].longest);
-    }
-    if right != 0 {
-        longest = longest.max(nodes[right].longest);
-    }
-    nodes[at].longest = longest;
+    let node = &nodes[at];
+    let below = longest(nodes, node.left).max(longest(nodes, node.right));
+    nodes[at].longest = node.len.max(below);
 }
 
 /// Splits into the nodes before `key` and those from it on. Depth is logarithmic in expectation.

@@ -19,77 +19,131 @@ pub struct HeapOptions {
     pub cache_min_hugepages: usize,
 }
 
+impl HeapOptions {
+    /// What holds without options.
+    pub const DEFAULT: HeapOptions = HeapOptions {
+        regions: true,
+        split_by_density: true,
+        cache_min_hugepages: CACHE_MIN_HUGEPAGES,
+    };
+}
+
 impl Default for HeapOptions {
     fn default() -> Self {
-        HeapOptions {
-            regions: true,
-            split_by_density: true,
-            cache_min_hugepages: CACHE_MIN_HUGEPAGES,
-        }
+        Self::DEFAULT
     }
 }
 
-/// Sizes of the page heap's parts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HeapSizes {
-    /// Spans smaller than a hugepage.
-    pub filler: FillerSizes,
-    /// Backed hugepages in the cache.
-    pub cache_hugepages: usize,
-    /// The most hugepages the cache may hold.
-    pub cache_limit_hugepages: usize,
-    /// Counters of the cache.
-    pub cache: CacheCounters,
-    /// Pages in use on whole hugepages of large spans.
-    pub large_pages: usize,
-    /// Regions, and their pages in use and backed hugepages.
-    pub regions: usize,
-    /// Pages in use in regions.
-    pub region_used_pages: usize,
-    /// Hugepages of regions that have memory.
-    pub region_backed_hugepages: usize,
-    /// Pages of donated tails that the donating spans leave to others: slack.
-    pub slack_pages: usize,
-    /// Hugepages of address space reserved.
-    pub reserved_hugepages: usize,
-    /// Hugepages of reserved address space that are free and unbacked.
-    pub free_hugepages: usize,
-    /// Hugepages lost to a lack of metadata memory.
-    pub leaked_hugepages: usize,
-    /// Pages in use by spans.
-    pub used_pages: usize,
-    /// Bytes given back to the system: whole hugepages and parts of hugepages.
-    pub released_bytes: u64,
-    /// The part of `released_bytes` that broke a hugepage.
-    pub subreleased_bytes: u64,
-    /// Hugepages rebuilt by a collapse, and collapses that the system refused.
-    pub collapsed: u64,
-    /// See `collapsed`.
-    pub collapse_refused: u64,
+/// What adds up over the heaps of all nodes.
+pub trait Sum {
+    /// Adds what another heap has.
+    fn include(&mut self, other: &Self);
+}
+
+impl Sum for usize {
+    fn include(&mut self, other: &usize) {
+        *self += other;
+    }
+}
+
+impl Sum for u64 {
+    fn include(&mut self, other: &u64) {
+        *self += other;
+    }
+}
+
+impl<const N: usize> Sum for [usize; N] {
+    fn include(&mut self, other: &[usize; N]) {
+        self.iter_mut()
+            .zip(other)
+            .for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// Structures that add up field by field.
+macro_rules! sums {
+    ($($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[$doc:meta])* pub $field:ident: $kind:ty,)*
+    })*) => {$(
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$doc])* pub $field: $kind,)*
+        }
+
+        impl Sum for $name {
+            fn include(&mut self, other: &$name) {
+                $(self.$field.include(&other.$field);)*
+            }
+        }
+    )*};
+}
+pub(super) use sums;
+
+sums! {
+    /// Sizes of the page heap's parts.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct HeapSizes {
+        /// Spans smaller than a hugepage.
+        pub filler: FillerSizes,
+        /// Backed hugepages in the cache.
+        pub cache_hugepages: usize,
+        /// The most hugepages the cache may hold.
+        pub cache_limit_hugepages: usize,
+        /// Counters of the cache.
+        pub cache: CacheCounters,
+        /// Pages in use on whole hugepages of large spans.
+        pub large_pages: usize,
+        /// Regions, and their pages in use and backed hugepages.
+        pub regions: usize,
+        /// Pages in use in regions.
+        pub region_used_pages: usize,
+        /// Hugepages of regions that have memory.
+        pub region_backed_hugepages: usize,
+        /// Pages of donated tails that the donating spans leave to others: slack.
+        pub slack_pages: usize,
+        /// Hugepages of address space reserved.
+        pub reserved_hugepages: usize,
+        /// Hugepages of reserved address space that are free and unbacked.
+        pub free_hugepages: usize,
+        /// Hugepages lost to a lack of metadata memory.
+        pub leaked_hugepages: usize,
+        /// Pages in use by spans.
+        pub used_pages: usize,
+        /// Bytes given back to the system: whole hugepages and parts of hugepages.
+        pub released_bytes: u64,
+        /// The part of `released_bytes` that broke a hugepage.
+        pub subreleased_bytes: u64,
+        /// Hugepages rebuilt by a collapse, and collapses that the system refused.
+        pub collapsed: u64,
+        /// See `collapsed`.
+        pub collapse_refused: u64,
+    }
+
+    /// What the filler holds.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct FillerSizes {
+        /// Hugepages held.
+        pub hugepages: usize,
+        /// Pages in use, by density.
+        pub used_pages: [usize; DENSITIES],
+        /// Free pages that were given back to the system.
+        pub released_pages: usize,
+        /// Hugepages mapped with native pages.
+        pub broken_hugepages: usize,
+        /// Pages in use on those.
+        pub broken_used_pages: usize,
+        /// Hugepages that nothing was released from, by density.
+        pub regular: [usize; DENSITIES],
+        /// Hugepages with a donated tail.
+        pub donated: usize,
+        /// Hugepages of which some free pages were released.
+        pub partly_released: usize,
+        /// Hugepages of which all free pages were released.
+        pub released: usize,
+    }
 }
 
 impl HeapSizes {
-    /// Adds the sizes of another heap.
-    pub fn add(&mut self, other: &HeapSizes) {
-        self.filler.add(&other.filler);
-        self.cache_hugepages += other.cache_hugepages;
-        self.cache_limit_hugepages += other.cache_limit_hugepages;
-        self.cache.add(&other.cache);
-        self.large_pages += other.large_pages;
-        self.regions += other.regions;
-        self.region_used_pages += other.region_used_pages;
-        self.region_backed_hugepages += other.region_backed_hugepages;
-        self.slack_pages += other.slack_pages;
-        self.reserved_hugepages += other.reserved_hugepages;
-        self.free_hugepages += other.free_hugepages;
-        self.leaked_hugepages += other.leaked_hugepages;
-        self.used_pages += other.used_pages;
-        self.released_bytes += other.released_bytes;
-        self.subreleased_bytes += other.subreleased_bytes;
-        self.collapsed += other.collapsed;
-        self.collapse_refused += other.collapse_refused;
-    }
-
     /// Pages that have memory, in use or not.
     pub const fn backed_pages(&self) -> usize {
         self.filler.hugepages * PAGES_PER_HUGE - self.filler.released_pages
@@ -99,55 +153,15 @@ impl HeapSizes {
     }
 }
 
-/// What the filler holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FillerSizes {
-    /// Hugepages held.
-    pub hugepages: usize,
-    /// Pages in use, by density.
-    pub used_pages: [usize; DENSITIES],
-    /// Free pages that were given back to the system.
-    pub released_pages: usize,
-    /// Hugepages mapped with native pages.
-    pub broken_hugepages: usize,
-    /// Pages in use on those.
-    pub broken_used_pages: usize,
-    /// Hugepages that nothing was released from, by density.
-    pub regular: [usize; DENSITIES],
-    /// Hugepages with a donated tail.
-    pub donated: usize,
-    /// Hugepages of which some free pages were released.
-    pub partly_released: usize,
-    /// Hugepages of which all free pages were released.
-    pub released: usize,
-}
-
 impl FillerSizes {
-    /// Adds the sizes of another filler.
-    pub fn add(&mut self, other: &FillerSizes) {
-        self.hugepages += other.hugepages;
-        self.released_pages += other.released_pages;
-        self.broken_hugepages += other.broken_hugepages;
-        self.broken_used_pages += other.broken_used_pages;
-        self.donated += other.donated;
-        self.partly_released += other.partly_released;
-        self.released += other.released;
-        for index in 0..DENSITIES {
-            self.used_pages[index] += other.used_pages[index];
-            self.regular[index] += other.regular[index];
-        }
-    }
-
     /// Pages in use.
     pub const fn used(&self) -> usize {
-        {
-            let (mut sum, mut index) = (0, 0);
-            while index < DENSITIES {
-                sum += self.used_pages[index];
-                index += 1;
-            }
-            sum
+        let (mut sum, mut index) = (0, 0);
+        while index < DENSITIES {
+            sum += self.used_pages[index];
+            index += 1;
         }
+        sum
     }
 
     /// Free pages that still have memory.

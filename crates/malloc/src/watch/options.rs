@@ -117,11 +117,7 @@ impl Options {
         huge: HugeMode::ByNeed,
         hugetlb_shift: 0,
         numa: numa::Mode::Off,
-        heap: HeapOptions {
-            regions: true,
-            split_by_density: true,
-            cache_min_hugepages: 4,
-        },
+        heap: HeapOptions::DEFAULT,
         release_enabled: true,
         release: ReleasePolicy::DEFAULT,
         release_rate_bytes: 0,
@@ -331,35 +327,24 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_every_option() {
-        for name in [
-            "huge",
-            "hugetlb",
-            "numa",
-            "release",
-            "keep_percent",
-            "keep",
-            "start_percent",
-            "huge_floor",
-            "release_rate",
-            "collapse",
-            "background",
-            "rseq",
-            "cpu_cache",
-            "regions",
-            "density",
-            "hugecache",
-            "check",
-            "guard",
-            "profile",
-            "stats",
-            "stats_to",
-            "signal_to",
-            "profile_to",
-            "record",
-            "signal",
-        ] {
-            assert!(HELP.contains(&format!("\n  {name}=")), "{name}");
-        }
+    fn the_help_names_every_option_and_no_other() {
+        let named = HELP.lines().filter_map(|line| {
+            let (name, _) = line.strip_prefix("  ")?.split_once('=')?;
+            name.bytes().all(|byte| byte != b' ').then_some(name)
+        });
+        let named: Vec<&str> = named.collect();
+        let source = include_str!("options.rs");
+        let (_, set) = source.split_once("match name {").expect("it is above");
+        let (set, _) = set
+            .split_once("_ => return None,\n        }\n        Some")
+            .expect("its end");
+        let known = set.lines().filter_map(|line| {
+            let (name, _) = line.strip_prefix("            \"")?.split_once("\" =>")?;
+            Some(name)
+        });
+        let mut known: Vec<&str> = known.collect();
+        assert_eq!(known.len(), 25);
+        known.retain(|name| !named.contains(name));
+        assert_eq!((known, named.len()), (vec![], 25));
     }
 }
