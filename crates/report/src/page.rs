@@ -19,7 +19,8 @@ grid-template-columns:repeat(auto-fit,minmax(170px,1fr))}\
 font-size:14px;margin-top:4px}.scroll{overflow-x:auto}table{border-collapse:collapse;\
 width:100%;font-size:13px;font-variant-numeric:tabular-nums}\
 th,td{text-align:left;padding:5px 6px;border-bottom:1px solid var(--rule)}\
-th{vertical-align:bottom}td{vertical-align:top}td.num{white-space:nowrap}pre{overflow-x:auto;font-size:13px;line-height:1.4;margin:8px 0}\
+th{vertical-align:bottom}td{vertical-align:top}td.num{white-space:nowrap}\
+pre{overflow-x:auto;font-size:13px;line-height:1.4;margin:8px 0}\
 th{color:var(--soft);font-weight:600}.num{text-align:right}\
 code{background:var(--card);padding:1px 5px;border-radius:4px;font-size:90%}\
 nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)}\
