@@ -23,6 +23,8 @@ pub struct MinMax {
     max: [u32; EPOCHS],
     epoch: u64,
     last: u32,
+    /// How many times [`WINDOW_NS`] the window is longer.
+    longer: u32,
 }
 
 impl MinMax {
@@ -32,11 +34,17 @@ impl MinMax {
             max: [0; EPOCHS],
             epoch: 0,
             last: 0,
+            longer: 0,
         }
     }
 
+    /// Makes the window so many times [`WINDOW_NS`]. To be called before anything is recorded.
+    pub const fn set_windows(&mut self, windows: u32) {
+        self.longer = windows.saturating_sub(1);
+    }
+
     fn advance(&mut self, now_ns: u64) {
-        let epoch = now_ns / EPOCH_NS;
+        let epoch = now_ns / (EPOCH_NS * (u64::from(self.longer) + 1));
         let steps = epoch.saturating_sub(self.epoch).min(EPOCHS as u64);
         for step in 0..steps {
             let slot = ((epoch - step) % EPOCHS as u64) as usize;

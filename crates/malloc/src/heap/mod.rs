@@ -124,6 +124,7 @@ impl<V: Vm> PageHeap<V> {
         self.no_regions = !options.regions;
         self.filler.set_split_by_density(options.split_by_density);
         self.cache.set_min_limit(options.cache_min_hugepages);
+        self.used_peak.set_windows(options.window_s / 2);
     }
 
     /// The virtual memory.

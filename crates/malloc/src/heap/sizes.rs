@@ -17,6 +17,8 @@ pub struct HeapOptions {
     pub split_by_density: bool,
     /// Hugepages that the cache may always keep.
     pub cache_min_hugepages: usize,
+    /// Free memory is kept beyond the highest use in so many seconds.
+    pub window_s: u32,
 }
 
 impl HeapOptions {
@@ -25,6 +27,7 @@ impl HeapOptions {
         regions: true,
         split_by_density: true,
         cache_min_hugepages: CACHE_MIN_HUGEPAGES,
+        window_s: 2,
     };
 }
 

@@ -188,6 +188,7 @@ impl Options {
                 }
             }
             "release" => self.release_enabled = switch(value)?,
+            "window" => self.heap.window_s = number(value, 3600)? as u32,
             "keep_percent" => self.release.keep_share_percent = number(value, 1000)? as u32,
             "keep" => self.release.keep_pages = size(value)? >> crate::units::PAGE_SHIFT,
             "start_percent" => self.release.start_share_percent = number(value, 1000)? as u32,
@@ -230,7 +231,9 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   numa=1|0|N           a heap for each NUMA node, on memory of that node; what a node has too little
                        of comes from others. 2 to 8 pretend to have so many nodes: for tests [0]
   release=1|0          give free memory back by itself [1]
-  keep_percent=N       free memory kept beyond the peak of the last 2 s, % of that peak [10]
+  window=N             seconds over which the peak of use is looked for; above 2 nothing goes back
+                       in the call that frees it [2]
+  keep_percent=N       free memory kept beyond that peak, % of it [10]
   keep=SIZE            and at least this much, or as much as that peak if it is less [8m]
   start_percent=N      but nothing is given back until this much is free, % of the peak; once use
                        has fallen below three quarters of the most it ever was, 50 at most [75]
@@ -343,8 +346,8 @@ mod tests {
             Some(name)
         });
         let mut known: Vec<&str> = known.collect();
-        assert_eq!(known.len(), 25);
+        assert_eq!(known.len(), 26);
         known.retain(|name| !named.contains(name));
-        assert_eq!((known, named.len()), (vec![], 25));
+        assert_eq!((known, named.len()), (vec![], 26));
     }
 }

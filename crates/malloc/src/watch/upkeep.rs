@@ -27,6 +27,8 @@ struct Plan {
     policy: ReleasePolicy,
     collapse: CollapseBudget,
     enabled: bool,
+    /// Whether memory goes back in the call that frees it.
+    at_once: bool,
     /// Pages per round released without regard to the policy: the steady rate of the paper.
     steady_pages: usize,
     rounds: u32,
@@ -42,6 +44,7 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
         back_off_ns: 60_000_000_000,
     },
     enabled: true,
+    at_once: true,
     steady_pages: 0,
     rounds: 0,
     releasing: false,
@@ -55,6 +58,7 @@ pub fn configure(options: &Options) {
     let mut plan = PLAN.lock();
     plan.policy = options.release;
     plan.enabled = options.release_enabled;
+    plan.at_once = options.heap.window_s <= 2;
     plan.steady_pages = (options.release_rate_bytes >> crate::units::PAGE_SHIFT)
         * PERIOD_NS as usize
         / 1_000_000_000;
@@ -68,7 +72,7 @@ pub fn configure(options: &Options) {
 pub fn set_background(runs: bool) {
     note_background(runs);
     let plan = PLAN.lock();
-    let eager = (plan.enabled && !runs).then_some(plan.policy);
+    let eager = (plan.enabled && plan.at_once && !runs).then_some(plan.policy);
     pageheap::set_eager(eager);
 }
 

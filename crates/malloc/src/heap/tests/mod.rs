@@ -224,6 +224,22 @@ fn a_busy_heap_keeps_what_one_after_a_burst_gives_back() {
 }
 
 #[test]
+fn a_longer_window_keeps_what_the_next_wave_needs() {
+    for (window_s, excess) in [(2, true), (60, false)] {
+        let mut heap = heap();
+        heap.configure(HeapOptions {
+            window_s,
+            ..HeapOptions::DEFAULT
+        });
+        partly_filled(&mut heap, 256, 1);
+        let free = heap.excess_pages(&ReleasePolicy::DEFAULT) > 0;
+        assert_eq!(free, excess, "{window_s} s, 4 s after the drop");
+        heap.vm().advance_ns(60_000_000_000);
+        assert!(heap.excess_pages(&ReleasePolicy::DEFAULT) > 0);
+    }
+}
+
+#[test]
 fn use_has_dropped_when_most_is_free_and_not_before() {
     let mut heap = heap();
     let policy = ReleasePolicy::DEFAULT;
