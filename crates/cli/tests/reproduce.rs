@@ -2,6 +2,7 @@
 //! `ample reproduce` as a user runs it: killed, ended, run again, checked.
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -77,23 +78,24 @@ fn one_and_two_threads_give_the_same_bytes() {
     assert_eq!(bytes("1"), bytes("2"));
 }
 
-/// Waits until a file of the cache begins with this id.
-fn wait_for(folder: &Path, id: &str) {
-    let started = Instant::now();
-    let cached = || {
-        let files = std::fs::read_dir(folder.join("cache"))
-            .into_iter()
-            .flatten();
-        let mut names = files.flatten().map(|file| file.file_name());
-        names.any(|name| name.to_string_lossy().starts_with(id))
-    };
-    while !cached() {
-        assert!(
-            started.elapsed() < Duration::from_secs(120),
-            "{id} did not end"
-        );
-        std::thread::sleep(Duration::from_millis(20));
+/// The whole results in the cache, by file name. A file that was torn fails the test.
+fn cached(folder: &Path) -> BTreeSet<String> {
+    let mut whole = BTreeSet::new();
+    for entry in std::fs::read_dir(folder.join("cache"))
+        .into_iter()
+        .flatten()
+    {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "json") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let (head, result) = text.split_once('\n').unwrap();
+            let head: Value = serde_json::from_str(head).unwrap();
+            let content = ample_lab::reproduce::Key::of(&[result.as_bytes()]);
+            assert_eq!(head["content"], content.as_str(), "{}", path.display());
+            whole.insert(path.file_name().unwrap().to_string_lossy().into_owned());
+        }
     }
+    whole
 }
 
 fn start(out: &Path, more: &[&str]) -> Child {
@@ -102,29 +104,52 @@ fn start(out: &Path, more: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
+/// Killed as soon as it has finished one experiment more, again and again: each process goes on
+/// where the last one was, and what comes out is what an unbroken run gives.
 #[test]
 fn a_killed_run_goes_on_where_it_was() {
-    let folder = tempfile::tempdir().unwrap();
-    // The long one first takes one of two threads, the short one the other.
-    let more = ["denied-blocks", SLOW, "--threads", "2"];
-    let mut child = start(folder.path(), &["denied-blocks", "--threads", "2"]);
-    wait_for(folder.path(), "denied-blocks");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let mut child = start(folder.path(), &more);
-    std::thread::sleep(Duration::from_millis(800));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let rest = json(&run(folder.path(), &["denied-blocks", "--json"]));
-    assert_eq!(of(&rest, "denied-blocks")["cached"], true);
-    let half = std::fs::read_dir(folder.path().join("cache")).unwrap();
-    let left: Vec<_> = half.flatten().map(|file| file.file_name()).collect();
-    assert!(
-        !left
-            .iter()
-            .any(|name| name.to_string_lossy().ends_with(".tmp")),
-        "{left:?}"
-    );
+    let (broken, unbroken) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let all = [&FAST[..], &["walks", "segment-compaction"]].concat();
+    let more = [&all[..], &["--quick", "--threads", "2", "--json"]].concat();
+    let mut kills = 0;
+    loop {
+        let before = cached(broken.path()).len();
+        let mut child = start(broken.path(), &more);
+        let started = Instant::now();
+        while cached(broken.path()).len() == before && child.try_wait().unwrap().is_none() {
+            assert!(started.elapsed() < Duration::from_secs(120), "no result");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        kills += u32::from(!status.success());
+        if cached(broken.path()).len() >= all.len() - 1 || status.success() {
+            break;
+        }
+    }
+    assert!(kills >= 2, "killed {kills} times");
+    let kept = cached(broken.path());
+    let rest = json(&run(broken.path(), &more));
+    for id in &all {
+        let was_there = kept.iter().any(|file| file.starts_with(&format!("{id}-")));
+        assert_eq!(of(&rest, id)["cached"], was_there, "{id}");
+    }
+    let left = std::fs::read_dir(broken.path().join("cache")).unwrap();
+    let names = left.map(|file| file.unwrap().file_name());
+    let half: Vec<_> = names
+        .filter(|name| name.to_string_lossy().ends_with(".tmp"))
+        .collect();
+    assert!(half.is_empty(), "{half:?}");
+    assert_eq!(run(unbroken.path(), &more).status.code(), Some(0));
+    assert_eq!(kept.difference(&cached(unbroken.path())).count(), 0);
+    let files = all.iter().map(|id| format!("{id}.json"));
+    for file in files.chain(["index.html".into(), "claims.csv".into()]) {
+        assert_eq!(
+            read(broken.path(), &file),
+            read(unbroken.path(), &file),
+            "{file}"
+        );
+    }
 }
 
 #[test]

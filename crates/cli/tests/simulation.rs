@@ -245,13 +245,12 @@ fn wrong_input_says_what_and_where() {
     assert!(failure(&["sim", "fig11", "--memory", "1M"]).contains("64M"));
 }
 
-/// Ctrl-C leaves a result that says it is partial, with whole rows only, and exit code 1.
-#[test]
-fn an_interrupted_experiment_prints_what_it_has() {
+/// What a command prints that gets Ctrl-C as soon as it says that it may.
+fn interrupted(arguments: &[&str]) -> Value {
     use std::io::{BufRead, BufReader, Read};
     use std::process::Stdio;
     let mut child = Command::new(env!("CARGO_BIN_EXE_ample"))
-        .args(["sim", "footprint", "--json"])
+        .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -266,17 +265,30 @@ fn an_interrupted_experiment_prints_what_it_has() {
         .unwrap();
     assert!(sent.success());
     let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
+    let mut output = child.stdout.take().unwrap();
+    output.read_to_string(&mut text).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    let result: Value = serde_json::from_str(&text).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Ctrl-C leaves a result that says it is partial, with whole rows only, and exit code 1.
+#[test]
+fn an_interrupted_command_prints_what_it_has() {
+    let result = interrupted(&["sim", "footprint", "--json"]);
     assert_eq!(result["partial"], true);
     let all = 12;
-    assert!(result["points"].as_array().unwrap().len() < all, "{text}");
+    assert!(
+        result["points"].as_array().unwrap().len() < all,
+        "{result:#}"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tiny.snap");
+    save_snapshot(&file);
+    let file = file.to_str().unwrap();
+    let result = interrupted(&["whatif", "--snapshot", file, "--hours", "720", "--json"]);
+    assert_eq!(result["partial"], true);
+    assert!(result["futures"].as_array().unwrap().len() < 5);
+    assert_eq!(result["machine"]["name"], "tiny");
 }
 
 #[test]

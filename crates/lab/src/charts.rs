@@ -2,6 +2,7 @@
 //! Charts that several experiments draw.
 
 use crate::experiment::Figure;
+use ample_kit::statistics::Spread;
 use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit};
 use serde::Serialize;
 
@@ -44,6 +45,12 @@ impl Bars {
             chart.groups.len() - 1
         });
         chart.groups[known].bars[place] = bar;
+    }
+
+    /// With a value at the top of its axis.
+    pub(crate) fn up_to(mut self, max: f64) -> Self {
+        self.chart.max = Some(max);
+        self
     }
 
     /// The chart as `<svg>`.
@@ -96,6 +103,11 @@ pub(crate) fn with_range(value: f64, low: f64, high: f64, paper: Option<f64>) ->
         spread: Some((low, high)),
         paper,
     }
+}
+
+/// A mean with the least and the greatest of its spread.
+pub(crate) fn of_spread(spread: &Spread, paper: Option<f64>) -> Bar {
+    with_range(spread.mean, spread.min, spread.max, paper)
 }
 
 /// A line without a band.

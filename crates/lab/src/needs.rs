@@ -84,6 +84,25 @@ pub fn source_tree() -> Option<PathBuf> {
     here.ancestors().find(is_root).map(Path::to_path_buf)
 }
 
+/// A field of `/proc/meminfo`, in bytes.
+pub(crate) fn meminfo_bytes(field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let of_field = |line: &str| {
+        line.strip_prefix(field)?
+            .strip_prefix(':')
+            .map(str::to_owned)
+    };
+    let value = text.lines().find_map(of_field)?;
+    let kilobytes: u64 = value.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// The load average of this machine over the last minute.
+pub(crate) fn load_average() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One measured run: a program on a machine under a scheme, its memory mapped in a given way.
 
-use crate::stop::requested as stop_requested;
+use crate::stop::{checkpoint, requested as stop_requested};
 use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_machine::PrivateMemory;
@@ -131,6 +131,7 @@ pub fn map_mix(engine: &mut Engine, regions: &[Region], mix: &PageMix) -> Result
     let rest = 1.0 - mix.share_1g;
     let threshold = if rest > 0.0 { mix.share_2m / rest } else { 0.0 };
     while va < end {
+        checkpoint();
         let size = if unit_hash(va) < threshold {
             PageSize::M2
         } else {
@@ -193,6 +194,7 @@ pub fn back_with_host(
     let mut space = Space::new(0, machine.mmu.levels, &mut frames)?;
     let mut block = 0;
     while block < bytes {
+        checkpoint();
         let size = pages.size_at(block);
         let end = block + size.bytes().max(PageSize::M2.bytes());
         for guest_pa in (block..end).step_by(size.bytes() as usize) {

@@ -1,39 +1,94 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every experiment of the list: its file, its needs, its quick run, and its result read back.
 
-use ample_lab::ALL;
+use ample_lab::claims::{Claim, Verdict, judge, shipped};
 use ample_lab::experiment::{AnyExperiment, Finished, Request};
+use ample_lab::files::setting;
 use ample_lab::needs::Need;
+use ample_lab::{ALL, by_id};
+use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Those whose quick version takes more than a few seconds in a test build; `ample reproduce
-/// --quick` runs them.
-const SLOW: [&str; 10] = [
-    "hw-rtl",
-    "fig11",
-    "fig12",
-    "ablation",
-    "ablation-day",
-    "fig10",
-    "fragmentation",
-    "hw-hugepages",
-    "chase",
-    "perforated-programs",
+/// Servers so small that a figure over all workloads and policies takes a second.
+const SMALL_SERVERS: &[&str] = &[
+    "memory_bytes=268435456",
+    "duration_s=300.0",
+    "sample_every_s=100.0",
+    "seeds=[1]",
 ];
+
+/// Further settings for those whose quick version takes long in a test build.
+const SMALLER: [(&str, &[&str]); 7] = [
+    ("fig11", SMALL_SERVERS),
+    ("fig12", SMALL_SERVERS),
+    ("ablation", SMALL_SERVERS),
+    ("ablation-day", SMALL_SERVERS),
+    (
+        "fig10",
+        &[
+            "memory_bytes=268435456",
+            "fragmenter_s=60.0",
+            "duration_s=60.0",
+        ],
+    ),
+    (
+        "perforated-programs",
+        &["programs=[\"gups\"]", "variants=[]"],
+    ),
+    (
+        "fragmentation",
+        &["programs=[\"gups\"]", "virtualised=[false]"],
+    ),
+];
+
+/// Results as they were printed, of those that need programs which a test may not have built.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("hw-rtl", include_str!("examples/hw-rtl.json")),
+    (
+        "kernel-hotpath",
+        include_str!("examples/kernel-hotpath.json"),
+    ),
+    (
+        "temeraire-fig10",
+        include_str!("examples/temeraire-fig10.json"),
+    ),
+    (
+        "temeraire-fig11",
+        include_str!("examples/temeraire-fig11.json"),
+    ),
+    (
+        "temeraire-fig12",
+        include_str!("examples/temeraire-fig12.json"),
+    ),
+    (
+        "allocator-fleet",
+        include_str!("examples/allocator-fleet.json"),
+    ),
+];
+
+/// Measures this machine for longer than a test may take, and no claim speaks of it.
+const NOT_RUN: &str = "chase";
 
 /// Those that print values only.
 const NO_FIGURE: [&str; 2] = ["presets", "perforated-storage"];
 
 fn quick(experiment: &dyn AnyExperiment) -> Finished {
+    let id = experiment.about().id.as_str();
+    let set = SMALLER.iter().find(|(smaller, _)| *smaller == id);
+    let set = set.map_or(&[][..], |(_, set)| *set);
     let request = Request {
         quick: true,
+        set: set
+            .iter()
+            .map(|text| setting(text).expect("a setting"))
+            .collect(),
         ..Request::default()
     };
     let prepared = experiment.prepare(&request).expect("shipped parameters");
     let told = |share: f64| assert!((0.0..=1.0).contains(&share), "{share}");
     let result = prepared.run(&told);
-    result.unwrap_or_else(|error| panic!("{}: {error:#}", experiment.about().id))
+    result.unwrap_or_else(|error| panic!("{id}: {error:#}"))
 }
 
 #[test]
@@ -140,16 +195,30 @@ fn an_unknown_machine_is_refused_with_those_known() {
     }
 }
 
+/// Every check of a claim finds its values in the result of its experiment: a renamed field, or a
+/// row that the quick version leaves out, fails here.
+fn assert_claims_bound(claims: &[Claim], id: &str, result: &Finished) {
+    let judged = judge(claims, true, |of| (of == id).then_some(&result.value));
+    for claim in &judged {
+        for check in claim.checks.iter().filter(|check| check.experiment == id) {
+            let (claim, name) = (&claim.id, &check.name);
+            assert_ne!(check.verdict, Verdict::Broken, "{id}: {claim}, {name}");
+        }
+    }
+}
+
 #[test]
-fn quick_results_read_back_equal_and_show_their_values() {
+fn quick_results_read_back_equal_show_their_values_and_those_of_claims() {
+    let claims = shipped();
     let wanted = |experiment: &&&dyn AnyExperiment| {
         let about = experiment.about();
-        about.needs.is_empty() && !SLOW.contains(&about.id.as_str())
+        about.needs.is_empty() && about.id != NOT_RUN
     };
-    for experiment in ALL.iter().filter(wanted) {
+    ALL.par_iter().filter(wanted).for_each(|experiment| {
         let id = experiment.about().id.as_str();
         let result = quick(*experiment);
         assert!(!result.partial, "{id}");
+        assert_claims_bound(&claims, id, &result);
         let again = experiment.read_back(&result.json).expect("reads back");
         assert_eq!(again.json, result.json, "{id}");
         assert_eq!(again.figures, result.figures, "{id}");
@@ -164,5 +233,22 @@ fn quick_results_read_back_equal_and_show_their_values() {
             .json
             .replace(result.value["schema"].as_str().expect("a schema"), "x");
         assert!(experiment.read_back(&other).is_err(), "{id}");
+    });
+}
+
+#[test]
+fn claims_of_experiments_that_need_programs_find_their_values_in_an_example() {
+    let claims = shipped();
+    for (id, json) in EXAMPLES {
+        let experiment = by_id(id).expect("listed");
+        assert_claims_bound(&claims, id, &experiment.read_back(json).expect(id));
+    }
+    for check in claims.iter().flat_map(|claim| &claim.checks) {
+        let id = check.experiment.as_str();
+        let runs = by_id(id).expect("listed").about().needs.is_empty() && id != NOT_RUN;
+        assert!(
+            runs || EXAMPLES.iter().any(|(example, _)| *example == id),
+            "{id}"
+        );
     }
 }

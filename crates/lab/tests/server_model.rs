@@ -4,7 +4,7 @@
 use ample_lab::by_id;
 use ample_lab::experiment::Request;
 use ample_lab::files::setting;
-use ample_lab::whatif::simulate::{FreshServers, WhatIf, WhatIfPlan, whatif};
+use ample_lab::whatif::simulate::{FreshServers, SimulatedRuns, WhatIfPlan, whatif};
 use ample_mm::{RunResult, Workload};
 use ample_pfn::{Layout, PageClass, Pfn};
 
@@ -82,7 +82,7 @@ fn whatif_runs_every_policy_from_a_snapshot() {
     let names: Vec<&str> = result.ablation.iter().map(|row| row.0.as_str()).collect();
     assert_eq!((names.len(), names[0]), (8, "complete"));
     assert!(names[1..].iter().all(|name| name.starts_with("without ")));
-    let json = |whatif: &WhatIf| {
+    let json = |whatif: &SimulatedRuns| {
         let runs = whatif.futures.iter().chain(&whatif.servers);
         let all: Vec<&RunResult> = runs
             .chain(whatif.ablation.iter().map(|row| &row.1))

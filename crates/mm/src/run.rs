@@ -177,8 +177,19 @@ pub fn run_on(
     }
 }
 
+/// Runs `duration_s` simulated seconds; `progress` is told the share done, now and then.
+fn drive(server: &mut ServerModel, driver: &mut Driver, duration_s: f64, progress: &dyn Fn(f64)) {
+    let seconds = duration_s.max(0.0).round() as u64;
+    for second in 1..=seconds {
+        driver.second(server);
+        if second % 32 == 0 {
+            progress(second as f64 / seconds as f64);
+        }
+    }
+}
+
 /// Runs `workload` on a fresh server for `duration_s` simulated seconds and gives the use of each
-/// frame, from the first frame of memory on.
+/// frame, from the first frame of memory on. `progress` is told the share done, now and then.
 ///
 /// # Errors
 /// [`ServerError`] when the memory size is out of range.
@@ -186,12 +197,11 @@ pub fn pages_after(
     config: &Config,
     workload: &Workload,
     duration_s: f64,
+    progress: &dyn Fn(f64),
 ) -> Result<Vec<PageClass>, ServerError> {
     let mut server = ServerModel::new(config)?;
     let mut driver = Driver::new(&mut server, workload, config.event_ratio);
-    for _ in 0..duration_s.max(0.0).round() as u64 {
-        driver.second(&mut server);
-    }
+    drive(&mut server, &mut driver, duration_s, progress);
     let mut pages = Vec::with_capacity(server.frames() as usize);
     let Ok(()) = server.for_each_chunk(&mut |_, classes| pages.extend_from_slice(classes));
     Ok(pages)
@@ -199,6 +209,7 @@ pub fn pages_after(
 
 /// Runs `workload` for `duration_s` simulated seconds; `before`: another workload has run on the
 /// server for so many seconds, its processes have ended, what the kernel keeps of it stays.
+/// `progress` is told the share done of each of the two, now and then.
 ///
 /// # Errors
 /// [`ServerError`] when the memory size is out of range.
@@ -207,17 +218,16 @@ pub fn run_after(
     before: Option<(&Workload, f64)>,
     workload: &Workload,
     duration_s: f64,
+    progress: &dyn Fn(f64),
 ) -> Result<RunResult, ServerError> {
     let mut server = ServerModel::new(config)?;
     if let Some((first, first_s)) = before {
         let mut driver = Driver::new(&mut server, first, config.event_ratio);
-        for _ in 0..first_s.max(0.0).round() as u64 {
-            driver.second(&mut server);
-        }
+        drive(&mut server, &mut driver, first_s, progress);
         driver.stop_processes(&mut server);
     }
     let once = duration_s;
-    Ok(run_on(server, config, workload, duration_s, once, &|_| {}))
+    Ok(run_on(server, config, workload, duration_s, once, progress))
 }
 
 fn high(ratio: RatioInterval) -> f64 {
@@ -308,8 +318,8 @@ mod tests {
         };
         let load = |name: &str| Workload::load(name).unwrap();
         let (web, fragmenter) = (load("web"), load("fragmenter-full"));
-        let fresh = run_after(&config, None, &web, 60.0).unwrap();
-        let worn = run_after(&config, Some((&fragmenter, 600.0)), &web, 60.0).unwrap();
+        let fresh = run_after(&config, None, &web, 60.0, &|_| {}).unwrap();
+        let worn = run_after(&config, Some((&fragmenter, 600.0)), &web, 60.0, &|_| {}).unwrap();
         let unmovable = |run: &RunResult| run.samples[0].unmovable_2m_ratio;
         let (worn, fresh) = (unmovable(&worn), unmovable(&fresh));
         assert!(worn > 2.0 * fresh, "{worn} and {fresh}");
@@ -322,9 +332,12 @@ mod tests {
             ..Config::new(PolicyKind::Linux)
         };
         let workload = Workload::load("web").unwrap();
-        let pages = pages_after(&config, &workload, 60.0).unwrap();
+        let pages = pages_after(&config, &workload, 60.0, &|_| {}).unwrap();
         assert_eq!(pages.len(), 65_536);
         assert!(pages.contains(&PageClass::Anon) && pages.contains(&PageClass::Network));
-        assert_eq!(pages_after(&config, &workload, 60.0).unwrap(), pages);
+        assert_eq!(
+            pages_after(&config, &workload, 60.0, &|_| {}).unwrap(),
+            pages
+        );
     }
 }

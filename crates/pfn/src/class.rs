@@ -153,6 +153,16 @@ impl Source {
             Source::Unattributed => "unattributed",
         }
     }
+
+    /// Name as people write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Source::FileSystems => "file systems",
+            Source::PageTables => "page tables",
+            Source::Unattributed => "kernel, owner not visible",
+            other => other.name(),
+        }
+    }
 }
 
 impl PageClass {

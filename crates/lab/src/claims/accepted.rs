@@ -12,9 +12,9 @@ const MORE_MISS: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptedCheck {
-    /// Outcome.
+    /// As it was judged.
     pub verdict: Verdict,
-    /// Ours.
+    /// Our values, in the order of the places.
     pub here: Vec<f64>,
     /// How far outside the rule.
     pub miss: f64,
@@ -77,9 +77,9 @@ impl Accepted {
 /// A check that got worse.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Regression {
-    /// Claim.
+    /// Id of the claim.
     pub claim: String,
-    /// Check.
+    /// Name of the check.
     pub check: String,
     /// What was accepted.
     pub accepted: Verdict,

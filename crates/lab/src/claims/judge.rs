@@ -16,6 +16,8 @@ pub enum Verdict {
     Calibrated,
     /// Shown and not judged.
     Context,
+    /// The rule is for full size and the result of a small version.
+    SmallVersion,
     /// Cannot be checked by this project.
     NotReproducible,
     /// The rule does not hold.
@@ -27,12 +29,25 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All of them, in the order of a summary.
+    pub const ALL: [Verdict; 8] = [
+        Verdict::Holds,
+        Verdict::Calibrated,
+        Verdict::Misses,
+        Verdict::SmallVersion,
+        Verdict::Context,
+        Verdict::NotReproducible,
+        Verdict::NotRun,
+        Verdict::Broken,
+    ];
+
     /// In words.
     pub fn text(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
             Verdict::Calibrated => "calibrated",
             Verdict::Context => "context",
+            Verdict::SmallVersion => "not judged: small version",
             Verdict::NotReproducible => "not reproducible here",
             Verdict::Misses => "misses",
             Verdict::NotRun => "not run",
@@ -43,10 +58,10 @@ impl Verdict {
     /// 0 for what is as it should be; greater is worse.
     pub(super) fn badness(self) -> u8 {
         match self {
-            Verdict::Holds | Verdict::Calibrated | Verdict::Context | Verdict::NotReproducible => 0,
             Verdict::Misses => 1,
             Verdict::NotRun => 2,
             Verdict::Broken => 3,
+            _ => 0,
         }
     }
 }
@@ -56,7 +71,7 @@ impl Verdict {
 pub struct JudgedCheck {
     /// What the value is.
     pub name: String,
-    /// Unit.
+    /// Unit of both values, if they have one.
     pub unit: Option<String>,
     /// The paper's value.
     pub paper: Option<f64>,
@@ -66,9 +81,9 @@ pub struct JudgedCheck {
     pub rule: String,
     /// Whether ours was calibrated to the paper's.
     pub fitted: bool,
-    /// Experiment.
+    /// Id of the experiment that it reads.
     pub experiment: String,
-    /// Outcome.
+    /// How it was judged.
     pub verdict: Verdict,
     /// How far outside the rule, as a share of the bound.
     pub miss: f64,
@@ -94,7 +109,7 @@ impl JudgedCheck {
 /// A claim with the outcome of its checks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgedClaim {
-    /// Identifier.
+    /// Identifier, `PAPER.NAME`.
     pub id: String,
     /// How it is used.
     pub kind: ClaimKind,
@@ -106,17 +121,22 @@ pub struct JudgedClaim {
     pub not_reproducible: Option<String>,
     /// The worst of its checks that count.
     pub verdict: Verdict,
-    /// Its checks.
+    /// Its checks, in the order of the file.
     pub checks: Vec<JudgedCheck>,
 }
 
-/// Judges claims; `result` gives the result of an experiment as JSON, if it has run.
-pub fn judge<'v>(claims: &[Claim], result: impl Fn(&str) -> Option<&'v Value>) -> Vec<JudgedClaim> {
+/// Judges claims; `result` gives the result of an experiment as JSON, if it has run, and `quick`
+/// says that it is one of a small version.
+pub fn judge<'v>(
+    claims: &[Claim],
+    quick: bool,
+    result: impl Fn(&str) -> Option<&'v Value>,
+) -> Vec<JudgedClaim> {
     let one = |claim: &Claim| {
         let checks: Vec<JudgedCheck> = claim
             .checks
             .iter()
-            .map(|check| judge_check(check, result(&check.experiment)))
+            .map(|check| judge_check(check, quick, result(&check.experiment)))
             .collect();
         JudgedClaim {
             id: claim.id.clone(),
@@ -131,7 +151,7 @@ pub fn judge<'v>(claims: &[Claim], result: impl Fn(&str) -> Option<&'v Value>) -
     claims.iter().map(one).collect()
 }
 
-fn judge_check(check: &Check, result: Option<&Value>) -> JudgedCheck {
+fn judge_check(check: &Check, quick: bool, result: Option<&Value>) -> JudgedCheck {
     let here = result.map(|result| value_of(check, result));
     let miss = match &here {
         Some(Some(values)) => check.rule.miss(values, check.paper),
@@ -141,6 +161,7 @@ fn judge_check(check: &Check, result: Option<&Value>) -> JudgedCheck {
         (None, _) => Verdict::NotRun,
         (Some(_), None) => Verdict::Broken,
         _ if check.rule == Rule::Shown => Verdict::Context,
+        _ if quick && check.full_size => Verdict::SmallVersion,
         (_, Some(miss)) if miss > 0.0 => Verdict::Misses,
         _ if check.fitted => Verdict::Calibrated,
         _ => Verdict::Holds,
@@ -154,7 +175,9 @@ fn judge_check(check: &Check, result: Option<&Value>) -> JudgedCheck {
         fitted: check.fitted,
         experiment: check.experiment.clone(),
         verdict,
-        miss: miss.unwrap_or(0.0),
+        miss: miss
+            .filter(|_| verdict != Verdict::SmallVersion)
+            .unwrap_or(0.0),
     }
 }
 

@@ -82,6 +82,10 @@ pub struct Check {
     /// Ours was calibrated to the paper's, so that agreement shows nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fitted: bool,
+    /// The value depends on the size of servers or programs or on the length of runs: the rule is
+    /// for full size, and a small version's value is shown and not judged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full_size: bool,
 }
 
 fn one() -> f64 {
@@ -100,14 +104,14 @@ fn is_zero(value: &f64) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Places {
-    /// One.
+    /// One place.
     One(Path),
     /// Several, in order.
     Several(Vec<Path>),
 }
 
 impl Places {
-    /// All of them.
+    /// Every place, in order.
     pub fn all(&self) -> &[Path] {
         match self {
             Places::One(path) => std::slice::from_ref(path),

@@ -11,9 +11,9 @@ pub enum Rule {
     Within(f64),
     /// At most this share of the paper's value from it.
     WithinShare(f64),
-    /// At least this.
+    /// Ours is at least this.
     AtLeast(f64),
-    /// At most this.
+    /// Ours is at most this.
     AtMost(f64),
     /// From the first to the second.
     Between(f64, f64),
@@ -31,9 +31,9 @@ pub enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pick {
-    /// The least.
+    /// The least of the list.
     Min,
-    /// The greatest.
+    /// The greatest of the list.
     Max,
     /// The arithmetic mean.
     Mean,

@@ -52,7 +52,7 @@ fn claims(rule: &str) -> Vec<Claim> {
 }
 
 fn verdict(rule: &str, result: Option<&Value>) -> Verdict {
-    judge(&claims(rule), |_| result)[0].verdict
+    judge(&claims(rule), false, |_| result)[0].verdict
 }
 
 #[test]
@@ -78,6 +78,28 @@ fn each_rule_gives_its_verdict() {
     assert_eq!(of("rule = { rising = 0.0 }"), Verdict::Broken);
     assert_eq!(verdict("rule = 'shown'", None), Verdict::NotRun);
     assert_eq!(verdict("rule = 'shown'", Some(&json!({}))), Verdict::Broken);
+}
+
+#[test]
+fn a_rule_for_full_size_does_not_judge_a_small_version() {
+    let result = result();
+    let of = |rule: &str, quick| judge(&claims(rule), quick, |_| Some(&result))[0].verdict;
+    for rule in [
+        "rule = { at_most = 0.2 }",
+        "rule = { within = 0.02 }\nfitted = true",
+    ] {
+        let rule = format!("{rule}\nfull_size = true");
+        assert_eq!(of(&rule, true), Verdict::SmallVersion);
+        assert_ne!(of(&rule, false), Verdict::SmallVersion);
+    }
+    assert_eq!(of("rule = { at_most = 0.2 }", true), Verdict::Misses);
+    // A value that is gone is seen at any size.
+    let gone = judge(
+        &claims("rule = { at_most = 1.0 }\nfull_size = true"),
+        true,
+        |_| Some(&Value::Null),
+    );
+    assert_eq!(gone[0].verdict, Verdict::Broken);
 }
 
 #[test]
@@ -120,7 +142,7 @@ fn a_worsened_value_is_found_and_a_better_one_is_not() {
     let good = result();
     let mut bad = result();
     bad["rows"][0]["x"]["mean"] = json!(0.5);
-    let judged = |value: &'static Value| judge(&claims, |_| Some(value));
+    let judged = |value: &'static Value| judge(&claims, false, |_| Some(value));
     let good = judged(Box::leak(Box::new(good)));
     let bad = judged(Box::leak(Box::new(bad)));
     let mut accepted = Accepted::default();
@@ -151,7 +173,7 @@ fn a_value_that_misses_by_much_more_is_worse() {
         let mut value = result();
         value["rows"][0]["x"]["mean"] = json!(mean);
         let value: &'static Value = Box::leak(Box::new(value));
-        judge(&claims, |_| Some(value))
+        judge(&claims, false, |_| Some(value))
     };
     let mut accepted = Accepted::default();
     accepted.accept(true, &at(0.40));

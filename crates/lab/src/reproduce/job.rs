@@ -1,78 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One experiment as the scheduler sees it.
 
-use crate::experiment::{AnyExperiment, Cost, Finished, Prepared, Progress, Request};
+use crate::experiment::{About, AnyExperiment, Cost, Finished, Progress, Request};
+use crate::needs::missing;
 use anyhow::Result;
 use serde_json::Value;
 
+/// How a job runs.
+pub type Run<'a> = Box<dyn Fn(Progress<'_>) -> Result<Finished> + Sync + 'a>;
+/// How a result that a job gave as JSON is read.
+pub type ReadBack<'a> = Box<dyn Fn(&str) -> Result<Finished> + Sync + 'a>;
+
 /// One experiment as the scheduler sees it.
-pub trait Job: Sync {
-    /// Its id, unique among the jobs of a run.
-    fn id(&self) -> &str;
-    /// Ids of the jobs whose results it reads.
-    fn depends_on(&self) -> Vec<&str>;
-    /// What it costs.
-    fn cost(&self) -> Cost;
-    /// It measures this machine, so that nothing else may run at the same time.
-    fn measures(&self) -> bool;
-    /// Its parameters, for the key of its result.
-    fn parameters(&self) -> Value;
+pub struct Job<'a> {
+    /// Its id is unique among the jobs of a run; what measures this machine runs alone.
+    pub about: About,
+    /// What this size of it costs.
+    pub cost: Cost,
+    /// For the key of its result.
+    pub parameters: Value,
     /// What it needs and this machine lacks, with how to get it.
-    fn missing(&self) -> Vec<String>;
+    pub missing: Vec<String>,
     /// Runs it.
-    ///
-    /// # Errors
-    /// When a parameter is wrong or the run fails.
-    fn run(&self, progress: Progress<'_>) -> Result<Finished>;
-    /// Reads a result that [`Job::run`] gave as JSON.
-    ///
-    /// # Errors
-    /// When it is not one.
-    fn read_back(&self, json: &str) -> Result<Finished>;
+    pub run: Run<'a>,
+    /// Reads a result that `run` gave as JSON.
+    pub read_back: ReadBack<'a>,
 }
 
-struct ListedJob<'a> {
-    experiment: &'a dyn AnyExperiment,
-    prepared: Prepared,
-    quick: bool,
-}
-
-impl Job for ListedJob<'_> {
-    fn id(&self) -> &str {
-        &self.experiment.about().id
-    }
-
-    fn depends_on(&self) -> Vec<&str> {
-        let needed = &self.experiment.about().depends_on;
-        needed.iter().map(String::as_str).collect()
-    }
-
-    fn cost(&self) -> Cost {
-        let about = self.experiment.about();
-        match self.quick {
-            true => about.quick_cost,
-            false => about.cost,
-        }
-    }
-
-    fn measures(&self) -> bool {
-        self.experiment.about().measured
-    }
-
-    fn parameters(&self) -> Value {
-        self.prepared.parameters.clone()
-    }
-
-    fn missing(&self) -> Vec<String> {
-        crate::needs::missing(&self.experiment.about().needs)
-    }
-
-    fn run(&self, progress: Progress<'_>) -> Result<Finished> {
-        self.prepared.run(progress)
-    }
-
-    fn read_back(&self, json: &str) -> Result<Finished> {
-        self.experiment.read_back(json)
+impl Job<'_> {
+    /// The experiment's id.
+    pub fn id(&self) -> &str {
+        &self.about.id
     }
 }
 
@@ -80,20 +38,23 @@ impl Job for ListedJob<'_> {
 ///
 /// # Errors
 /// When a shipped file is wrong, which tests rule out.
-pub fn jobs<'a>(
-    experiments: &[&'a dyn AnyExperiment],
-    quick: bool,
-) -> Result<Vec<Box<dyn Job + 'a>>> {
-    let job = |experiment: &&'a dyn AnyExperiment| -> Result<Box<dyn Job + 'a>> {
-        let request = Request {
-            quick,
-            ..Request::default()
-        };
-        Ok(Box::new(ListedJob {
-            experiment: *experiment,
-            prepared: experiment.prepare(&request)?,
-            quick,
-        }))
+pub fn jobs<'a>(experiments: &[&'a dyn AnyExperiment], quick: bool) -> Result<Vec<Job<'a>>> {
+    let request = Request {
+        quick,
+        ..Request::default()
+    };
+    let job = |experiment: &&'a dyn AnyExperiment| -> Result<Job<'a>> {
+        let experiment = *experiment;
+        let about = experiment.about().clone();
+        let prepared = experiment.prepare(&request)?;
+        Ok(Job {
+            cost: if quick { about.quick_cost } else { about.cost },
+            parameters: prepared.parameters.clone(),
+            missing: missing(&about.needs),
+            run: Box::new(move |progress: Progress<'_>| prepared.run(progress)),
+            read_back: Box::new(move |json: &str| experiment.read_back(json)),
+            about,
+        })
     };
     experiments.iter().map(job).collect()
 }

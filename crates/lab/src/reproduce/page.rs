@@ -20,7 +20,7 @@ pub struct Contents<'a> {
     pub lead: &'a str,
     /// Jobs in the order of the page, with their titles.
     pub done: &'a [(String, &'a Done)],
-    /// All claims.
+    /// All claims, judged.
     pub claims: &'a [JudgedClaim],
 }
 
@@ -98,18 +98,8 @@ fn claims_section(claims: &[JudgedClaim]) -> Section {
             ]);
         }
     }
-    let counts = [
-        Verdict::Holds,
-        Verdict::Calibrated,
-        Verdict::Misses,
-        Verdict::Context,
-        Verdict::NotReproducible,
-        Verdict::NotRun,
-    ]
-    .map(|verdict| {
-        let count = claims.iter().filter(|c| c.verdict == verdict).count();
-        (count.to_string(), verdict.text().to_string())
-    });
+    let count = |verdict| claims.iter().filter(|c| c.verdict == verdict).count();
+    let counts = Verdict::ALL.map(|verdict| (count(verdict).to_string(), verdict.text().into()));
     let mut section = Section::new("claims", "Claims")
         .text(
             "Every claim of the papers, and the rule by which it is judged. Rules of experiments \

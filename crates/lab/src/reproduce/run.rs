@@ -32,7 +32,7 @@ pub struct Limits {
 pub enum Ended {
     /// With a result, which is partial when an end was asked for.
     Result {
-        /// The result.
+        /// In every form that the report needs.
         finished: Box<Finished>,
         /// It was in the cache.
         cached: bool,
@@ -50,7 +50,7 @@ pub enum Ended {
 /// A job after the run.
 #[derive(Debug)]
 pub struct Done {
-    /// Its id.
+    /// Experiment that it ran.
     pub id: String,
     /// How it ended.
     pub ended: Ended,
@@ -68,8 +68,6 @@ impl Done {
 
 /// Is told what happens, from the thread that called [`run`].
 pub trait Watcher {
-    /// A job starts.
-    fn started(&self, _id: &str) {}
     /// A job ended; so many of so many are done.
     fn ended(&self, _done: &Done, _count: usize, _of: usize) {}
     /// Now and then: the jobs that run with the share done of each, and how long the rest takes.
@@ -82,7 +80,7 @@ pub trait Watcher {
 /// When a job is named twice, depends on one that is not there or on itself in a circle, or a
 /// result cannot be stored: then the jobs that run are asked to end.
 pub fn run(
-    jobs: &[Box<dyn Job + '_>],
+    jobs: &[Job<'_>],
     store: &Store,
     limits: &Limits,
     watcher: &dyn Watcher,
@@ -105,9 +103,9 @@ pub fn run(
         let (sender, receiver) = mpsc::channel();
         loop {
             while let Some(index) = coordinator.next() {
-                let threads = limits.budget.threads_of(jobs[index].cost());
+                let threads = limits.budget.threads_of(jobs[index].cost);
                 let (job, share, sender) = (&jobs[index], &shares[index], sender.clone());
-                scope.spawn(move || run_one(&**job, index, threads, share, &sender));
+                scope.spawn(move || run_one(job, index, threads, share, &sender));
             }
             if coordinator.running.is_empty() {
                 break;
@@ -123,12 +121,12 @@ pub fn run(
 }
 
 /// The key of each job, which holds those of what it depends on.
-fn keys(jobs: &[Box<dyn Job + '_>], program: &Key) -> Result<Vec<Key>> {
+fn keys(jobs: &[Job<'_>], program: &Key) -> Result<Vec<Key>> {
     let mut known: BTreeMap<&str, Key> = BTreeMap::new();
     for (at, job) in jobs.iter().enumerate() {
         let twice = jobs[..at].iter().any(|other| other.id() == job.id());
         anyhow::ensure!(!twice, "experiment {} is listed twice", job.id());
-        for needed in job.depends_on() {
+        for needed in &job.about.depends_on {
             let there = jobs.iter().any(|other| other.id() == needed);
             anyhow::ensure!(
                 there,
@@ -140,12 +138,12 @@ fn keys(jobs: &[Box<dyn Job + '_>], program: &Key) -> Result<Vec<Key>> {
     while known.len() < jobs.len() {
         let before = known.len();
         for job in jobs {
-            let needed: Option<Vec<&Key>> =
-                job.depends_on().iter().map(|id| known.get(id)).collect();
+            let needed = job.about.depends_on.iter();
+            let needed: Option<Vec<&Key>> = needed.map(|id| known.get(id.as_str())).collect();
             let Some(needed) = needed.filter(|_| !known.contains_key(job.id())) else {
                 continue;
             };
-            let parameters = job.parameters().to_string();
+            let parameters = job.parameters.to_string();
             let mut parts = vec![program.as_str(), job.id(), &parameters];
             parts.extend(needed.iter().map(|key| key.as_str()));
             let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
@@ -163,7 +161,7 @@ fn keys(jobs: &[Box<dyn Job + '_>], program: &Key) -> Result<Vec<Key>> {
 type Outcome = (Result<Finished>, f64);
 
 fn run_one(
-    job: &dyn Job,
+    job: &Job<'_>,
     index: usize,
     threads: usize,
     share: &AtomicU64,
@@ -174,7 +172,7 @@ fn run_one(
     let in_pool = || -> Result<Finished> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         let pool = pool.build().context("cannot start threads")?;
-        pool.install(|| job.run(&told))
+        pool.install(|| (job.run)(&told))
     };
     let result = catch_unwind(AssertUnwindSafe(in_pool));
     let result = result.unwrap_or_else(|panic| {
@@ -192,7 +190,7 @@ struct Running {
 }
 
 struct Coordinator<'a> {
-    jobs: &'a [Box<dyn Job + 'a>],
+    jobs: &'a [Job<'a>],
     keys: Vec<Key>,
     store: &'a Store,
     limits: &'a Limits,
@@ -223,7 +221,6 @@ impl Coordinator<'_> {
                 item: self.item(index),
                 since: Instant::now(),
             });
-            self.watcher.started(self.jobs[index].id());
             return Some(index);
         }
         None
@@ -232,8 +229,8 @@ impl Coordinator<'_> {
     fn item(&self, index: usize) -> Item {
         Item {
             index,
-            cost: self.jobs[index].cost(),
-            measures: self.jobs[index].measures(),
+            cost: self.jobs[index].cost,
+            measures: self.jobs[index].about.measured,
         }
     }
 
@@ -244,7 +241,7 @@ impl Coordinator<'_> {
     /// Waiting jobs whose dependencies have ended.
     fn ready(&self) -> Vec<usize> {
         let ended = |index: &usize| {
-            let needed = self.jobs[*index].depends_on();
+            let needed = &self.jobs[*index].about.depends_on;
             needed.iter().all(|id| self.outcome_of(id).is_some())
         };
         self.waiting.iter().copied().filter(ended).collect()
@@ -253,7 +250,7 @@ impl Coordinator<'_> {
     /// How a ready job ends without a run: from the cache, or because it cannot run.
     fn at_once(&self, index: usize) -> Option<Ended> {
         let job = &self.jobs[index];
-        let without = job.depends_on().into_iter().find(|id| {
+        let without = job.about.depends_on.iter().find(|id| {
             self.outcome_of(id)
                 .is_none_or(|done| done.finished().is_none())
         });
@@ -264,7 +261,7 @@ impl Coordinator<'_> {
         }
         if !self.limits.fresh
             && let Some(stored) = self.store.load(job.id(), &self.keys[index])
-            && let Ok(finished) = job.read_back(&stored.json)
+            && let Ok(finished) = (job.read_back)(&stored.json)
         {
             return Some(Ended::Result {
                 finished: Box::new(finished),
@@ -272,15 +269,14 @@ impl Coordinator<'_> {
                 seconds: stored.seconds,
             });
         }
-        let missing = job.missing();
-        if !missing.is_empty() {
-            return Some(Ended::Missing(missing));
+        if !job.missing.is_empty() {
+            return Some(Ended::Missing(job.missing.clone()));
         }
-        too_large(&self.limits.budget, job.cost()).then(|| {
+        too_large(&self.limits.budget, job.cost).then(|| {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             Ended::Failed(format!(
                 "it needs {:.1} GB of memory and may use {:.1} GB; --memory changes that",
-                gib(job.cost().memory_bytes),
+                gib(job.cost.memory_bytes),
                 gib(self.limits.budget.memory_bytes)
             ))
         })
@@ -294,11 +290,11 @@ impl Coordinator<'_> {
             Err(error) => Ended::Failed(format!("{error:#}")),
             Ok(finished) => {
                 if !finished.partial {
-                    self.estimate.finished(job.cost().seconds, seconds);
+                    self.estimate.finished(job.cost.seconds, seconds);
                     let json = finished.json.clone();
-                    let (id, key, parameters) = (job.id(), &self.keys[index], job.parameters());
+                    let (id, key, parameters) = (job.id(), &self.keys[index], &job.parameters);
                     let stored = Stored { json, seconds };
-                    if let Err(error) = self.store.save(id, key, &parameters, &stored) {
+                    if let Err(error) = self.store.save(id, key, parameters, &stored) {
                         // Nothing more can be kept: end the others.
                         crate::stop::flag().store(true, Ordering::Relaxed);
                         self.broken.get_or_insert(error);
@@ -327,8 +323,8 @@ impl Coordinator<'_> {
     fn tick(&self, shares: &[AtomicU64]) {
         let share = |index: usize| f64::from_bits(shares[index].load(Ordering::Relaxed));
         let rest = |index: usize, running| Rest {
-            declared_s: self.jobs[index].cost().seconds,
-            threads: self.limits.budget.threads_of(self.jobs[index].cost()),
+            declared_s: self.jobs[index].cost.seconds,
+            threads: self.limits.budget.threads_of(self.jobs[index].cost),
             running,
         };
         let running = self.running.iter().map(|running| {

@@ -2,13 +2,14 @@
 //! Which job may start next.
 
 use crate::experiment::Cost;
+use crate::needs::meminfo_bytes;
 
 /// What all jobs together may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// Threads.
+    /// Threads that may be busy.
     pub threads: usize,
-    /// Memory.
+    /// Memory that may be resident.
     pub memory_bytes: u64,
 }
 
@@ -16,15 +17,10 @@ impl Budget {
     /// All processors of this machine, or `RAYON_NUM_THREADS` of them, and four fifths of the
     /// memory that is available now.
     pub fn of_this_machine() -> Budget {
-        let threads = rayon::current_num_threads();
-        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let available_kib = meminfo
-            .lines()
-            .find_map(|line| line.strip_prefix("MemAvailable:"))
-            .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        let available = meminfo_bytes("MemAvailable");
         Budget {
-            threads,
-            memory_bytes: available_kib.map_or(u64::MAX, |kib| kib * 1024 / 5 * 4),
+            threads: rayon::current_num_threads(),
+            memory_bytes: available.map_or(u64::MAX, |bytes| bytes / 5 * 4),
         }
     }
 

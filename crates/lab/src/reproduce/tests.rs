@@ -4,7 +4,7 @@
 use super::schedule::{Item, next};
 use super::store::write_and_flush;
 use super::*;
-use crate::experiment::{Cost, Finished, Progress};
+use crate::experiment::{Cost, Finished};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -59,30 +59,24 @@ fn finished(json: &str) -> Result<Finished> {
     })
 }
 
-impl Job for Fake {
-    fn id(&self) -> &str {
-        self.id
-    }
-    fn depends_on(&self) -> Vec<&str> {
-        self.depends_on.to_vec()
-    }
-    fn cost(&self) -> Cost {
-        Cost {
-            seconds: 1.0,
-            memory_bytes: self.memory_bytes,
-            threads: 1,
+impl Fake {
+    fn job(self) -> Job<'static> {
+        let about = format!("id = {:?}\ndepends_on = {:?}", self.id, self.depends_on);
+        Job {
+            about: toml::from_str(&about).expect("of a file"),
+            cost: Cost {
+                seconds: 1.0,
+                memory_bytes: self.memory_bytes,
+                threads: 1,
+            },
+            parameters: json!({ "parameter": self.parameter }),
+            missing: Vec::new(),
+            run: Box::new(move |_| self.run()),
+            read_back: Box::new(finished),
         }
     }
-    fn measures(&self) -> bool {
-        false
-    }
-    fn parameters(&self) -> Value {
-        json!({ "parameter": self.parameter })
-    }
-    fn missing(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn run(&self, _progress: Progress<'_>) -> Result<Finished> {
+
+    fn run(&self) -> Result<Finished> {
         let shared = &self.shared;
         shared.order.lock().expect("no panic").push(self.id.into());
         shared.runs.fetch_add(1, Ordering::Relaxed);
@@ -95,9 +89,6 @@ impl Job for Fake {
         finished(&format!(
             "{{\"schema\":\"fake/1\",\"rows\":[{{\"square\":{square}}}]}}\n"
         ))
-    }
-    fn read_back(&self, json: &str) -> Result<Finished> {
-        finished(json)
     }
 }
 
@@ -116,7 +107,7 @@ fn limits(threads: usize, memory_bytes: u64) -> Limits {
 }
 
 fn run_in(folder: &Path, jobs: Vec<Fake>, limits: &Limits) -> Vec<Done> {
-    let jobs: Vec<Box<dyn Job>> = jobs.into_iter().map(|job| Box::new(job) as _).collect();
+    let jobs: Vec<Job> = jobs.into_iter().map(Fake::job).collect();
     let store = Store::open(folder).expect("a store");
     run(&jobs, &store, limits, &Silent).expect("runs")
 }
@@ -246,13 +237,14 @@ fn circles_and_unknown_dependencies_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(folder.path()).expect("a store");
     let shared = Arc::<Shared>::default();
-    let job = |id, depends_on| -> Box<dyn Job> {
-        Box::new(Fake {
+    let job = |id, depends_on| {
+        let fake = Fake {
             depends_on,
             ..Fake::new(id, &shared)
-        })
+        };
+        fake.job()
     };
-    let error = |jobs: Vec<Box<dyn Job>>| {
+    let error = |jobs: Vec<Job>| {
         let error = run(&jobs, &store, &limits(1, 10), &Silent).expect_err("refused");
         error.to_string()
     };
@@ -375,7 +367,7 @@ fn the_report_has_a_page_a_table_of_claims_and_all_values() {
     let shared = Arc::<Shared>::default();
     let done = run_in(folder.path(), vec![Fake::new("a", &shared)], &limits(1, 10));
     let claims = crate::claims::shipped();
-    let judged = crate::claims::judge(&claims, |_| None);
+    let judged = crate::claims::judge(&claims, false, |_| None);
     let listed: Vec<(String, &Done)> = done.iter().map(|done| ("A <job>".into(), done)).collect();
     let contents = Contents {
         lead: "all",

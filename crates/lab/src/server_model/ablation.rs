@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each mechanism of Contiguitas is worth: everything on, then one off at a time.
 
-use super::{
-    Cell, ServerExperiment, ServerParams, Spread, charts, load_all, run_cells, steady, tables,
-};
+use super::campaign::{Group, campaign};
+use super::{ServerExperiment, ServerParams, Spread};
+use crate::charts::{Bars, of_spread};
 use crate::experiment::{About, Experiment, Figure, Outcome, Progress};
-use ample_mm::{Mechanisms, PolicyConfig, PolicyKind, RunResult};
-use ample_report::Table;
+use ample_mm::{Mechanisms, PolicyConfig, PolicyKind};
+use ample_report::Unit;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 /// One variant under one workload, over seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AblationRow {
-    /// Workload.
     pub workload: String,
     /// Policy: contiguitas or contiguitas-hw.
     pub policy: PolicyKind,
@@ -45,7 +44,6 @@ pub struct AblationRow {
     pub failed_resizes: Spread,
 }
 
-/// The ablation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ablation {
     /// The experiment as declared.
@@ -62,7 +60,23 @@ impl Experiment for AblationExperiment {
     type Outcome = Ablation;
 
     fn run(params: &ServerParams, progress: Progress<'_>) -> Result<Ablation> {
-        ablation(&ServerExperiment::of(params), progress)
+        let all = PolicyConfig::new(PolicyKind::Contiguitas);
+        let hardware = PolicyConfig::new(PolicyKind::ContiguitasHw);
+        let mut variants = vec![(None, all.clone()), (None, hardware)];
+        for &name in Mechanisms::NAMES {
+            if let Some(mechanisms) = Mechanisms::without(name) {
+                let all = all.clone();
+                variants.push((Some(name), PolicyConfig { mechanisms, ..all }));
+            }
+        }
+        let policies: Vec<PolicyConfig> = variants.iter().map(|v| v.1.clone()).collect();
+        let groups = campaign(params, &policies, progress)?;
+        let variant = |group: &Group| variants[group.policy_index].0;
+        let rows = groups.iter().map(|group| row(group, variant(group)));
+        Ok(Ablation {
+            rows: rows.collect(),
+            experiment: ServerExperiment::of(params),
+        })
     }
 }
 
@@ -74,79 +88,41 @@ impl Outcome for Ablation {
     }
 
     fn head(&self) -> Option<String> {
-        Some(tables::head(&self.experiment))
-    }
-
-    fn tables(&self) -> Option<Vec<(String, Table)>> {
-        Some(tables::ablation(self))
+        self.experiment.head()
     }
 
     fn figures(&self) -> Vec<Figure> {
         let title = &self.experiment.title;
-        vec![Figure::new("ablation", title, charts::ablation(self))]
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.rows {
+            let variant = row.without.as_deref().unwrap_or(row.policy.name());
+            let variant = &format!("{}, {variant}", row.workload);
+            let unmovable = of_spread(&row.unmovable_2m_ratio, None);
+            let free = of_spread(&row.internal_fragmentation_ratio, None);
+            bars.put(variant, "unmovable 2 MB blocks", unmovable);
+            bars.put(variant, "free pages inside them", free);
+        }
+        vec![Figure::new("ablation", title, bars.svg())]
     }
 }
 
-fn ablation(experiment: &ServerExperiment, progress: Progress<'_>) -> Result<Ablation> {
-    let params = &experiment.params;
-    params.check()?;
-    let workloads = load_all(params)?;
-    let mut variants: Vec<(Option<&str>, PolicyConfig)> = vec![
-        (None, PolicyConfig::new(PolicyKind::Contiguitas)),
-        (None, PolicyConfig::new(PolicyKind::ContiguitasHw)),
-    ];
-    for &name in Mechanisms::NAMES {
-        if let Some(mechanisms) = Mechanisms::without(name) {
-            let all = PolicyConfig::new(PolicyKind::Contiguitas);
-            variants.push((Some(name), PolicyConfig { mechanisms, ..all }));
-        }
-    }
-    let mut cells = Vec::new();
-    for workload in 0..workloads.len() {
-        for (_, policy) in &variants {
-            for &seed in &params.seeds {
-                cells.push(Cell {
-                    workload,
-                    policy: policy.clone(),
-                    seed,
-                });
-            }
-        }
-    }
-    let results = run_cells(params, &workloads, &cells, progress)?;
-    let names = variants.iter().map(|(name, _)| *name).cycle();
-    let rows = results
-        .chunks(params.seeds.len())
-        .zip(names)
-        .filter_map(row);
-    Ok(Ablation {
-        experiment: experiment.clone(),
-        rows: rows.collect(),
-    })
-}
-
-/// `None` when not every seed has run.
-fn row((runs, without): (&[Option<RunResult>], Option<&str>)) -> Option<AblationRow> {
-    let runs: Vec<&RunResult> = runs.iter().map(Option::as_ref).collect::<Option<_>>()?;
-    let over = |metric: &dyn Fn(&RunResult) -> f64| Spread::of(runs.iter().map(|run| metric(run)));
-    let low = |run: &RunResult| {
-        steady(run, |s| s.low_region_bytes.unwrap_or(0) as f64) / run.memory_bytes as f64
-    };
-    Some(AblationRow {
-        workload: runs[0].workload.clone(),
-        policy: runs[0].policy,
+fn row(group: &Group, without: Option<&str>) -> AblationRow {
+    let count = |run: u64| run as f64;
+    AblationRow {
+        workload: group.workload.clone(),
+        policy: group.policy,
         without: without.map(str::to_string),
-        unmovable_2m_ratio: over(&|run| steady(run, |s| s.unmovable_2m_ratio)),
-        low_region_ratio: over(&low),
-        potential_1g_ratio: over(&|run| steady(run, |s| s.potential_1g_ratio)),
-        internal_fragmentation_ratio: over(&|run| steady(run, |s| s.internal_fragmentation_ratio)),
-        failed_unmovable: over(&|run| run.counters.failed_unmovable as f64),
-        failed_pins: over(&|run| run.counters.failed_pins as f64),
-        stall_unmovable_s: over(&|run| run.stall_unmovable_ns as f64 / 1e9),
-        stall_movable_s: over(&|run| run.stall_movable_ns as f64 / 1e9),
-        border_expanded_blocks: over(&|run| run.counters.border_expanded_blocks as f64),
-        border_shrunk_blocks: over(&|run| run.counters.border_shrunk_blocks as f64),
-        emergency_claims: over(&|run| run.counters.emergency_claims as f64),
-        failed_resizes: over(&|run| run.counters.failed_resizes as f64),
-    })
+        unmovable_2m_ratio: group.steady(|s| s.unmovable_2m_ratio),
+        low_region_ratio: group.low_ratio().unwrap_or_else(|| Spread::of([0.0])),
+        potential_1g_ratio: group.steady(|s| s.potential_1g_ratio),
+        internal_fragmentation_ratio: group.steady(|s| s.internal_fragmentation_ratio),
+        failed_unmovable: group.over(|run| count(run.counters.failed_unmovable)),
+        failed_pins: group.over(|run| count(run.counters.failed_pins)),
+        stall_unmovable_s: group.over(|run| count(run.stall_unmovable_ns) / 1e9),
+        stall_movable_s: group.over(|run| count(run.stall_movable_ns) / 1e9),
+        border_expanded_blocks: group.over(|run| count(run.counters.border_expanded_blocks)),
+        border_shrunk_blocks: group.over(|run| count(run.counters.border_shrunk_blocks)),
+        emergency_claims: group.over(|run| count(run.counters.emergency_claims)),
+        failed_resizes: group.over(|run| count(run.counters.failed_resizes)),
+    }
 }

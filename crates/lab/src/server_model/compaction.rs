@@ -2,16 +2,13 @@
 //! Direct Segments §3.2.2: what it takes to make memory for a segment contiguous by compaction, on
 //! servers of the server model.
 
-use super::{check_memory, run_server};
+use super::{check_memory, side_by_side};
 use crate::charts::{Bars, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::progress::Shares;
-use crate::stop;
-use ample_mm::{Config, PolicyKind, RunResult, Workload};
+use ample_mm::{Config, PolicyKind, RunResult, Workload, run};
 use ample_pfn::{BlockTally, Definition, PAGES_PER_PAGEBLOCK};
 use ample_report::Unit;
 use anyhow::{Result, ensure};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// The servers and the segment.
@@ -26,9 +23,7 @@ pub struct SegmentCompactionParams {
     pub segment_ratio: f64,
     /// Time to move one 4 KB page in software, ns: copy, unmapping, shootdown.
     pub move_ns: f64,
-    /// Workloads.
     pub workloads: Vec<String>,
-    /// Policies.
     pub policies: Vec<PolicyKind>,
     /// One run each.
     pub seeds: Vec<u64>,
@@ -37,11 +32,8 @@ pub struct SegmentCompactionParams {
 /// One server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SegmentCompactionRow {
-    /// Workload.
     pub workload: String,
-    /// Policy.
     pub policy: PolicyKind,
-    /// Seed.
     pub seed: u64,
     /// Size of the segment, bytes.
     pub segment_bytes: u64,
@@ -56,14 +48,11 @@ pub struct SegmentCompactionRow {
     pub seconds_per_10_gb: Option<f64>,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SegmentCompaction {
-    /// Parameters.
     pub params: SegmentCompactionParams,
     /// The paper's time for 10 GB.
     pub paper_seconds: f64,
-    /// Servers.
     pub rows: Vec<SegmentCompactionRow>,
 }
 
@@ -81,33 +70,28 @@ impl Experiment for RoomForSegment {
             "segment_ratio is {}, but must be between 0 and 1",
             params.segment_ratio
         );
+        let workloads = params.workloads.iter().map(|name| Workload::load(name));
+        let workloads: Vec<Workload> = workloads.collect::<Result<_, _>>()?;
         let mut cells = Vec::new();
-        for name in &params.workloads {
-            let workload = Workload::load(name)?;
+        for workload in &workloads {
             for &policy in &params.policies {
-                cells.extend(
-                    params
-                        .seeds
-                        .iter()
-                        .map(|&seed| (workload.clone(), policy, seed)),
-                );
+                cells.extend(params.seeds.iter().map(|&seed| (workload, policy, seed)));
             }
         }
-        let shares = Shares::new(cells.len());
-        let one = |(index, (workload, policy, seed)): (usize, &(Workload, PolicyKind, u64))| {
+        let one = |&(workload, policy, seed): &(&Workload, PolicyKind, u64), told: &dyn Fn(f64)| {
             let config = Config {
                 memory_bytes: params.memory_bytes,
-                seed: *seed,
-                ..Config::new(*policy)
+                seed,
+                ..Config::new(policy)
             };
-            let told = |share| progress(shares.set(index, share));
             let seconds = params.duration_s;
-            let run =
-                stop::until_stopped(|| run_server(&config, workload, seconds, seconds, &told));
-            run.transpose().map(|run| run.map(|run| row(params, &run)))
+            Ok(row(
+                params,
+                &run(&config, workload, seconds, seconds, told)?,
+            ))
         };
-        let rows: Result<Vec<_>, _> = cells.par_iter().enumerate().map(one).collect();
-        let rows: Vec<SegmentCompactionRow> = rows?.into_iter().flatten().collect();
+        let rows = side_by_side(&cells, progress, one)?;
+        let rows: Vec<SegmentCompactionRow> = rows.into_iter().flatten().collect();
         Ok(SegmentCompaction {
             params: params.clone(),
             paper_seconds: 3.0,

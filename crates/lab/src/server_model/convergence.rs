@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How far the metrics move when page-cache traffic is thinned, and when the server is smaller.
 
-use super::campaign::{Group, campaign, groups};
-use super::{ServerParams, Spread, steady};
-use crate::charts::{Bars, with_range};
+use super::campaign::{Group, campaign, policies};
+use super::{ServerParams, Spread};
+use crate::charts::{Bars, of_spread};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_mm::PolicyKind;
 use ample_pfn::format_bytes;
@@ -23,13 +23,11 @@ pub struct ConvergenceParams {
     pub seeds: Vec<u64>,
     /// Workloads, by name or path.
     pub workloads: Vec<String>,
-    /// Policies.
     pub policies: Vec<PolicyKind>,
     /// Sizes to compare; the first is what the others should agree with.
     pub points: Vec<ModelSize>,
 }
 
-/// A size of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSize {
@@ -46,9 +44,7 @@ pub struct ConvergenceRow {
     pub memory_bytes: u64,
     /// Share of page-cache traffic simulated.
     pub event_ratio: f64,
-    /// Workload.
     pub workload: String,
-    /// Policy.
     pub policy: PolicyKind,
     /// Unmovable 2 MB blocks ÷ all, definition O.
     pub unmovable_2m_ratio: Spread,
@@ -58,7 +54,6 @@ pub struct ConvergenceRow {
     pub internal_fragmentation_ratio: Spread,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConvergenceReport {
     /// What was run.
@@ -103,17 +98,15 @@ fn at_size(
         policies: parameters.policies.clone(),
         paper: Vec::new(),
     };
-    let results = campaign(&params, progress)?;
-    let groups = groups(&params, &results);
-    let row = |group: &Group<'_>| ConvergenceRow {
+    let groups = campaign(&params, &policies(&params), progress)?;
+    let row = |group: &Group| ConvergenceRow {
         memory_bytes: size.memory_bytes,
         event_ratio: size.event_ratio,
         workload: group.workload.clone(),
         policy: group.policy,
-        unmovable_2m_ratio: group.over(|run| steady(run, |s| s.unmovable_2m_ratio)),
-        unmovable_page_ratio: group.over(|run| steady(run, |s| s.unmovable_page_ratio)),
-        internal_fragmentation_ratio: group
-            .over(|run| steady(run, |s| s.internal_fragmentation_ratio)),
+        unmovable_2m_ratio: group.steady(|s| s.unmovable_2m_ratio),
+        unmovable_page_ratio: group.steady(|s| s.unmovable_page_ratio),
+        internal_fragmentation_ratio: group.steady(|s| s.internal_fragmentation_ratio),
     };
     Ok(groups.iter().map(row).collect())
 }
@@ -127,12 +120,7 @@ impl Outcome for ConvergenceReport {
         for row in &self.rows {
             let group = format!("{} {}", row.workload, row.policy.name());
             let size = format!("{}, {}", format_bytes(row.memory_bytes), row.event_ratio);
-            let spread = row.unmovable_2m_ratio;
-            bars.put(
-                &group,
-                &size,
-                with_range(spread.mean, spread.min, spread.max, None),
-            );
+            bars.put(&group, &size, of_spread(&row.unmovable_2m_ratio, None));
         }
         vec![Figure::new("unmovable", title, bars.svg())]
     }

@@ -31,7 +31,6 @@ pub enum Placement {
     /// The same number in each 1 GB block.
     #[serde(rename = "one a block")]
     Even,
-    /// Anywhere.
     #[serde(rename = "anywhere")]
     Random,
     /// Side by side.
@@ -46,7 +45,6 @@ pub struct DeniedRow {
     pub placement: Placement,
     /// Unmovable pages for each 1 GB block, on average.
     pub pages_per_block: u64,
-    /// Unmovable pages ÷ all pages.
     pub unmovable_page_ratio: f64,
     /// 2 MB blocks with one ÷ all 2 MB blocks.
     pub unmovable_2m_ratio: f64,
@@ -56,14 +54,11 @@ pub struct DeniedRow {
     pub expected_denied_1g_ratio: f64,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeniedBlocks {
     /// Memory of the server in 1 GB blocks.
     pub memory_gb: u64,
-    /// Seed.
     pub seed: u64,
-    /// Rows.
     pub rows: Vec<DeniedRow>,
 }
 

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figure 11 (unmovable 2 MB blocks) and figure 12 (potential contiguity).
 
-use super::campaign::{Group, campaign, groups};
-use super::{
-    Curve, PaperValue, ServerExperiment, ServerParams, Spread, charts, curve, steady, tables,
-};
+use super::campaign::{Group, campaign, policies};
+use super::{Curve, PaperValue, ServerExperiment, ServerParams, Spread, curve};
+use crate::charts::{Bars, of_spread};
 use crate::experiment::{About, Experiment, Figure, Outcome, Progress};
 use ample_mm::{PolicyKind, RunResult};
-use ample_report::Table;
+use ample_report::Unit;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 /// Figure 11: one workload under one policy, steady state, over seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig11Row {
-    /// Workload.
     pub workload: String,
-    /// Policy.
     pub policy: PolicyKind,
     /// Unmovable 2 MB blocks ÷ all, definition O: the headline.
     pub unmovable_2m_ratio: Spread,
@@ -48,9 +45,7 @@ pub struct Fig11Row {
 /// One policy over all workloads, beside the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicySummary {
-    /// Policy.
     pub policy: PolicyKind,
-    /// Metric.
     pub metric: String,
     /// Over the means of the workloads: their mean, smallest and largest.
     pub here: Spread,
@@ -74,9 +69,7 @@ pub struct Fig11 {
 /// Figure 12: one workload under one policy, at the end of the run, over seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig12Row {
-    /// Workload.
     pub workload: String,
-    /// Policy.
     pub policy: PolicyKind,
     /// Memory in 2 MB blocks without an unmovable page, definition O.
     pub potential_2m_ratio: Spread,
@@ -104,7 +97,7 @@ pub(super) fn share(got: u32, wanted: u32) -> Option<f64> {
     (wanted > 0).then(|| f64::from(got) / f64::from(wanted))
 }
 
-fn fig11_row(group: &Group<'_>) -> Fig11Row {
+fn fig11_row(group: &Group) -> Fig11Row {
     let source = |run: &RunResult, wanted| {
         let sources = &run.metrics.total.sources;
         let found = sources.iter().find(|s| s.source == wanted);
@@ -113,12 +106,11 @@ fn fig11_row(group: &Group<'_>) -> Fig11Row {
     Fig11Row {
         workload: group.workload.clone(),
         policy: group.policy,
-        unmovable_2m_ratio: group.over(|run| steady(run, |s| s.unmovable_2m_ratio)),
-        unmovable_2m_ratio_k: group.over(|run| steady(run, |s| s.unmovable_2m_ratio_k)),
-        unmovable_2m_ratio_p: group.over(|run| steady(run, |s| s.unmovable_2m_ratio_p)),
-        unmovable_page_ratio: group.over(|run| steady(run, |s| s.unmovable_page_ratio)),
-        internal_fragmentation_ratio: group
-            .over(|run| steady(run, |s| s.internal_fragmentation_ratio)),
+        unmovable_2m_ratio: group.steady(|s| s.unmovable_2m_ratio),
+        unmovable_2m_ratio_k: group.steady(|s| s.unmovable_2m_ratio_k),
+        unmovable_2m_ratio_p: group.steady(|s| s.unmovable_2m_ratio_p),
+        unmovable_page_ratio: group.steady(|s| s.unmovable_page_ratio),
+        internal_fragmentation_ratio: group.steady(|s| s.internal_fragmentation_ratio),
         low_region_ratio: group.low_ratio(),
         failed_unmovable: group.over(|run| run.counters.failed_unmovable as f64),
         networking_ratio: group.over(|run| source(run, ample_pfn::Source::Networking)),
@@ -131,13 +123,13 @@ fn fig11_row(group: &Group<'_>) -> Fig11Row {
     }
 }
 
-fn fig12_row(group: &Group<'_>) -> Fig12Row {
+fn fig12_row(group: &Group) -> Fig12Row {
     Fig12Row {
         workload: group.workload.clone(),
         policy: group.policy,
-        potential_2m_ratio: group.over(|run| steady(run, |s| s.potential_2m_ratio)),
-        potential_32m_ratio: group.over(|run| steady(run, |s| s.potential_32m_ratio)),
-        potential_1g_ratio: group.over(|run| steady(run, |s| s.potential_1g_ratio)),
+        potential_2m_ratio: group.steady(|s| s.potential_2m_ratio),
+        potential_32m_ratio: group.steady(|s| s.potential_32m_ratio),
+        potential_1g_ratio: group.steady(|s| s.potential_1g_ratio),
         movable_region_ratio: group.low_ratio().map(|low| Spread {
             mean: 1.0 - low.mean,
             min: 1.0 - low.max,
@@ -148,93 +140,57 @@ fn fig12_row(group: &Group<'_>) -> Fig12Row {
 }
 
 /// A metric's name and its value in a row.
-type Metric<'a, R> = (&'a str, &'a dyn Fn(&R) -> f64);
+type Metric<R> = (&'static str, fn(&R) -> Spread);
+
+const FIG11_METRICS: [Metric<Fig11Row>; 5] = [
+    ("unmovable_2m_ratio", |row| row.unmovable_2m_ratio),
+    ("unmovable_page_ratio", |row| row.unmovable_page_ratio),
+    ("internal_fragmentation_ratio", |row| {
+        row.internal_fragmentation_ratio
+    }),
+    ("networking_ratio", |row| row.networking_ratio),
+    ("slab_ratio", |row| row.slab_ratio),
+];
+
+const FIG12_METRICS: [Metric<Fig12Row>; 3] = [
+    ("potential_2m_ratio", |row| row.potential_2m_ratio),
+    ("potential_32m_ratio", |row| row.potential_32m_ratio),
+    ("potential_1g_ratio", |row| row.potential_1g_ratio),
+];
 
 /// For each policy and metric, the spread over the means of the workloads.
 fn summarise<R>(
     experiment: &ServerExperiment,
     rows: &[R],
-    policy_of: impl Fn(&R) -> PolicyKind,
-    metrics: &[Metric<'_, R>],
+    policy_of: fn(&R) -> PolicyKind,
+    metrics: &[Metric<R>],
 ) -> Vec<PolicySummary> {
     let mut summary = Vec::new();
     for &policy in &experiment.params.policies {
         for (name, metric) in metrics {
             let values = rows.iter().filter(|row| policy_of(row) == policy);
-            let values: Vec<f64> = values.map(metric).collect();
+            let values: Vec<f64> = values.map(|row| metric(row).mean).collect();
             if values.is_empty() {
                 continue;
             }
+            let paper = experiment.paper.iter();
+            let mut paper = paper.filter(|p| p.policy == policy && p.metric == *name);
             summary.push(PolicySummary {
                 policy,
                 metric: (*name).to_string(),
                 here: Spread::of(values),
-                paper: experiment
-                    .paper
-                    .iter()
-                    .find(|value| value.policy == policy && value.metric == *name)
-                    .cloned(),
+                paper: paper.next().cloned(),
             });
         }
     }
     summary
 }
 
-fn make_fig11(experiment: &ServerExperiment, groups: &[Group<'_>]) -> Fig11 {
-    let rows: Vec<Fig11Row> = groups.iter().map(fig11_row).collect();
-    let summary = summarise(
-        experiment,
-        &rows,
-        |row| row.policy,
-        &[
-            ("unmovable_2m_ratio", &|row: &Fig11Row| {
-                row.unmovable_2m_ratio.mean
-            }),
-            ("unmovable_page_ratio", &|row: &Fig11Row| {
-                row.unmovable_page_ratio.mean
-            }),
-            ("internal_fragmentation_ratio", &|row: &Fig11Row| {
-                row.internal_fragmentation_ratio.mean
-            }),
-            ("networking_ratio", &|row: &Fig11Row| {
-                row.networking_ratio.mean
-            }),
-            ("slab_ratio", &|row: &Fig11Row| row.slab_ratio.mean),
-        ],
-    );
-    Fig11 {
-        experiment: experiment.clone(),
-        curves: groups
-            .iter()
-            .map(|group| curve(&group.workload, group.policy, &group.runs))
-            .collect(),
-        rows,
-        summary,
-    }
-}
-
-fn make_fig12(experiment: &ServerExperiment, groups: &[Group<'_>]) -> Fig12 {
-    let rows: Vec<Fig12Row> = groups.iter().map(fig12_row).collect();
-    let summary = summarise(
-        experiment,
-        &rows,
-        |row| row.policy,
-        &[
-            ("potential_2m_ratio", &|row: &Fig12Row| {
-                row.potential_2m_ratio.mean
-            }),
-            ("potential_32m_ratio", &|row: &Fig12Row| {
-                row.potential_32m_ratio.mean
-            }),
-            ("potential_1g_ratio", &|row: &Fig12Row| {
-                row.potential_1g_ratio.mean
-            }),
-        ],
-    );
-    Fig12 {
-        experiment: experiment.clone(),
-        rows,
-        summary,
+/// Puts the policies' bars of one metric over all workloads.
+fn put_overall(bars: &mut Bars, group: &str, summary: &[PolicySummary], metric: &str) {
+    for row in summary.iter().filter(|row| row.metric == metric) {
+        let paper = row.paper.as_ref().and_then(|p| p.mean.or(p.max));
+        bars.put(group, row.policy.name(), of_spread(&row.here, paper));
     }
 }
 
@@ -247,9 +203,17 @@ impl Experiment for Fig11Experiment {
 
     fn run(params: &ServerParams, progress: Progress<'_>) -> Result<Fig11> {
         let experiment = ServerExperiment::of(params);
-        let results = campaign(&experiment.params, progress)?;
-        let groups = groups(&experiment.params, &results);
-        Ok(make_fig11(&experiment, &groups))
+        let groups = campaign(params, &policies(params), progress)?;
+        let rows: Vec<Fig11Row> = groups.iter().map(fig11_row).collect();
+        let curves = groups.iter();
+        Ok(Fig11 {
+            summary: summarise(&experiment, &rows, |row| row.policy, &FIG11_METRICS),
+            curves: curves
+                .map(|group| curve(&group.workload, group.policy, &group.runs))
+                .collect(),
+            experiment,
+            rows,
+        })
     }
 }
 
@@ -261,16 +225,18 @@ impl Outcome for Fig11 {
     }
 
     fn head(&self) -> Option<String> {
-        Some(tables::head(&self.experiment))
-    }
-
-    fn tables(&self) -> Option<Vec<(String, Table)>> {
-        Some(tables::fig11(self))
+        self.experiment.head()
     }
 
     fn figures(&self) -> Vec<Figure> {
         let title = &self.experiment.title;
-        vec![Figure::new("fig11", title, charts::fig11(self))]
+        let mut bars = Bars::new(title, Unit::Percent);
+        for row in &self.rows {
+            let bar = of_spread(&row.unmovable_2m_ratio, None);
+            bars.put(&row.workload, row.policy.name(), bar);
+        }
+        put_overall(&mut bars, "mean", &self.summary, "unmovable_2m_ratio");
+        vec![Figure::new("fig11", title, bars.svg())]
     }
 }
 
@@ -283,9 +249,13 @@ impl Experiment for Fig12Experiment {
 
     fn run(params: &ServerParams, progress: Progress<'_>) -> Result<Fig12> {
         let experiment = ServerExperiment::of(params);
-        let results = campaign(&experiment.params, progress)?;
-        let groups = groups(&experiment.params, &results);
-        Ok(make_fig12(&experiment, &groups))
+        let groups = campaign(params, &policies(params), progress)?;
+        let rows: Vec<Fig12Row> = groups.iter().map(fig12_row).collect();
+        Ok(Fig12 {
+            summary: summarise(&experiment, &rows, |row| row.policy, &FIG12_METRICS),
+            experiment,
+            rows,
+        })
     }
 }
 
@@ -297,15 +267,15 @@ impl Outcome for Fig12 {
     }
 
     fn head(&self) -> Option<String> {
-        Some(tables::head(&self.experiment))
-    }
-
-    fn tables(&self) -> Option<Vec<(String, Table)>> {
-        Some(tables::fig12(self))
+        self.experiment.head()
     }
 
     fn figures(&self) -> Vec<Figure> {
         let title = &self.experiment.title;
-        vec![Figure::new("fig12", title, charts::fig12(self))]
+        let mut bars = Bars::new(title, Unit::Percent).up_to(1.0);
+        for ((metric, _), group) in FIG12_METRICS.iter().zip(["2 MB", "32 MB", "1 GB"]) {
+            put_overall(&mut bars, group, &self.summary, metric);
+        }
+        vec![Figure::new("fig12", title, bars.svg())]
     }
 }

@@ -2,21 +2,17 @@
 //! Contiguitas §2.4 and §2.5: a fleet of simulated servers under stock Linux, each looked at
 //! once, at an uptime of its own: free blocks, unmovable memory, correlation with uptime.
 
-use super::{Spread, check_memory, run_server};
+use super::{Spread, check_memory, side_by_side};
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::progress::Shares;
-use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::pearson;
-use ample_mm::{Config, PolicyKind, Workload};
+use ample_mm::{Config, PolicyKind, Workload, run};
 use ample_pfn::Definition;
 use ample_report::Unit;
 use anyhow::{Result, ensure};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// The servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetParams {
@@ -82,7 +78,6 @@ pub struct WithoutFreeBlock {
 /// Median and range over servers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetQuantiles {
-    /// Median.
     pub median: f64,
     /// Tenth percentile.
     pub p10: f64,
@@ -95,7 +90,6 @@ pub struct FleetQuantiles {
 /// Correlation of uptime and free 2 MB blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UptimeCorrelation {
-    /// Servers.
     pub servers: usize,
     /// Pearson's coefficient; none below three servers or without any variation.
     pub r: Option<f64>,
@@ -103,10 +97,8 @@ pub struct UptimeCorrelation {
     pub absolute_r: Option<f64>,
 }
 
-/// The fleet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fleet {
-    /// Parameters.
     pub params: FleetParams,
     /// Servers without a free block, by size.
     pub without_free_block: Vec<WithoutFreeBlock>,
@@ -120,7 +112,6 @@ pub struct Fleet {
     pub unmovable_page_ratio: FleetQuantiles,
     /// Free memory in 2 MB blocks.
     pub free_contiguity_2m: FleetQuantiles,
-    /// The servers.
     pub servers: Vec<FleetServer>,
 }
 
@@ -136,18 +127,16 @@ impl Experiment for FleetModel {
         let workloads = params.workloads.iter().map(|name| Workload::load(name));
         let workloads: Vec<Workload> = workloads.collect::<Result<_, _>>()?;
         let uptimes_h = uptimes_h(params);
-        let shares = Shares::new(uptimes_h.len());
+        // The longest first.
         let mut order: Vec<usize> = (0..uptimes_h.len()).collect();
         order.sort_by(|a, b| uptimes_h[*b].total_cmp(&uptimes_h[*a]));
-        let one = |&index: &usize| -> Result<Option<(usize, FleetServer)>> {
+        let one = |&index: &usize, told: &dyn Fn(f64)| {
             let workload = &workloads[index % workloads.len()];
-            let told = |share| progress(shares.set(index, share));
-            let server = server(params, workload, index, uptimes_h[index], &told)?;
-            Ok(server.map(|server| (index, server)))
+            let server = server(params, workload, index, uptimes_h[index], told)?;
+            Ok((index, server))
         };
-        // In their order, the longest first, so that no long one begins last.
-        let done: Result<Vec<_>> = order.iter().par_bridge().map(one).collect();
-        let mut servers: Vec<(usize, FleetServer)> = done?.into_iter().flatten().collect();
+        let done = side_by_side(&order, progress, one)?;
+        let mut servers: Vec<(usize, FleetServer)> = done.into_iter().flatten().collect();
         servers.sort_by_key(|(index, _)| *index);
         let servers = servers.into_iter().map(|(_, server)| server).collect();
         Ok(summary(params, servers))
@@ -176,14 +165,14 @@ fn uptimes_h(params: &FleetParams) -> Vec<f64> {
     (0..params.servers).map(uptime).collect()
 }
 
-/// Runs one server; none when an early end was asked for.
+/// Runs one server.
 fn server(
     params: &FleetParams,
     workload: &Workload,
     index: usize,
     uptime_h: f64,
     told: &dyn Fn(f64),
-) -> Result<Option<FleetServer>> {
+) -> Result<FleetServer> {
     let config = Config {
         memory_bytes: params.memory_bytes,
         seed: params.seed + index as u64,
@@ -191,10 +180,7 @@ fn server(
         ..Config::new(PolicyKind::Linux)
     };
     let seconds = uptime_h * 3600.0;
-    let run = stop::until_stopped(|| run_server(&config, workload, seconds, seconds, told));
-    let Some(run) = run.transpose()? else {
-        return Ok(None);
-    };
+    let run = run(&config, workload, seconds, seconds, told)?;
     let total = &run.metrics.total;
     let blocks = |bytes: u64| {
         let size = total.sizes.iter().find(|size| size.size_bytes == bytes);
@@ -203,7 +189,7 @@ fn server(
     let owners = total.definition(Definition::O).unwrap_or(&total.k);
     let smallest = owners.sizes.first();
     let in_blocks = blocks(2 << 20) * (2 << 20);
-    Ok(Some(FleetServer {
+    Ok(FleetServer {
         workload: workload.name.clone(),
         seed: config.seed,
         uptime_h,
@@ -216,7 +202,7 @@ fn server(
             .and_then(|size| size.unmovable_ratio.high)
             .unwrap_or(0.0),
         unmovable_page_ratio: owners.unmovable_page_ratio.high.unwrap_or(0.0),
-    }))
+    })
 }
 
 fn summary(params: &FleetParams, servers: Vec<FleetServer>) -> Fleet {
@@ -239,11 +225,7 @@ fn summary(params: &FleetParams, servers: Vec<FleetServer>) -> Fleet {
             .filter(|server| server.uptime_h <= upto_h)
             .map(|server| (server.uptime_h, server.free_blocks_2m as f64))
             .collect();
-        let r = if pairs.len() < 3 {
-            None
-        } else {
-            pearson(&pairs)
-        };
+        let r = (pairs.len() >= 3).then(|| pearson(&pairs)).flatten();
         UptimeCorrelation {
             servers: pairs.len(),
             r,
@@ -298,19 +280,11 @@ impl Outcome for Fleet {
             |value: fn(&FleetServer) -> f64| cumulative(self.servers.iter().map(value).collect());
         let title = "Servers (%) with at most so much (%) free memory in 2 MB blocks, \
                      and of their 2 MB blocks unmovable";
+        let blocks = of(|server| server.unmovable_2m_ratio);
         let series = vec![
-            line(
-                "free memory in 2 MB blocks",
-                of(|server| server.free_contiguity_2m),
-            ),
-            line(
-                "2 MB blocks with an unmovable page",
-                of(|server| server.unmovable_2m_ratio),
-            ),
-            line(
-                "unmovable 4 KB pages",
-                of(|server| server.unmovable_page_ratio),
-            ),
+            line("free memory in 2 MB blocks", of(|s| s.free_contiguity_2m)),
+            line("2 MB blocks with an unmovable page", blocks),
+            line("unmovable 4 KB pages", of(|s| s.unmovable_page_ratio)),
         ];
         let svg = lines(title, (Unit::Count, Unit::Count), series).to_svg();
         vec![Figure::new("fleet-model", title, svg)]

@@ -5,32 +5,27 @@
 
 mod ablation;
 mod campaign;
-mod charts;
-pub mod compaction;
+pub(crate) mod compaction;
 mod convergence;
-pub mod denied;
+pub(crate) mod denied;
 mod figures;
-pub mod fleet;
+pub(crate) mod fleet;
 pub mod recorded_kernel;
-mod tables;
 
-pub use ablation::{Ablation, AblationExperiment, AblationRow};
-pub use convergence::{Convergence, ConvergenceParams, ConvergenceReport};
-pub use figures::{
-    Fig11, Fig11Experiment, Fig11Row, Fig12, Fig12Experiment, Fig12Row, PolicySummary,
-};
+pub(crate) use ablation::AblationExperiment;
+pub(crate) use campaign::side_by_side;
+pub(crate) use convergence::Convergence;
+pub(crate) use figures::{Fig11Experiment, Fig12Experiment};
 
-pub use ample_kit::statistics::Spread;
+pub(crate) use ample_kit::statistics::Spread;
 
-use crate::experiment::{About, Progress};
-use crate::progress::Shares;
+use crate::experiment::About;
+use crate::needs::meminfo_bytes;
 use crate::stop;
-use ample_mm::{
-    Config, PolicyConfig, PolicyKind, RunResult, Sample, ServerError, Workload, WorkloadError, run,
-};
+use ample_mm::{Config, PolicyKind, RunResult, Sample, ServerError, Workload, run};
 use ample_pfn::format_bytes;
+use ample_report::Unit;
 use anyhow::ensure;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Size of an experiment.
@@ -49,7 +44,7 @@ pub struct ServerParams {
     pub event_ratio: f64,
     /// Workloads, by name or path.
     pub workloads: Vec<String>,
-    /// Policies.
+    /// Policies of the memory manager.
     pub policies: Vec<PolicyKind>,
     /// The paper's values to print beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,7 +88,7 @@ pub fn check_memory(memory_bytes: u64) -> anyhow::Result<()> {
         format_bytes(MOST_MEMORY_BYTES)
     );
     let own = memory_bytes / 4096 * BYTES_PER_PAGE;
-    let here = memory_of_this_machine().unwrap_or(u64::MAX);
+    let here = meminfo_bytes("MemTotal").unwrap_or(u64::MAX);
     ensure!(
         own <= here,
         "memory_bytes is {memory_bytes}: a server of that size takes {} here, and this machine \
@@ -102,15 +97,6 @@ pub fn check_memory(memory_bytes: u64) -> anyhow::Result<()> {
         format_bytes(here)
     );
     Ok(())
-}
-
-fn memory_of_this_machine() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 /// An experiment as it was declared: what its result says of it.
@@ -125,7 +111,7 @@ pub struct ServerExperiment {
     pub calibrated: String,
     /// What is predicted.
     pub predicted: String,
-    /// Size.
+    /// Sizes and lengths.
     pub params: ServerParams,
     /// The paper's values.
     #[serde(default)]
@@ -147,6 +133,23 @@ impl ServerExperiment {
         self.title = about.title.clone();
         self.calibrated = about.calibrated.clone();
         self.predicted = about.predicted.clone();
+    }
+
+    /// What was run, what was calibrated, and how to read the cells of its tables.
+    fn head(&self) -> Option<String> {
+        let params = &self.params;
+        let seeds: Vec<String> = params.seeds.iter().map(u64::to_string).collect();
+        Some(format!(
+            "{}\nsimulated: {} servers, {} each, seeds {}, event ratio {}\ncalibrated: {}\n\
+             predicted: {}\nmean (smallest–largest) over seeds; second half of each run\n",
+            self.title,
+            format_bytes(params.memory_bytes),
+            Unit::Seconds.format(params.duration_s),
+            seeds.join(" "),
+            params.event_ratio,
+            self.calibrated,
+            self.predicted
+        ))
     }
 }
 
@@ -174,23 +177,6 @@ pub struct PaperValue {
     pub max: Option<f64>,
 }
 
-/// Why an experiment could not run.
-#[derive(Debug, thiserror::Error)]
-pub enum ExperimentError {
-    /// A workload could not be loaded.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// A server could not be made.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// Nothing to run.
-    #[error("no {what} given; an experiment needs at least one")]
-    Empty {
-        /// What is missing.
-        what: &'static str,
-    },
-}
-
 /// One point of a curve: means over seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
@@ -207,46 +193,12 @@ pub struct CurvePoint {
 /// The course of one workload under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// Workload.
+    /// Workload that ran.
     pub workload: String,
-    /// Policy.
+    /// Policy it ran under.
     pub policy: PolicyKind,
     /// Points in time order.
     pub points: Vec<CurvePoint>,
-}
-
-/// One cell of an experiment: what to run.
-#[derive(Clone, Debug)]
-pub(crate) struct Cell {
-    pub(crate) workload: usize,
-    pub(crate) policy: PolicyConfig,
-    pub(crate) seed: u64,
-}
-
-/// Runs every cell, in parallel, and returns the results in the order of the cells; `None` for
-/// those that an early end left.
-pub(crate) fn run_cells(
-    params: &ServerParams,
-    workloads: &[Workload],
-    cells: &[Cell],
-    progress: Progress<'_>,
-) -> Result<Vec<Option<RunResult>>, ExperimentError> {
-    let done = Shares::new(cells.len());
-    let results = cells.par_iter().enumerate().map(|(index, cell)| {
-        let config = Config {
-            memory_bytes: params.memory_bytes,
-            policy: cell.policy.clone(),
-            seed: cell.seed,
-            event_ratio: params.event_ratio,
-            ..Config::new(cell.policy.kind)
-        };
-        let workload = &workloads[cell.workload];
-        let times = (params.duration_s, params.sample_every_s);
-        let told = |share| progress(done.set(index, share));
-        let run = stop::until_stopped(|| run_server(&config, workload, times.0, times.1, &told));
-        run.transpose().map_err(ExperimentError::from)
-    });
-    results.collect()
 }
 
 /// As [`ample_mm::run`], with a checkpoint at each report of progress.
@@ -260,7 +212,6 @@ pub fn run_server(
     sample_every_s: f64,
     progress: &dyn Fn(f64),
 ) -> Result<RunResult, ServerError> {
-    // Many runs may wait for their turn: none of them starts after an early end was asked for.
     stop::checkpoint();
     let told = |share| {
         stop::checkpoint();
@@ -269,26 +220,13 @@ pub fn run_server(
     run(config, workload, duration_s, sample_every_s, &told)
 }
 
-pub(crate) fn load_all(params: &ServerParams) -> Result<Vec<Workload>, ExperimentError> {
-    let empty = [
-        ("workload", params.workloads.is_empty()),
-        ("policy", params.policies.is_empty()),
-        ("seed", params.seeds.is_empty()),
-    ];
-    if let Some((what, _)) = empty.into_iter().find(|(_, is)| *is) {
-        return Err(ExperimentError::Empty { what });
-    }
-    let load = |name: &String| Workload::load(name).map_err(ExperimentError::from);
-    params.workloads.iter().map(load).collect()
-}
-
 /// The steady state of a run: mean of a metric over the second half of its samples.
-pub(crate) fn steady(result: &RunResult, metric: impl Fn(&Sample) -> f64) -> f64 {
+fn steady(result: &RunResult, metric: impl Fn(&Sample) -> f64) -> f64 {
     let half = &result.samples[result.samples.len() / 2..];
     half.iter().map(metric).sum::<f64>() / half.len().max(1) as f64
 }
 
-pub(crate) fn curve(workload: &str, policy: PolicyKind, runs: &[&RunResult]) -> Curve {
+fn curve(workload: &str, policy: PolicyKind, runs: &[RunResult]) -> Curve {
     let count = runs.iter().map(|run| run.samples.len()).min().unwrap_or(0);
     let points = (0..count).map(|at| {
         let mean = |metric: &dyn Fn(&Sample) -> f64| {

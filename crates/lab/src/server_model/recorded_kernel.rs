@@ -57,11 +57,11 @@ pub struct ReplayedMoment {
 /// One recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedKernelRow {
-    /// Its name.
+    /// File name without endings.
     pub recording: String,
     /// Page events.
     pub events: u64,
-    /// Length.
+    /// Simulated seconds, as recorded.
     pub duration_s: f64,
     /// The kernel at the end.
     pub kernel_end_ratio: f64,
@@ -73,7 +73,7 @@ pub struct RecordedKernelRow {
     pub moments: Vec<ReplayedMoment>,
 }
 
-/// The result.
+/// The model beside each recorded kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedKernelReport {
     /// What was run.

@@ -3,12 +3,12 @@
 //! 1 GB pages and with a segment, and the share of misses that a segment takes away.
 
 use super::program;
-use super::runs::{Mapping, check_seeds, map_as, mean};
+use super::runs::{Mapping, check_seeds, data_percent, map_as, mean, whole};
 use crate::charts::{Bars, plain, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
-use crate::setup::{Length, Measured, anonymous_range, engine, measure_redirected, stretch};
-use crate::stop::requested as stop_requested;
+use crate::setup::{Length, Measured, anonymous_range, engine, stretch};
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_report::Unit;
 use ample_trace::Program;
@@ -28,7 +28,7 @@ pub struct DirectSegParams {
     pub length: Length,
     /// Seeds of the programs.
     pub seeds: Vec<u64>,
-    /// Rows.
+    /// One row a program.
     pub rows: Vec<DirectSegProgram>,
 }
 
@@ -36,7 +36,7 @@ pub struct DirectSegParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirectSegProgram {
-    /// Program.
+    /// Program, as `ample trace` names it.
     pub program: String,
     /// Factor on the instructions between memory accesses, calibrated on the 4 KB column alone.
     pub work: f64,
@@ -54,7 +54,7 @@ pub struct DirectSegProgram {
 /// One row of the tables, means over the seeds; "percent" is of execution cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectSegRow {
-    /// Program.
+    /// Program, as `ample trace` names it.
     pub program: String,
     /// The calibrated factor on its instructions.
     pub work: f64,
@@ -88,23 +88,17 @@ pub struct DirectSegRow {
     pub segment_speedup: f64,
 }
 
-/// The result.
+/// Tables 3 to 5 and figure 4, here and in the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectSegTables {
     /// Machine preset.
     pub machine: String,
-    /// Scale.
+    /// Scale of the programs.
     pub scale: String,
-    /// Seeds.
+    /// Seeds of the programs; figures are means over them.
     pub seeds: Vec<u64>,
-    /// Rows.
+    /// One row a program.
     pub rows: Vec<DirectSegRow>,
-}
-
-/// Walk-active cycles of data walks in percent: fetch walks are taken out by their time.
-fn data_percent(run: &Measured) -> f64 {
-    let fetch = run.stats.walk_cycles_fetch as f64 / run.stats.walk_cycles.max(1) as f64;
-    run.report.walk_percent() * (1.0 - fetch)
 }
 
 /// Runs one program under one mapping.
@@ -115,16 +109,13 @@ pub(crate) fn one(
     work: f64,
     length: &Length,
 ) -> Result<Measured> {
-    let mut engine = engine(
-        machine,
-        if mapping.is_some() {
-            "paging"
-        } else {
-            "segment"
-        },
-    )?;
+    let scheme = match mapping {
+        Some(_) => "paging",
+        None => "segment",
+    };
+    let mut engine = engine(machine, scheme)?;
     map_as(&mut engine, program.regions(), mapping)?;
-    measure_redirected(machine, engine, program, length, Some(&stretch(work)))
+    whole(machine, engine, program, length, Some(&stretch(work)))
 }
 
 /// What one seed gave: 4 KB, 2 MB, 1 GB, segment.
@@ -135,31 +126,26 @@ struct Sample {
     speedup: f64,
 }
 
-/// Runs one row with one seed; None if it was stopped.
+/// Runs one row with one seed.
 fn sample(
     machine: &MachineConfig,
     params: &DirectSegParams,
     row: &DirectSegProgram,
     seed: u64,
-) -> Result<Option<Sample>> {
+) -> Result<Sample> {
     let mut program = program(&row.program, &params.scale, seed)?;
-    let mut runs = Vec::with_capacity(4);
-    for size in PageSize::ALL.map(Some).into_iter().chain([None]) {
-        let program = program.as_mut();
-        let run = one(machine, program, size, row.work, &params.length)?;
-        if stop_requested() {
-            return Ok(None);
-        }
-        runs.push(run);
-    }
+    let mappings = PageSize::ALL.map(Some).into_iter().chain([None]);
+    let runs: Vec<Measured> = mappings
+        .map(|mapping| one(machine, program.as_mut(), mapping, row.work, &params.length))
+        .collect::<Result<_>>()?;
     let small = &runs[0];
     let inside = small.stats.walks_watched as f64 / small.stats.walks_data.max(1) as f64;
-    Ok(Some(Sample {
+    Ok(Sample {
         percent: [0, 1, 2, 3].map(|at| data_percent(&runs[at])),
         walks: [0, 1, 2, 3].map(|at| runs[at].walks_per_kilo_instruction()),
         inside_percent: 100.0 * inside,
         speedup: runs[3].report.ipc / small.report.ipc,
-    }))
+    })
 }
 
 /// One row over all its seeds.
@@ -207,21 +193,17 @@ impl Experiment for DirectSeg {
         check_seeds(&params.seeds)?;
         let count = |row: &DirectSegProgram| if row.seedless { 1 } else { params.seeds.len() };
         let steps = Steps::new(progress, params.rows.iter().map(count).sum());
-        let mut rows = Vec::new();
-        for row in &params.rows {
-            let mut samples = Vec::new();
-            for &seed in &params.seeds[..count(row)] {
-                samples.extend(sample(&machine, params, row, seed)?);
-                steps.step();
-                if stop_requested() {
-                    break;
+        let rows = stop::collect(|rows| {
+            for row in &params.rows {
+                let mut samples = Vec::new();
+                for &seed in &params.seeds[..count(row)] {
+                    samples.push(sample(&machine, params, row, seed)?);
+                    steps.step();
                 }
+                rows.push(summary(params, row, &samples)?);
             }
-            if stop_requested() {
-                break;
-            }
-            rows.push(summary(params, row, &samples)?);
-        }
+            Ok(())
+        })?;
         Ok(DirectSegTables {
             machine: params.machine.clone(),
             scale: params.scale.clone(),

@@ -5,17 +5,16 @@
 //! model, their worth from the shipped speed table.
 
 use super::speedup::{self, SpeedTable, page_mix, program_of};
-use crate::charts::Bars;
+use crate::charts::{Bars, of_spread};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::progress::Steps;
 use crate::server_model::Spread;
 use crate::server_model::check_memory;
 use crate::setup::PageMix;
 use crate::stop;
-use crate::stop::requested as stop_requested;
 use ample_mm::{Config, PolicyKind, RunResult, Workload, run_after};
-use ample_report::{Bar, Unit};
-use anyhow::{Context, Result, anyhow, ensure};
+use ample_report::Unit;
+use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +35,7 @@ pub struct Fig10Params {
     /// Memory of each server, bytes.
     pub memory_bytes: u64,
     /// Policies; the first is what the others are compared with.
-    pub policies: Vec<String>,
-    /// Seeds.
+    pub policies: Vec<PolicyKind>,
     pub seeds: Vec<u64>,
 }
 
@@ -45,7 +43,6 @@ pub struct Fig10Params {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fig10Workload {
-    /// Name.
     pub name: String,
     /// Fig10Gain of Contiguitas over fully fragmented Linux in the paper: least and most.
     pub paper_over_full: [f64; 2],
@@ -81,10 +78,8 @@ impl PaperGot {
 /// The page sizes of one server and what they are worth, means over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig10Server {
-    /// Workload.
     pub workload: String,
-    /// Policy.
-    pub policy: String,
+    pub policy: PolicyKind,
     /// `partial` or `full`.
     pub fragmentation: Text,
     /// Unmovable 2 MB blocks ÷ all, definition O, when the pages are asked for.
@@ -110,38 +105,24 @@ pub struct Fig10Server {
 /// Fig10Gain of a policy over the first one, as a ratio, means over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig10Gain {
-    /// Workload.
     pub workload: String,
-    /// Policy.
-    pub policy: String,
+    pub policy: PolicyKind,
     /// Fragmentation of both servers.
     pub fragmentation: Text,
-    /// Fig10Gain.
     pub gain: Spread,
     /// Paper, least and most; null for policies that it has no figure for.
     pub paper: Option<[f64; 2]>,
 }
 
-/// The figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fig10Speeds {
     /// Machine preset of the speed table.
     pub machine: String,
     /// Memory of each server, bytes.
     pub memory_bytes: u64,
-    /// Seeds.
     pub seeds: Vec<u64>,
-    /// Gains.
     pub gains: Vec<Fig10Gain>,
-    /// Servers.
     pub servers: Vec<Fig10Server>,
-}
-
-fn policy(name: &str) -> Result<PolicyKind> {
-    PolicyKind::from_name(name).ok_or_else(|| {
-        let known: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
-        anyhow!("there is no policy '{name}'; known: {}", known.join(", "))
-    })
 }
 
 /// Runs one server of each seed, side by side.
@@ -155,10 +136,12 @@ fn runs(params: &Fig10Params, name: &str, kind: PolicyKind, full: bool) -> Resul
             seed,
             ..Config::new(kind)
         };
-        Ok(run_after(&config, before, &workload, params.duration_s)?)
+        stop::checkpoint();
+        let told = |_| stop::checkpoint();
+        let seconds = params.duration_s;
+        Ok(run_after(&config, before, &workload, seconds, &told)?)
     };
-    let wanted = params.seeds.par_iter().filter(|_| !stop_requested());
-    wanted.map(run).collect()
+    params.seeds.par_iter().map(run).collect()
 }
 
 /// Figure 10 of Contiguitas.
@@ -196,9 +179,9 @@ impl Experiment for HugePageGains {
                 .and_then(|program| table.table(program))
                 .with_context(|| format!("no program stands for workload '{}'", workload.name))?;
             for full in [false, true] {
-                stop::until_stopped(|| figure.compare(params, table, workload, full, &steps))
-                    .transpose()?;
-                if stop_requested() {
+                let compared =
+                    stop::until_stopped(|| figure.compare(params, table, workload, full, &steps));
+                if compared.transpose()?.is_none() {
                     return Ok(figure);
                 }
             }
@@ -215,23 +198,17 @@ impl Outcome for Fig10Speeds {
         let mut bars = Bars::new(title, Unit::Percent);
         for row in &self.gains {
             let group = format!("{}, {}", row.workload, row.fragmentation);
-            let bar = Bar {
-                value: Some(row.gain.mean),
-                spread: Some((row.gain.min, row.gain.max)),
-                // A range of the paper has no mark.
-                paper: row
-                    .paper
-                    .filter(|[low, high]| low == high)
-                    .map(|[low, _]| low),
-            };
-            bars.put(&group, &row.policy, bar);
+            // A range of the paper has no mark.
+            let paper = row.paper.filter(|[low, high]| low == high);
+            let bar = of_spread(&row.gain, paper.map(|[low, _]| low));
+            bars.put(&group, row.policy.name(), bar);
         }
         vec![Figure::new("gains", title, bars.svg())]
     }
 }
 
 impl Fig10Speeds {
-    /// Adds one workload on servers in one state; nothing if it was stopped.
+    /// Adds one workload on servers in one state.
     fn compare(
         &mut self,
         params: &Fig10Params,
@@ -242,17 +219,13 @@ impl Fig10Speeds {
     ) -> Result<()> {
         let fragmentation: Text = if full { "full" } else { "partial" }.into();
         let mut baseline: Option<Vec<f64>> = None;
-        for name in &params.policies {
-            let kind = policy(name)?;
+        for &kind in &params.policies {
             let results = runs(params, &workload.name, kind, full)?;
-            if stop_requested() {
-                return Ok(());
-            }
             steps.step();
             let (server, speeds) = server(table, &results)?;
             self.servers.push(Fig10Server {
                 workload: workload.name.clone(),
-                policy: name.clone(),
+                policy: kind,
                 fragmentation: fragmentation.clone(),
                 paper_got: workload.paper_got.and_then(|got| got.of(kind, full)),
                 ..server
@@ -268,7 +241,7 @@ impl Fig10Speeds {
             let gain = Spread::of(over);
             self.gains.push(Fig10Gain {
                 workload: workload.name.clone(),
-                policy: name.clone(),
+                policy: kind,
                 fragmentation: fragmentation.clone(),
                 gain,
                 paper: (kind == PolicyKind::Contiguitas).then_some(match full {
@@ -306,7 +279,7 @@ fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Fig10Server, Vec<f6
     let last = |run: &RunResult| run.samples.last().map_or(0.0, |s| s.unmovable_2m_ratio);
     let server = Fig10Server {
         workload: String::new(),
-        policy: String::new(),
+        policy: PolicyKind::Linux,
         fragmentation: Text::default(),
         unmovable_2m_ratio: Spread::of(runs.iter().map(last)),
         got_2m_ratio: known(huge().map(|h| obtained(h.hugetlb_2m_got, h.hugetlb_2m_wanted))),

@@ -6,7 +6,7 @@ use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::Length;
-use crate::stop::requested as stop_requested;
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_report::Unit;
 use ample_trace::programs::Gups;
@@ -20,18 +20,15 @@ use serde::{Deserialize, Serialize};
 pub struct FootprintParams {
     /// Machine preset.
     pub machine: String,
-    /// Footprints, MB.
     pub footprints_mb: Vec<u64>,
     /// Length of each run.
     pub length: Length,
-    /// Seed.
     pub seed: u64,
 }
 
 /// One footprint; percent of execution cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FootprintPoint {
-    /// Footprint, bytes.
     pub footprint_bytes: u64,
     /// With 4 KB, 2 MB and 1 GB pages.
     pub dtlb_percent: [f64; 3],
@@ -39,12 +36,10 @@ pub struct FootprintPoint {
     pub segment_percent: f64,
 }
 
-/// The curves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FootprintCurves {
     /// Machine preset.
     pub machine: String,
-    /// Seed.
     pub seed: u64,
     /// Points, by footprint.
     pub points: Vec<FootprintPoint>,
@@ -64,27 +59,26 @@ impl Experiment for Footprint {
     fn run(params: &FootprintParams, progress: Progress<'_>) -> Result<FootprintCurves> {
         let machine = MachineConfig::preset(&params.machine)?;
         let steps = Steps::new(progress, params.footprints_mb.len());
-        let mut points = Vec::new();
-        for &mb in &params.footprints_mb {
-            let mut point = FootprintPoint {
-                footprint_bytes: mb << 20,
-                dtlb_percent: [0.0; 3],
-                segment_percent: 0.0,
-            };
-            for size in PageSize::ALL {
-                let mut gups = Gups::new(mb << 20, params.seed);
-                let run = one(&machine, &mut gups, Some(size), 1.0, &params.length)?;
-                point.dtlb_percent[size as usize] = run.report.walk_percent();
-            }
+        let percent = |mb: u64, mapping| -> Result<f64> {
             let mut gups = Gups::new(mb << 20, params.seed);
-            let run = one(&machine, &mut gups, None, 1.0, &params.length)?;
-            point.segment_percent = run.report.walk_percent();
-            if stop_requested() {
-                break;
+            let run = one(&machine, &mut gups, mapping, 1.0, &params.length)?;
+            Ok(run.report.walk_percent())
+        };
+        let points = stop::collect(|points: &mut Vec<FootprintPoint>| {
+            for &mb in &params.footprints_mb {
+                let mut dtlb_percent = [0.0; 3];
+                for size in PageSize::ALL {
+                    dtlb_percent[size as usize] = percent(mb, Some(size))?;
+                }
+                points.push(FootprintPoint {
+                    footprint_bytes: mb << 20,
+                    dtlb_percent,
+                    segment_percent: percent(mb, None)?,
+                });
+                steps.step();
             }
-            points.push(point);
-            steps.step();
-        }
+            Ok(())
+        })?;
         let last_flat = |size: usize| {
             points
                 .iter()

@@ -2,26 +2,27 @@
 //! Experiments of translation: TLBs, page walks, segments, perforated pages, and what page sizes
 //! are worth.
 
-pub mod chase;
+pub(crate) mod chase;
 pub mod directseg;
 pub mod exactness;
-pub mod fig10;
-pub mod footprint;
-pub mod fragmentation;
-pub mod live;
+pub(crate) mod fig10;
+pub(crate) mod footprint;
+pub(crate) mod fragmentation;
+pub(crate) mod live;
 pub mod perforated;
 mod runs;
 pub mod segments;
-pub mod simulator_speed;
+pub(crate) mod simulator_speed;
 pub mod speedup;
-pub mod storage;
-pub mod walks;
+pub(crate) mod storage;
+pub(crate) mod walks;
 
 pub use runs::Recording;
 
+use crate::stop;
 use anyhow::{Context, Result, bail};
 
-/// A built-in program at a scale given by name.
+/// A built-in program at a scale given by name. Those of full scale take a while to make.
 pub(crate) fn program(name: &str, scale: &str, seed: u64) -> Result<Box<dyn ample_trace::Program>> {
     use ample_trace::Scale;
     let scale = match scale {
@@ -30,7 +31,9 @@ pub(crate) fn program(name: &str, scale: &str, seed: u64) -> Result<Box<dyn ampl
         "full" => Scale::Full,
         other => bail!("there is no scale '{other}'; known: tiny, quick, full"),
     };
-    ample_trace::programs::by_name(name, scale, seed).with_context(|| {
+    let wanted = name.to_owned();
+    let made = stop::detached(move || ample_trace::programs::by_name(&wanted, scale, seed));
+    made.with_context(|| {
         format!(
             "there is no program '{name}'; known: {}",
             ample_trace::programs::NAMES.join(", ")

@@ -3,25 +3,49 @@
 //! of one size or a segment, and a program recorded once for many runs.
 
 use super::program;
-use crate::setup::{Length, Measured, PageMix, engine, map_mix, map_segment, measure};
-use crate::stop::requested as stop_requested;
+use crate::setup::{
+    Length, Measured, PageMix, Redirect, engine, map_mix, map_segment, measure_redirected,
+};
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_trace::programs::Gups;
 use ample_trace::{BLOCK, Program, Region, Replay};
 use ample_translate::{Engine, PageSize};
 use anyhow::{Result, ensure};
 
-/// Runs a program with its memory in a mix of page sizes; `None` when the run was stopped.
+/// A whole run: one that an early end cut short is left at a checkpoint.
+pub(super) fn whole(
+    machine: &MachineConfig,
+    engine: Engine,
+    program: &mut dyn Program,
+    length: &Length,
+    redirect: Option<Redirect<'_>>,
+) -> Result<Measured> {
+    let run = measure_redirected(machine, engine, program, length, redirect)?;
+    stop::checkpoint();
+    Ok(run)
+}
+
+/// Runs a program with its memory in a mix of page sizes.
 pub(super) fn in_page_mix(
     machine: &MachineConfig,
     program: &mut dyn Program,
     mix: &PageMix,
     length: &Length,
-) -> Result<Option<Measured>> {
+) -> Result<Measured> {
     let mut engine = engine(machine, "paging")?;
     map_mix(&mut engine, program.regions(), mix)?;
-    let run = measure(machine, engine, program, length)?;
-    Ok((!stop_requested()).then_some(run))
+    whole(machine, engine, program, length, None)
+}
+
+/// Share of the cycles of walks that were for instructions.
+pub(super) fn fetch_share(run: &Measured) -> f64 {
+    run.stats.walk_cycles_fetch as f64 / run.stats.walk_cycles.max(1) as f64
+}
+
+/// Percent of cycles with a walk for data: those for instructions are taken out by their time.
+pub(super) fn data_percent(run: &Measured) -> f64 {
+    run.report.walk_percent() * (1.0 - fetch_share(run))
 }
 
 /// How the anonymous memory of a program is mapped: pages of a size; None: a segment.
@@ -71,6 +95,8 @@ impl Recording<'_> {
         };
         // Each of the two parts of a run may drop the rest of a block.
         let accesses = self.length.warm_up_accesses + self.length.accesses + 2 * BLOCK as u64;
-        Ok(Replay::record(program.as_mut(), accesses))
+        Ok(stop::detached(move || {
+            Replay::record(program.as_mut(), accesses)
+        }))
     }
 }

@@ -4,8 +4,9 @@
 
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
+use crate::needs::load_average;
 use crate::progress::Steps;
-use crate::stop::requested as stop_requested;
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_machine::run_functional;
 use ample_report::Unit;
@@ -35,14 +36,12 @@ pub struct SimulatorSpeedParams {
     pub timed_accesses: u64,
     /// Rounds counted; one more goes before.
     pub rounds: u32,
-    /// Seed.
     pub seed: u64,
 }
 
 /// One program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulatorSpeedRow {
-    /// Program.
     pub program: Text,
     /// With the timed core (else functional).
     pub timed: bool,
@@ -60,16 +59,13 @@ pub struct SimulatorSpeedRow {
     pub walks_per_access: f64,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulatorSpeeds {
     /// Machine preset.
     pub machine: String,
     /// Load average of this machine at the start (one minute), as far as it can be read.
     pub load_average: Option<f64>,
-    /// Seed.
     pub seed: u64,
-    /// Rows.
     pub rows: Vec<SimulatorSpeedRow>,
 }
 
@@ -83,42 +79,44 @@ fn cpu_ns() -> Result<u64> {
 /// What a round counted, and its processor time.
 type Round = (u64, u64);
 
+/// Runs all rounds of one program; `round` gives what it counted.
+fn rounds(
+    params: &SimulatorSpeedParams,
+    program: &mut dyn Program,
+    mut round: impl FnMut(&mut dyn Program) -> Result<u64>,
+) -> Result<Vec<Round>> {
+    let one = |_| {
+        stop::checkpoint();
+        let start = cpu_ns()?;
+        Ok((round(program)?, cpu_ns()? - start))
+    };
+    (0..=params.rounds).map(one).collect()
+}
+
 fn functional(
     params: &SimulatorSpeedParams,
     program: &mut dyn Program,
 ) -> Result<(Vec<Round>, f64)> {
     let machine = MachineConfig::preset(&params.machine)?;
     let mut engine = mapped(&machine, program)?;
-    let mut rounds = Vec::new();
-    for _ in 0..=params.rounds {
-        if stop_requested() {
-            break;
-        }
-        let start = cpu_ns()?;
-        let count = run_functional(&mut engine, program, params.functional_accesses)?;
-        rounds.push((count, cpu_ns()? - start));
-    }
-    let walks = engine.mmu.stats.walk_ratio();
-    Ok((rounds, walks))
+    let accesses = params.functional_accesses;
+    let rounds = rounds(params, program, |program| {
+        run_functional(&mut engine, program, accesses)
+    })?;
+    Ok((rounds, engine.mmu.stats.walk_ratio()))
 }
 
 fn timed(params: &SimulatorSpeedParams, program: &mut dyn Program) -> Result<(Vec<Round>, f64)> {
     let machine = MachineConfig::preset(&params.machine)?;
     let mut core = machine.core(mapped(&machine, program)?)?;
-    let mut rounds = Vec::new();
-    for _ in 0..=params.rounds {
-        if stop_requested() {
-            break;
-        }
+    let rounds = rounds(params, program, |program| {
         core.start_measuring();
-        let start = cpu_ns()?;
         let mut recorder = Recorder::new(&mut core, params.timed_accesses);
         program.run(&mut recorder);
         recorder.flush();
-        rounds.push((core.report().instructions, cpu_ns()? - start));
-    }
-    let walks = core.engine.mmu.stats.walk_ratio();
-    Ok((rounds, walks))
+        Ok(core.report().instructions)
+    })?;
+    Ok((rounds, core.engine.mmu.stats.walk_ratio()))
 }
 
 fn mapped(machine: &MachineConfig, program: &dyn Program) -> Result<Engine> {
@@ -189,8 +187,7 @@ impl Experiment for SimulatorSpeed {
                 known()
             );
         }
-        let load_average = super::live::load_average();
-        let mut rows = Vec::new();
+        let load_average = load_average();
         let wanted = |&(name, timed, _): &Entry| {
             params.programs.iter().any(|program| program == name) && params.timed.contains(&timed)
         };
@@ -198,18 +195,18 @@ impl Experiment for SimulatorSpeed {
             progress,
             ENTRIES.iter().filter(|entry| wanted(entry)).count(),
         );
-        for entry in ENTRIES.into_iter().filter(wanted) {
-            let mut program = program(params, entry.0);
-            let (rounds, walks) = match entry.1 {
-                true => timed(params, program.as_mut())?,
-                false => functional(params, program.as_mut())?,
-            };
-            if stop_requested() {
-                break;
+        let rows = stop::collect(|rows| {
+            for entry in ENTRIES.into_iter().filter(wanted) {
+                let mut program = program(params, entry.0);
+                let (rounds, walks) = match entry.1 {
+                    true => timed(params, program.as_mut())?,
+                    false => functional(params, program.as_mut())?,
+                };
+                rows.extend(row(entry, &rounds, walks));
+                steps.step();
             }
-            rows.extend(row(entry, &rounds, walks));
-            steps.step();
-        }
+            Ok(())
+        })?;
         Ok(SimulatorSpeeds {
             machine: params.machine.clone(),
             load_average,

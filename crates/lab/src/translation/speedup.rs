@@ -8,6 +8,7 @@ use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_mm::RunResult;
 use ample_pfn::PageClass;
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct SpeedupParams {
     /// Machine preset.
     pub machine: String,
-    /// Programs.
+    /// Programs, by the names that `ample trace` knows.
     pub programs: Vec<String>,
     /// Scale of the programs.
     pub scale: String,
@@ -31,7 +32,7 @@ pub struct SpeedupParams {
     pub shares_1g: Vec<f64>,
     /// Length of each run.
     pub length: Length,
-    /// Seed.
+    /// Seed of programs and draws.
     pub seed: u64,
 }
 
@@ -42,7 +43,7 @@ pub struct SpeedPoint {
     pub share_2m_of_rest: f64,
     /// Share of 1 GB pages.
     pub share_1g: f64,
-    /// Cycles an instruction.
+    /// Cycles an instruction, over the whole run.
     pub cycles_per_instruction: f64,
     /// Cycles with a walk under way, percent.
     pub walk_active_percent: f64,
@@ -53,7 +54,7 @@ pub struct SpeedPoint {
 /// The table of one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpeedTable {
-    /// Program.
+    /// Program, as `ample trace` names it.
     pub program: String,
     /// Bytes of the program.
     pub footprint_bytes: u64,
@@ -65,12 +66,12 @@ pub struct SpeedTable {
     pub points: Vec<SpeedPoint>,
 }
 
-/// All tables.
+/// Tables of all programs on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speedups {
     /// Machine preset.
     pub machine: String,
-    /// Seed.
+    /// Seed of programs and draws.
     pub seed: u64,
     /// One table a program.
     pub tables: Vec<SpeedTable>,
@@ -177,52 +178,59 @@ impl Experiment for Speedup {
         let machine = MachineConfig::preset(&params.machine)?;
         let grid = params.shares_1g.len() * params.shares_2m.len();
         let steps = Steps::new(progress, params.programs.len() * grid);
-        let mut tables = Vec::new();
-        'programs: for name in &params.programs {
-            let mut points: Vec<SpeedPoint> = Vec::new();
-            let mut footprint_bytes = 0;
-            for &share_1g in &params.shares_1g {
-                for &share in &params.shares_2m {
-                    let mut program = program(name, &params.scale, params.seed)?;
-                    footprint_bytes = program.footprint_bytes();
-                    let share_2m = share * (1.0 - share_1g);
-                    let mix = PageMix {
-                        share_2m,
-                        share_1g,
-                        code_2m: share >= 0.5,
-                    };
-                    let run = in_page_mix(&machine, program.as_mut(), &mix, &params.length)?;
-                    let Some(run) = run else {
-                        // A table with gaps prices nothing: it is left out.
-                        break 'programs;
-                    };
-                    steps.step();
-                    let cpi = 1.0 / run.report.ipc;
-                    points.push(SpeedPoint {
-                        share_2m_of_rest: share,
-                        share_1g,
-                        cycles_per_instruction: cpi,
-                        walk_active_percent: run.report.walk_percent(),
-                        speedup: points
-                            .first()
-                            .map_or(1.0, |p| p.cycles_per_instruction / cpi),
-                    });
-                }
+        // A table with gaps prices nothing: one that was not measured to its end is left out.
+        let tables = stop::collect(|tables| {
+            for name in &params.programs {
+                tables.push(table(params, &machine, name, &steps)?);
             }
-            tables.push(SpeedTable {
-                program: name.clone(),
-                footprint_bytes,
-                shares_2m: params.shares_2m.clone(),
-                shares_1g: params.shares_1g.clone(),
-                points,
-            });
-        }
+            Ok(())
+        })?;
         Ok(Speedups {
             machine: params.machine.clone(),
             seed: params.seed,
             tables,
         })
     }
+}
+
+/// Measures the grid of one program.
+fn table(
+    params: &SpeedupParams,
+    machine: &MachineConfig,
+    name: &str,
+    steps: &Steps<'_>,
+) -> Result<SpeedTable> {
+    let mut points: Vec<SpeedPoint> = Vec::new();
+    let mut footprint_bytes = 0;
+    for &share_1g in &params.shares_1g {
+        for &share in &params.shares_2m {
+            let mut program = program(name, &params.scale, params.seed)?;
+            footprint_bytes = program.footprint_bytes();
+            let mix = PageMix {
+                share_2m: share * (1.0 - share_1g),
+                share_1g,
+                code_2m: share >= 0.5,
+            };
+            let run = in_page_mix(machine, program.as_mut(), &mix, &params.length)?;
+            steps.step();
+            let cpi = 1.0 / run.report.ipc;
+            let first = points.first();
+            points.push(SpeedPoint {
+                share_2m_of_rest: share,
+                share_1g,
+                cycles_per_instruction: cpi,
+                walk_active_percent: run.report.walk_percent(),
+                speedup: first.map_or(1.0, |p| p.cycles_per_instruction / cpi),
+            });
+        }
+    }
+    Ok(SpeedTable {
+        program: name.to_owned(),
+        footprint_bytes,
+        shares_2m: params.shares_2m.clone(),
+        shares_1g: params.shares_1g.clone(),
+        points,
+    })
 }
 
 impl Outcome for Speedups {

@@ -18,7 +18,6 @@ pub struct StorageParams {
     pub frames: u64,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerforatedStorage {
     /// Frames mapped.

@@ -3,11 +3,12 @@
 //! with 2 MB pages, and with 2 MB and some 1 GB pages.
 
 use super::program;
-use super::runs::in_page_mix;
+use super::runs::{data_percent, fetch_share, in_page_mix};
 use crate::charts::{Bars, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_report::Unit;
 use anyhow::Result;
@@ -19,7 +20,6 @@ use serde::{Deserialize, Serialize};
 pub struct WalkParams {
     /// Machine preset.
     pub machine: String,
-    /// Programs.
     pub programs: Vec<String>,
     /// Scale of the programs.
     pub scale: String,
@@ -27,16 +27,13 @@ pub struct WalkParams {
     pub mixes: Vec<NamedMix>,
     /// Length of each run.
     pub length: Length,
-    /// Seed.
     pub seed: u64,
 }
 
 /// A mix of page sizes and what it stands for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamedMix {
-    /// Name.
     pub name: String,
-    /// Shares.
     #[serde(flatten)]
     pub mix: PageMix,
 }
@@ -44,9 +41,7 @@ pub struct NamedMix {
 /// One bar of the figure; percent of execution cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkBar {
-    /// Program.
     pub program: String,
-    /// Mix.
     pub mix: String,
     /// Walk cycles for data.
     pub data_percent: f64,
@@ -58,14 +53,11 @@ pub struct WalkBar {
     pub speedup: f64,
 }
 
-/// The figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkCycles {
     /// Machine preset.
     pub machine: String,
-    /// Seed.
     pub seed: u64,
-    /// Bars.
     pub bars: Vec<WalkBar>,
 }
 
@@ -79,33 +71,26 @@ impl Experiment for Walks {
     fn run(params: &WalkParams, progress: Progress<'_>) -> Result<WalkCycles> {
         let machine = MachineConfig::preset(&params.machine)?;
         let steps = Steps::new(progress, params.programs.len() * params.mixes.len());
-        let mut bars = Vec::new();
-        'programs: for name in &params.programs {
-            let mut first_ipc = None;
-            for NamedMix {
-                name: mix_name,
-                mix,
-            } in &params.mixes
-            {
-                let mut program = program(name, &params.scale, params.seed)?;
-                let run = in_page_mix(&machine, program.as_mut(), mix, &params.length)?;
-                let Some(run) = run else { break 'programs };
-                let percent = run.report.walk_percent();
-                let fetch =
-                    run.stats.walk_cycles_fetch as f64 / run.stats.walk_cycles.max(1) as f64;
-                let ipc = run.report.ipc;
-                let base = *first_ipc.get_or_insert(ipc);
-                bars.push(WalkBar {
-                    program: name.clone(),
-                    mix: mix_name.clone(),
-                    data_percent: percent * (1.0 - fetch),
-                    instruction_percent: percent * fetch,
-                    ipc,
-                    speedup: ipc / base,
-                });
-                steps.step();
+        let bars = stop::collect(|bars| {
+            for name in &params.programs {
+                let mut first_ipc = None;
+                for named in &params.mixes {
+                    let mut program = program(name, &params.scale, params.seed)?;
+                    let run = in_page_mix(&machine, program.as_mut(), &named.mix, &params.length)?;
+                    let ipc = run.report.ipc;
+                    bars.push(WalkBar {
+                        program: name.clone(),
+                        mix: named.name.clone(),
+                        data_percent: data_percent(&run),
+                        instruction_percent: run.report.walk_percent() * fetch_share(&run),
+                        ipc,
+                        speedup: ipc / *first_ipc.get_or_insert(ipc),
+                    });
+                    steps.step();
+                }
             }
-        }
+            Ok(())
+        })?;
         Ok(WalkCycles {
             machine: params.machine.clone(),
             seed: params.seed,

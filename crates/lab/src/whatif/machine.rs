@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sections about the scanned machine itself.
 
-use super::WhatIf;
+use super::simulate::WhatIf;
 use super::speed::Prices;
-use super::verdict::{gigabytes, interval, k_size, unmovable_2m};
+use super::verdict::{gigabytes, interval, k_size, sentences, unmovable_2m};
 use ample_mm::{PolicyKind, RunResult};
-use ample_pfn::{Definition, GroupMetrics, Source, format_bytes};
+use ample_pfn::{Definition, GroupMetrics, format_bytes};
 use ample_report::MemoryMap;
 use ample_report::Section;
 use ample_report::Unit;
@@ -22,7 +22,7 @@ pub(super) fn now(whatif: &WhatIf) -> Section {
         Definition::K,
     );
     let mut section = Section::new("now", "This machine now");
-    for sentence in whatif.verdict() {
+    for sentence in sentences(whatif) {
         section = section.verdict(&sentence);
     }
     section
@@ -112,7 +112,7 @@ fn sources(total: &GroupMetrics) -> Table {
     ]);
     for source in &total.sources {
         table.row(vec![
-            source_name(source.source).to_string(),
+            source.source.title().to_string(),
             format_bytes(source.pages * 4096),
             source
                 .ratio
@@ -123,23 +123,10 @@ fn sources(total: &GroupMetrics) -> Table {
     table
 }
 
-/// A source as people write it.
-pub(super) fn source_name(source: Source) -> &'static str {
-    match source {
-        Source::None => "none",
-        Source::Networking => "networking",
-        Source::Slab => "slab",
-        Source::FileSystems => "file systems",
-        Source::PageTables => "page tables",
-        Source::Other => "other",
-        Source::Unattributed => "kernel, owner not visible",
-    }
-}
-
 /// The futures: maps and one table.
 pub(super) fn futures(whatif: &WhatIf) -> Section {
     let mut section = Section::new("futures", "This machine under each policy");
-    let Some(first) = whatif.futures.first() else {
+    let Some(first) = whatif.runs.futures.first() else {
         return section.text("No policy was simulated.");
     };
     let hours = Unit::Seconds.format(first.duration_s);
@@ -150,8 +137,8 @@ pub(super) fn futures(whatif: &WhatIf) -> Section {
         first.seed,
         whatif.thinning()
     ));
-    section = section.html(&futures_table(&whatif.futures).to_html());
-    for run in &whatif.futures {
+    section = section.html(&futures_table(&whatif.runs.futures).to_html());
+    for run in &whatif.runs.futures {
         let title = format!("{} after {hours}", run.policy.name());
         let border = run
             .samples
@@ -170,7 +157,7 @@ pub(super) fn futures(whatif: &WhatIf) -> Section {
 }
 
 /// One row a policy.
-pub(super) fn futures_table(runs: &[RunResult]) -> Table {
+pub fn futures_table(runs: &[RunResult]) -> Table {
     let mut table = Table::new(&[
         ("policy", Align::Left),
         ("unmovable 2 MB", Align::Right),

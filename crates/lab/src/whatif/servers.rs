@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sections about 64 GB servers under the shipped workloads, beside the paper's figures.
 
-use super::WhatIf;
-use super::machine::source_name;
+use super::simulate::WhatIf;
 use super::verdict::unmovable_2m;
+use crate::charts::Bars;
+use ample_kit::statistics::Spread;
 use ample_mm::{PolicyKind, RunResult};
 use ample_pfn::{PageClass, Source, format_bytes};
+use ample_report::Bar;
 use ample_report::Section;
 use ample_report::Unit;
 use ample_report::{Align, Table};
-use ample_report::{Bar, BarChart, BarGroup};
 use ample_report::{LineChart, Series};
 
 /// Contiguitas figure 6, in the order networking, slab, file systems, page tables, other; the
@@ -24,17 +25,6 @@ const PAPER_SOURCES: [(Source, Option<f64>); 5] = [
 /// Claims `ctg.unmovable_linux` and `ctg.unmovable_contiguitas`: means over the workloads.
 const PAPER_LINUX_MEAN: f64 = 0.31;
 const PAPER_CONTIGUITAS_MEAN: f64 = 0.07;
-
-/// Mean and extremes of one quantity over runs; `None` without runs.
-fn statistics(values: &[f64]) -> Option<(f64, (f64, f64))> {
-    if values.is_empty() {
-        return None;
-    }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Some((mean, (low, high)))
-}
 
 pub(super) fn workloads(runs: &[RunResult]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
@@ -66,60 +56,37 @@ pub(super) fn bar(
 ) -> Bar {
     let values = runs.iter().filter(|run| keep(run)).map(value);
     let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    let statistics = statistics(&values);
+    let known = !values.is_empty();
+    let spread = Spread::of(values);
     Bar {
-        value: statistics.map(|s| s.0),
-        spread: statistics.map(|s| s.1).filter(|(low, high)| low < high),
+        value: known.then_some(spread.mean),
+        spread: (spread.min < spread.max).then_some((spread.min, spread.max)),
         paper,
     }
 }
 
-pub(super) fn names(policies: &[PolicyKind]) -> Vec<String> {
-    policies
-        .iter()
-        .map(|policy| policy.name().to_string())
-        .collect()
-}
-
 /// Figure 11.
 pub(super) fn unmovable(whatif: &WhatIf) -> Section {
-    let runs = &whatif.servers;
+    let runs = &whatif.runs.servers;
     let policies = policies(runs);
     let value = |run: &RunResult| unmovable_2m(run);
-    let mut groups: Vec<BarGroup> = Vec::new();
+    let title = "Unmovable 2 MB blocks per workload and policy";
+    let mut bars = Bars::new(title, Unit::Percent);
     for workload in workloads(runs) {
-        let bars = policies.iter().map(|&policy| {
-            bar(
-                runs,
-                &|run| run.policy == policy && run.workload == workload,
-                &value,
-                None,
-            )
-        });
-        groups.push(BarGroup {
-            label: workload.to_string(),
-            bars: bars.collect(),
-        });
+        for &policy in &policies {
+            let keep = |run: &RunResult| run.policy == policy && run.workload == workload;
+            bars.put(workload, policy.name(), bar(runs, &keep, &value, None));
+        }
     }
-    let paper = |policy| match policy {
-        PolicyKind::Linux => Some(PAPER_LINUX_MEAN),
-        PolicyKind::Contiguitas => Some(PAPER_CONTIGUITAS_MEAN),
-        _ => None,
-    };
-    let bars = policies
-        .iter()
-        .map(|&p| bar(runs, &|run| run.policy == p, &value, paper(p)));
-    groups.push(BarGroup {
-        label: "all (mean)".into(),
-        bars: bars.collect(),
-    });
-    let chart = BarChart {
-        title: "Unmovable 2 MB blocks per workload and policy".into(),
-        series: names(&policies),
-        groups,
-        unit: Unit::Percent,
-        max: None,
-    };
+    for &policy in &policies {
+        let paper = match policy {
+            PolicyKind::Linux => Some(PAPER_LINUX_MEAN),
+            PolicyKind::Contiguitas => Some(PAPER_CONTIGUITAS_MEAN),
+            _ => None,
+        };
+        let all = bar(runs, &|run| run.policy == policy, &value, paper);
+        bars.put("all (mean)", policy.name(), all);
+    }
     Section::new(
         "fig11",
         &format!("{}: unmovable 2 MB blocks", servers_of(runs)),
@@ -130,7 +97,7 @@ pub(super) fn unmovable(whatif: &WhatIf) -> Section {
         whatif.thinning()
     ))
     .figure(
-        &chart.to_svg(),
+        &bars.svg(),
         "Bars: mean over seeds; whiskers: smallest and largest. Linux was calibrated, the \
              other policies are predictions. Definition O.",
     )
@@ -147,27 +114,22 @@ fn potential_ratio(run: &RunResult, size_bytes: u64) -> f64 {
 
 /// Figure 12.
 pub(super) fn potential(whatif: &WhatIf) -> Section {
-    let runs = &whatif.servers;
+    let runs = &whatif.runs.servers;
     let policies = policies(runs);
     let sizes = [("2 MB", 2 << 20), ("32 MB", 32 << 20), ("1 GB", 1 << 30)];
-    let groups = sizes.iter().map(|&(label, size_bytes)| BarGroup {
-        label: label.to_string(),
-        bars: policies
-            .iter()
-            .map(|&policy| {
-                let paper = (label == "1 GB" && policy == PolicyKind::Linux).then_some(0.0);
-                let value = |run: &RunResult| potential_ratio(run, size_bytes);
-                bar(runs, &|run| run.policy == policy, &value, paper)
-            })
-            .collect(),
-    });
-    let chart = BarChart {
-        title: "Potential contiguity per block size and policy".into(),
-        series: names(&policies),
-        groups: groups.collect(),
-        unit: Unit::Percent,
-        max: Some(1.0),
-    };
+    let mut bars = Bars::new(
+        "Potential contiguity per block size and policy",
+        Unit::Percent,
+    )
+    .up_to(1.0);
+    for (label, size_bytes) in sizes {
+        for &policy in &policies {
+            let paper = (label == "1 GB" && policy == PolicyKind::Linux).then_some(0.0);
+            let value = |run: &RunResult| potential_ratio(run, size_bytes);
+            let bar = bar(runs, &|run| run.policy == policy, &value, paper);
+            bars.put(label, policy.name(), bar);
+        }
+    }
     Section::new(
         "fig12",
         &format!("{}: what compaction could form", servers_of(runs)),
@@ -178,22 +140,22 @@ pub(super) fn potential(whatif: &WhatIf) -> Section {
              under Contiguitas).",
     )
     .figure(
-        &chart.to_svg(),
+        &bars.svg(),
         "Whiskers: smallest and largest over workloads and seeds.",
     )
 }
 
 /// Unmovable share over time, one figure a workload.
 pub(super) fn over_time(whatif: &WhatIf) -> Section {
-    let title = format!("{}: over time", servers_of(&whatif.servers));
+    let title = format!("{}: over time", servers_of(&whatif.runs.servers));
     let mut section = Section::new("time", &title).text(
         "Simulated, from a fresh boot. In the paper the unmovable share rises within the first \
          hour and then stays.",
     );
-    for workload in workloads(&whatif.servers) {
-        let series = policies(&whatif.servers)
+    for workload in workloads(&whatif.runs.servers) {
+        let series = policies(&whatif.runs.servers)
             .into_iter()
-            .map(|policy| curve(&whatif.servers, workload, policy));
+            .map(|policy| curve(&whatif.runs.servers, workload, policy));
         let chart = LineChart {
             title: format!("Unmovable 2 MB blocks over time, {workload}"),
             series: series.collect(),
@@ -223,10 +185,10 @@ fn curve(runs: &[RunResult], workload: &str, policy: PolicyKind) -> Series {
         band: Vec::new(),
     };
     for index in 0..length {
-        if let Some((mean, band)) = statistics(&at(index)) {
-            series.points.push((runs[0].samples[index].time_s, mean));
-            series.band.push(band);
-        }
+        let spread = Spread::of(at(index));
+        let time_s = runs[0].samples[index].time_s;
+        series.points.push((time_s, spread.mean));
+        series.band.push((spread.min, spread.max));
     }
     if runs.len() < 2 {
         series.band.clear();
@@ -237,6 +199,7 @@ fn curve(runs: &[RunResult], workload: &str, policy: PolicyKind) -> Series {
 /// Figure 6, as a check of the calibration.
 pub(super) fn sources(whatif: &WhatIf) -> Section {
     let linux: Vec<&RunResult> = whatif
+        .runs
         .servers
         .iter()
         .filter(|run| run.policy == PolicyKind::Linux)
@@ -249,22 +212,22 @@ pub(super) fn sources(whatif: &WhatIf) -> Section {
         ("paper", Align::Right),
     ]);
     for (source, paper) in PAPER_SOURCES {
-        let shares: Vec<f64> = linux.iter().map(|run| source_share(run, source)).collect();
-        let Some((mean, (low, high))) = statistics(&shares) else {
+        if linux.is_empty() {
             continue;
-        };
+        }
+        let share = Spread::of(linux.iter().map(|run| source_share(run, source)));
         let percent = |ratio| Unit::Percent.format(ratio);
         table.row(vec![
-            source_name(source).to_string(),
-            percent(mean),
-            percent(low),
-            percent(high),
+            source.title().to_string(),
+            percent(share.mean),
+            percent(share.min),
+            percent(share.max),
             paper.map_or("–".into(), percent),
         ]);
     }
     let title = format!(
         "{}: who asks for unmovable pages",
-        servers_of(&whatif.servers)
+        servers_of(&whatif.runs.servers)
     );
     Section::new("sources", &title)
         .text("Stock Linux at the end of the runs, share of unmovable pages (paper: figure 6).")
@@ -307,7 +270,7 @@ pub(super) fn ablation(whatif: &WhatIf) -> Section {
         ("refused kernel requests", Align::Right),
         ("waiting for memory", Align::Right),
     ]);
-    for (name, run) in &whatif.ablation {
+    for (name, run) in &whatif.runs.ablation {
         let Some(last) = run.samples.last() else {
             continue;
         };
@@ -326,6 +289,7 @@ pub(super) fn ablation(whatif: &WhatIf) -> Section {
         ]);
     }
     let workload = whatif
+        .runs
         .ablation
         .first()
         .map_or("", |(_, run)| run.workload.as_str());

@@ -3,14 +3,13 @@
 //! booted servers under the shipped workloads.
 
 use crate::experiment::Progress;
-use crate::progress::Shares;
-use crate::server_model::ExperimentError;
+use crate::server_model::side_by_side;
 use ample_mm::Workload;
 use ample_mm::{Config, Mechanisms, PolicyConfig, PolicyKind};
 use ample_mm::{RunResult, run, run_on};
 use ample_mm::{ServerError, ServerModel};
-use ample_pfn::{Layout, PageClass};
-use rayon::prelude::*;
+use ample_pfn::{BlockTally, Layout, Metrics, Order, PageClass};
+use anyhow::Result;
 
 /// The shipped server workloads, in the order of figure 11.
 const SERVERS: [&str; 4] = ["ci", "web", "cache-a", "cache-b"];
@@ -39,7 +38,7 @@ pub struct WhatIfPlan {
     pub workload: Workload,
     /// Simulated seconds of it.
     pub duration_s: f64,
-    /// Seed.
+    /// Seed of the model; fresh servers count up from it.
     pub seed: u64,
     /// Share of the page-cache traffic that is simulated (see [`Config::event_ratio`]).
     pub event_ratio: f64,
@@ -49,13 +48,69 @@ pub struct WhatIfPlan {
 
 /// Everything that was simulated.
 #[derive(Clone, Debug)]
-pub struct WhatIf {
-    /// The machine under each policy.
+pub struct SimulatedRuns {
+    /// The machine under each policy; `linux` first.
     pub futures: Vec<RunResult>,
     /// Fresh servers: workload by policy by seed.
     pub servers: Vec<RunResult>,
     /// Contiguitas complete, then without each mechanism, by name.
     pub ablation: Vec<(String, RunResult)>,
+    /// Ended early: runs that did not end are left out.
+    pub partial: bool,
+}
+
+/// A machine as it was scanned.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Host name, or the name of the snapshot.
+    pub name: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Reader that saw the pages.
+    pub reader: String,
+    /// Uptime in seconds, if known.
+    pub uptime_s: Option<u64>,
+    /// How long the scan took.
+    pub scan_duration_ns: u64,
+    /// All its metrics, by zone and node.
+    pub metrics: Metrics,
+    /// Its 2 MB blocks, for the map.
+    pub blocks: Vec<BlockTally>,
+    /// Order of those blocks.
+    pub base: Order,
+}
+
+/// Everything the page shows.
+#[derive(Clone, Debug)]
+pub struct WhatIf {
+    /// The scanned machine.
+    pub machine: Machine,
+    /// What was simulated.
+    pub runs: SimulatedRuns,
+    /// Share of the page cache's traffic that was simulated.
+    pub event_ratio: f64,
+    /// Command that makes this page again.
+    pub command: String,
+}
+
+impl WhatIf {
+    /// The future under one policy.
+    pub fn future(&self, policy: PolicyKind) -> Option<&RunResult> {
+        self.runs.futures.iter().find(|run| run.policy == policy)
+    }
+
+    /// What thinning the page cache's traffic does to the figures; empty where nothing was thinned.
+    pub(super) fn thinning(&self) -> String {
+        if self.event_ratio >= 1.0 {
+            return String::new();
+        }
+        format!(
+            " Of the page cache’s traffic {:.0} % is simulated, which makes stock Linux look \
+             better than it is, by up to 6 points under ci and cache-b, and leaves the other \
+             policies as they are (results/predict.md, convergence).",
+            100.0 * self.event_ratio
+        )
+    }
 }
 
 /// One simulation to be done.
@@ -67,46 +122,39 @@ enum Job<'a> {
 
 /// Starts from the pages of a snapshot (`classes[i]` is the use of frame `i` of the layout's
 /// span) and runs the plan's workload, scaled to the memory that is free, under each policy.
-/// Simulations run in parallel; the results do not depend on the number of threads.
+/// Simulations run in parallel; the results do not depend on the number of threads. An early end
+/// ([`crate::stop`]) gives a partial result.
 ///
 /// # Errors
-/// [`ExperimentError`] when a shipped workload is broken or a machine's size is out of the
-/// model's range.
+/// When a shipped workload is broken or a machine's size is out of the model's range.
 pub fn whatif(
     layout: &Layout,
     classes: &[PageClass],
     plan: &WhatIfPlan,
     progress: Progress<'_>,
-) -> Result<WhatIf, ExperimentError> {
-    let shipped = SERVERS
-        .iter()
-        .map(|name| Workload::load(name))
-        .collect::<Result<Vec<Workload>, _>>()?;
+) -> Result<SimulatedRuns> {
+    let shipped = SERVERS.iter().map(|name| Workload::load(name));
+    let shipped: Vec<Workload> = shipped.collect::<Result<_, _>>()?;
     let jobs = jobs(plan, &shipped);
-    let done = Shares::new(jobs.len());
-    let run_job = |(index, job): (usize, &Job)| {
-        let tell = |share: f64| progress(done.set(index, share));
-        simulate(layout, classes, plan, job, &tell).map(|run| (index, run))
-    };
-    // Handed out in their order, so that no long job begins when the others are nearly done.
-    let runs: Result<Vec<(usize, RunResult)>, ServerError> =
-        jobs.iter().enumerate().par_bridge().map(run_job).collect();
-    let mut runs = runs?;
-    runs.sort_by_key(|&(index, _)| index);
-    let mut whatif = WhatIf {
+    let runs = side_by_side(&jobs, progress, |job, told| {
+        Ok(simulate(layout, classes, plan, job, told)?)
+    })?;
+    let mut sorted = SimulatedRuns {
         futures: Vec::new(),
         servers: Vec::new(),
         ablation: Vec::new(),
+        partial: runs.iter().any(Option::is_none),
     };
-    for (job, (_, run)) in jobs.iter().zip(runs) {
+    let done = jobs.iter().zip(runs);
+    for (job, run) in done.filter_map(|(job, run)| Some((job, run?))) {
         match job {
-            Job::Future(_) => whatif.futures.push(run),
-            Job::Server(..) => whatif.servers.push(run),
-            Job::Ablation(None, _) => whatif.ablation.push(("complete".into(), run)),
-            Job::Ablation(Some(name), _) => whatif.ablation.push((format!("without {name}"), run)),
+            Job::Future(_) => sorted.futures.push(run),
+            Job::Server(..) => sorted.servers.push(run),
+            Job::Ablation(None, _) => sorted.ablation.push(("complete".into(), run)),
+            Job::Ablation(Some(name), _) => sorted.ablation.push((format!("without {name}"), run)),
         }
     }
-    Ok(whatif)
+    Ok(sorted)
 }
 
 /// The jobs, the longest first.

@@ -2,13 +2,14 @@
 //! What the page sizes that a policy delivers are worth in speed: the server model's mix of
 //! 4 KB, 2 MB and 1 GB pages, priced with the translation simulator's table.
 
-use super::servers::{bar, names, policies, servers_of, workloads};
-use super::{WhatIf, verdict};
+use super::servers::{bar, policies, servers_of, workloads};
+use super::simulate::WhatIf;
+use super::verdict;
+use crate::charts::Bars;
 use crate::translation::speedup::{SpeedTable, Speedups, page_mix, program_of, shipped};
 use ample_mm::{PolicyKind, RunResult};
 use ample_report::Section;
 use ample_report::Unit;
-use ample_report::{BarChart, BarGroup};
 
 /// Prices page mixes for the workloads that have a program in the shipped table.
 pub(super) struct Prices(Speedups);
@@ -36,7 +37,7 @@ impl Prices {
 /// The section with the shape of figure 10.
 pub(super) fn section(whatif: &WhatIf) -> Section {
     let prices = Prices::shipped();
-    let runs = &whatif.servers;
+    let runs = &whatif.runs.servers;
     let policies: Vec<PolicyKind> = policies(runs)
         .into_iter()
         .filter(|&p| p != PolicyKind::Linux)
@@ -56,25 +57,15 @@ pub(super) fn section(whatif: &WhatIf) -> Section {
     let priced = workloads(runs)
         .into_iter()
         .filter(|name| prices.table(name).is_some());
-    let groups = priced.map(|workload| BarGroup {
-        label: workload.to_string(),
-        bars: policies
-            .iter()
-            .map(|&policy| {
-                let keep = |run: &RunResult| run.policy == policy && run.workload == workload;
-                let paper =
-                    (policy == PolicyKind::Contiguitas && workload == "web").then_some(0.09);
-                bar(runs, &keep, &gain, paper)
-            })
-            .collect(),
-    });
-    let chart = BarChart {
-        title: "Speed over stock Linux from page sizes alone".into(),
-        series: names(&policies),
-        groups: groups.collect(),
-        unit: Unit::Percent,
-        max: None,
-    };
+    let title = "Speed over stock Linux from page sizes alone";
+    let mut bars = Bars::new(title, Unit::Percent);
+    for workload in priced {
+        for &policy in &policies {
+            let keep = |run: &RunResult| run.policy == policy && run.workload == workload;
+            let paper = (policy == PolicyKind::Contiguitas && workload == "web").then_some(0.09);
+            bars.put(workload, policy.name(), bar(runs, &keep, &gain, paper));
+        }
+    }
     Section::new(
         "speed",
         &format!("{}: what the page sizes buy", servers_of(runs)),
@@ -86,7 +77,7 @@ pub(super) fn section(whatif: &WhatIf) -> Section {
              servers (figure 10; 9 % for Web on a partially fragmented machine).",
     )
     .figure(
-        &chart.to_svg(),
+        &bars.svg(),
         "Gain over stock Linux of the same workload and seed.",
     )
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer in plain language. Every number in it is a metric of the page.
 
-use super::{WhatIf, speed};
+use super::simulate::WhatIf;
+use super::speed;
 use ample_mm::{PolicyKind, RunResult};
 use ample_pfn::{DefinitionSize, GroupMetrics, RatioInterval};
 use ample_report::Unit;
@@ -59,7 +60,8 @@ pub(super) fn gigabytes(group: &GroupMetrics) -> (u64, u64) {
     )
 }
 
-pub(super) fn sentences(whatif: &WhatIf) -> Vec<String> {
+/// What to tell the owner of this machine, in plain language, one sentence each.
+pub fn sentences(whatif: &WhatIf) -> Vec<String> {
     let mut sentences = vec![today(whatif)];
     let linux = whatif.future(PolicyKind::Linux);
     let contiguitas = whatif.future(PolicyKind::Contiguitas);

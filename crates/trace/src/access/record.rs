@@ -171,7 +171,7 @@ impl<'a> Recorder<'a> {
 }
 
 /// A source of accesses.
-pub trait Program {
+pub trait Program: Send {
     /// Name as used on the command line.
     fn name(&self) -> &str;
     /// The address space it lives in.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `ample reproduce` says: the list, the progress and the end.
 
-use super::Entry;
 use ample_lab::claims::{JudgedClaim, Regression, Verdict};
-use ample_lab::reproduce::{Budget, Done, Ended, Watcher};
+use ample_lab::reproduce::{Budget, Done, Ended, Job, Watcher};
 use ample_report::{Align, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
@@ -82,7 +81,7 @@ fn time(duration: Duration) -> String {
 }
 
 /// What there is to run.
-pub(super) fn listing(entries: &[Entry], budget: &Budget, quick: bool) -> String {
+pub(super) fn listing(jobs: &[Job], budget: &Budget, quick: bool) -> String {
     let mut table = Table::new(&[
         ("id", Align::Left),
         ("layer", Align::Left),
@@ -92,25 +91,25 @@ pub(super) fn listing(entries: &[Entry], budget: &Budget, quick: bool) -> String
         ("what", Align::Left),
     ]);
     let (mut seconds, mut work) = (0.0, 0.0);
-    for entry in entries {
-        let cost = entry.job.cost();
+    for job in jobs {
+        let cost = job.cost;
         let threads = budget.threads_of(cost);
-        if entry.job.measures() {
+        if job.about.measured {
             seconds += cost.seconds;
         } else {
             work += cost.seconds * threads as f64;
         }
-        let needs = match entry.job.missing() {
-            missing if missing.is_empty() => String::new(),
+        let needs = match &job.missing[..] {
+            [] => String::new(),
             missing => format!(" (needs {})", missing.join("; ")),
         };
         table.row(vec![
-            entry.job.id().into(),
-            format!("{:?}", entry.layer).to_lowercase(),
+            job.id().into(),
+            format!("{:?}", job.about.layer).to_lowercase(),
             time(Duration::from_secs_f64(cost.seconds)),
             format!("{} MB", cost.memory_bytes >> 20),
             threads.to_string(),
-            format!("{}{needs}", entry.title),
+            format!("{}{needs}", job.about.title),
         ]);
     }
     let all = Duration::from_secs_f64(seconds + work / budget.threads.max(1) as f64);
@@ -126,16 +125,7 @@ pub(super) fn listing(entries: &[Entry], budget: &Budget, quick: bool) -> String
 /// The claims, and what got worse.
 pub(super) fn summary(claims: &[JudgedClaim], worse: Option<&[Regression]>, page: &str) -> String {
     let mut text = String::from("\n");
-    let all = [
-        Verdict::Holds,
-        Verdict::Calibrated,
-        Verdict::Misses,
-        Verdict::Context,
-        Verdict::NotReproducible,
-        Verdict::NotRun,
-        Verdict::Broken,
-    ];
-    for verdict in all {
+    for verdict in Verdict::ALL {
         let of = claims.iter().filter(|claim| claim.verdict == verdict);
         let ids: Vec<&str> = of.map(|claim| &*claim.id).collect();
         if !ids.is_empty() {

@@ -6,7 +6,7 @@ mod console;
 use super::Verdict;
 use super::sim::stop_on_interrupt;
 use ample_lab::claims::{Accepted, JudgedClaim, Regression, judge, regressions, shipped};
-use ample_lab::experiment::{AnyExperiment, Layer};
+use ample_lab::experiment::AnyExperiment;
 use ample_lab::reproduce::{
     Budget, Contents, Done, Ended, Job, Key, Limits, Store, jobs, run as run_jobs,
     write_atomically, write_report,
@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
     /// Memory for all experiments together. [default: four fifths of what is available]
-    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
     /// Compare with the accepted verdicts: exit code 1 if one got worse.
     #[arg(long)]
@@ -73,37 +73,20 @@ const EXAMPLES: &str = "Examples:
 /// Where the accepted verdicts are committed.
 const VERDICTS: &str = "results/verdicts.json";
 
-fn memory(text: &str) -> Result<u64, String> {
-    parse_bytes(text).map_err(|error| error.to_string())
-}
-
-/// A job, with what people are told of it.
-struct Entry {
-    job: Box<dyn Job>,
-    title: String,
-    layer: Layer,
-}
-
-fn entries(quick: bool) -> Result<Vec<Entry>> {
+/// All jobs, by layer; within one as they are listed.
+fn all(quick: bool) -> Result<Vec<Job<'static>>> {
     let mut listed: Vec<&'static dyn AnyExperiment> = ample_lab::ALL.to_vec();
-    // By layer; within one as they are listed.
     listed.sort_by_key(|experiment| experiment.about().layer);
-    let jobs = jobs(&listed, quick)?;
-    let entry = |(job, experiment): (Box<dyn Job>, &&dyn AnyExperiment)| Entry {
-        job,
-        title: experiment.about().title.clone(),
-        layer: experiment.about().layer,
-    };
-    Ok(jobs.into_iter().zip(&listed).map(entry).collect())
+    jobs(&listed, quick)
 }
 
-/// The entries of these ids and of what they depend on; all without ids.
-fn chosen(ids: &[String], entries: Vec<Entry>) -> Result<Vec<Entry>> {
-    let known = || entries.iter().map(|entry| entry.job.id());
+/// The jobs of these ids and of what they depend on; all without ids.
+fn chosen(ids: &[String], jobs: Vec<Job<'static>>) -> Result<Vec<Job<'static>>> {
+    let known = || jobs.iter().map(Job::id);
     let mut wanted: Vec<String> = ids.to_vec();
     let mut at = 0;
     while let Some(id) = wanted.get(at).cloned() {
-        let Some(entry) = entries.iter().find(|entry| entry.job.id() == id) else {
+        let Some(job) = jobs.iter().find(|job| job.id() == id) else {
             let hint = nearest(&id, known()).map(|id| format!("; did you mean {id}?"));
             bail!(
                 "no experiment is called {id:?}{} There are {}",
@@ -111,14 +94,13 @@ fn chosen(ids: &[String], entries: Vec<Entry>) -> Result<Vec<Entry>> {
                 known().collect::<Vec<_>>().join(", ")
             );
         };
-        let needed = entry.job.depends_on().into_iter().map(str::to_string);
-        let missing: Vec<String> = needed.filter(|id| !wanted.contains(id)).collect();
+        let needed = job.about.depends_on.iter();
+        let missing: Vec<String> = needed.filter(|id| !wanted.contains(id)).cloned().collect();
         wanted.extend(missing);
         at += 1;
     }
-    let is_wanted =
-        |entry: &Entry| wanted.is_empty() || wanted.iter().any(|id| id == entry.job.id());
-    Ok(entries.into_iter().filter(is_wanted).collect())
+    let is_wanted = |job: &Job| wanted.is_empty() || wanted.iter().any(|id| id == job.id());
+    Ok(jobs.into_iter().filter(is_wanted).collect())
 }
 
 /// Runs the command.
@@ -126,12 +108,12 @@ fn chosen(ids: &[String], entries: Vec<Entry>) -> Result<Vec<Entry>> {
 /// # Errors
 /// When there is no such experiment, the results cannot be written, or an experiment failed.
 pub fn run(args: &Args) -> Result<Verdict> {
-    let entries = chosen(&args.ids, entries(args.quick)?)?;
+    let jobs = chosen(&args.ids, all(args.quick)?)?;
     let mut budget = Budget::of_this_machine();
     budget.threads = args.threads.map_or(budget.threads, usize::from);
     budget.memory_bytes = args.memory.unwrap_or(budget.memory_bytes);
     if args.list {
-        return print(&listing(&entries, &budget, args.quick));
+        return print(&listing(&jobs, &budget, args.quick));
     }
     let accepted = args.check.then(|| accepted(args.verdicts.as_deref()));
     let accepted = accepted.transpose()?;
@@ -142,11 +124,10 @@ pub fn run(args: &Args) -> Result<Verdict> {
         program: Key::of_this_program()?,
         fresh: args.fresh,
     };
-    let titles: Vec<(String, Layer)> = entries.iter().map(|e| (e.title.clone(), e.layer)).collect();
-    let jobs: Vec<Box<dyn Job>> = entries.into_iter().map(|entry| entry.job).collect();
     let done = run_jobs(&jobs, &store, &limits, &Console::new())?;
-    let claims = claims(&done);
-    let contents: Vec<(String, &Done)> = titles.into_iter().map(|t| t.0).zip(&done).collect();
+    let claims = claims(args.quick, &done);
+    let titles = jobs.iter().map(|job| job.about.title.clone());
+    let contents: Vec<(String, &Done)> = titles.zip(&done).collect();
     let contents = Contents {
         lead: &lead(args),
         done: &contents,
@@ -162,8 +143,8 @@ pub fn run(args: &Args) -> Result<Verdict> {
 }
 
 /// The claims judged on the whole results of a run.
-fn claims(done: &[Done]) -> Vec<JudgedClaim> {
-    judge(&shipped(), |id| {
+fn claims(quick: bool, done: &[Done]) -> Vec<JudgedClaim> {
+    judge(&shipped(), quick, |id| {
         let finished = done.iter().find(|done| done.id == id)?.finished()?;
         (!finished.partial).then_some(&finished.value)
     })
@@ -298,8 +279,8 @@ mod tests {
 
     #[test]
     fn ids_are_unique_and_every_claim_names_one() {
-        let entries = entries(true).expect("entries");
-        let mut ids: Vec<&str> = entries.iter().map(|entry| entry.job.id()).collect();
+        let jobs = all(true).expect("jobs");
+        let mut ids: Vec<&str> = jobs.iter().map(Job::id).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
@@ -316,7 +297,7 @@ mod tests {
     fn an_id_brings_what_it_depends_on_and_a_wrong_one_a_hint() {
         let of = |ids: &[&str]| {
             let ids: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
-            chosen(&ids, entries(true).expect("entries"))
+            chosen(&ids, all(true).expect("jobs"))
         };
         assert_eq!(of(&["walks"]).expect("known").len(), 1);
         let error = of(&["wlaks"]).err().expect("unknown").to_string();

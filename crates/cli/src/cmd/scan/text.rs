@@ -8,7 +8,7 @@ use super::view::View;
 use ample_host::Scan;
 use ample_pfn::{
     DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder, RatioInterval,
-    Source, SourceMetrics, format_bytes,
+    SourceMetrics, format_bytes,
 };
 use ample_report::{Align, Table};
 use std::fmt::Write;
@@ -255,18 +255,6 @@ fn migratetypes(rows: &[TypeRow]) -> String {
     table.to_text()
 }
 
-fn source_name(source: Source) -> &'static str {
-    match source {
-        Source::None => "none",
-        Source::Networking => "networking",
-        Source::Slab => "slab",
-        Source::FileSystems => "file systems",
-        Source::PageTables => "page tables",
-        Source::Other => "other",
-        Source::Unattributed => "unattributed",
-    }
-}
-
 fn sources(sources: &[SourceMetrics], style: &Style) -> String {
     let widest = sources
         .iter()
@@ -287,7 +275,7 @@ fn sources(sources: &[SourceMetrics], style: &Style) -> String {
         let _ = writeln!(
             text,
             "{:<13} {}{pad} {:>8} {:>9} in {} blocks",
-            source_name(source.source),
+            source.source.name().replace('_', " "),
             style.paint(Colour::Polluted, &bar),
             percent(source.ratio),
             format_bytes(source.pages * 4096),

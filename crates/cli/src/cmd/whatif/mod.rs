@@ -3,10 +3,11 @@
 
 mod json;
 
+use super::sim::stop_on_interrupt;
 use super::{Verdict, progress_bar};
 use ample_host::{Scan, ScanOptions, scan_live, snapshot};
-use ample_lab::whatif::simulate::{self as experiment, FreshServers, WhatIfPlan};
-use ample_lab::whatif::{Machine, WhatIf};
+use ample_lab::whatif::simulate::{FreshServers, SimulatedRuns, WhatIfPlan, whatif};
+use ample_lab::whatif::{Machine, WhatIf, futures_table, page, verdict};
 use ample_mm::Workload;
 use ample_pfn::{MetricsBuilder, SizeList, parse_bytes};
 use anyhow::Context;
@@ -18,7 +19,8 @@ use std::path::{Path, PathBuf};
 /// Scans this machine (or takes a snapshot), starts the server model from exactly those pages,
 /// runs the same load under every policy, and says in plain words what changes. With --report,
 /// writes one self-contained HTML page with memory maps, curves, and freshly booted servers
-/// under each shipped workload beside the paper's figures. Simulated, and labelled so.
+/// under each shipped workload beside the paper's figures. Simulated, and labelled so. Ctrl-C ends
+/// it early: what is there is printed, marked partial, and the exit code is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -32,7 +34,7 @@ pub struct Args {
     #[arg(long, default_value_t = 2.0, value_parser = hours)]
     hours: f64,
     /// Memory of the freshly booted servers in the report.
-    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = parse_bytes)]
     server_memory: u64,
     /// Simulated hours of the freshly booted servers.
     #[arg(long, default_value_t = 1.0, value_parser = hours)]
@@ -74,10 +76,6 @@ fn event_ratio(text: &str) -> Result<f64, String> {
     }
 }
 
-fn memory(text: &str) -> Result<u64, String> {
-    parse_bytes(text).map_err(|error| error.to_string())
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -87,17 +85,14 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     let workload = Workload::load(&args.workload)?;
     let mut scan = scan(args.snapshot.as_deref())?;
     let machine = machine(&mut scan, args.snapshot.as_deref());
-    let results = simulate(args, &scan, workload)?;
     let whatif = WhatIf {
         machine,
-        futures: results.futures,
-        servers: results.servers,
-        ablation: results.ablation,
+        runs: simulate(args, &scan, workload)?,
         event_ratio: args.event_ratio,
         command: command(args),
     };
     if let Some(path) = &args.report {
-        write_report(path, &whatif.page().to_html())?;
+        write_report(path, &page(&whatif).to_html())?;
     }
     let text = if args.json {
         json::render(&whatif)?
@@ -105,6 +100,10 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         text(&whatif, args)
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
+    if whatif.runs.partial {
+        eprintln!("stopped early: the result is partial");
+        return Ok(Verdict::Negative);
+    }
     Ok(Verdict::Ok)
 }
 
@@ -142,7 +141,7 @@ fn machine(scan: &mut Scan, snapshot: Option<&Path>) -> Machine {
 }
 
 /// Runs the futures of this machine, and for a report the servers and the ablation too.
-fn simulate(args: &Args, scan: &Scan, workload: Workload) -> anyhow::Result<experiment::WhatIf> {
+fn simulate(args: &Args, scan: &Scan, workload: Workload) -> anyhow::Result<SimulatedRuns> {
     let plan = WhatIfPlan {
         workload,
         duration_s: args.hours * 3600.0,
@@ -154,9 +153,14 @@ fn simulate(args: &Args, scan: &Scan, workload: Workload) -> anyhow::Result<expe
             seeds: args.seeds,
         }),
     };
+    stop_on_interrupt()?;
+    eprintln!(
+        "simulating {} h of {} (Ctrl-C ends it)",
+        args.hours, args.workload
+    );
     let bar = progress_bar("simulating");
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
-    let result = experiment::whatif(&scan.layout, &scan.pages.expand(), &plan, &told);
+    let result = whatif(&scan.layout, &scan.pages.expand(), &plan, &told);
     bar.finish_and_clear();
     result.context("cannot simulate this machine")
 }
@@ -195,7 +199,7 @@ fn text(whatif: &WhatIf, args: &Args) -> String {
         "{}, Linux {}, {memory} of memory\n\n",
         machine.name, machine.kernel
     );
-    for sentence in whatif.verdict() {
+    for sentence in verdict(whatif) {
         text.push_str(&sentence);
         text.push('\n');
     }
@@ -203,7 +207,7 @@ fn text(whatif: &WhatIf, args: &Args) -> String {
         "\nSimulated from the scan: {} h of {}, seed {}; definition O, blocks of 2 MB\n",
         args.hours, args.workload, args.seed
     ));
-    text.push_str(&whatif.futures_table().to_text());
+    text.push_str(&futures_table(&whatif.runs.futures).to_text());
     match &args.report {
         Some(path) => text.push_str(&format!("\nThe whole picture: {}\n", path.display())),
         None => text.push_str("\nAdd --report FILE for maps, curves and 64 GB servers beside.\n"),

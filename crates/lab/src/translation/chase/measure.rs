@@ -1,15 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The measured side: rounds over all page sizes, medians over the rounds.
 
-use super::ChaseParams;
+use crate::setup::HostPages;
 use ample_host::{PageBacking, TestMemory};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What to measure and how to calibrate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChaseParams {
+    /// Machine preset, or `auto`: by CPUID.
+    pub machine: String,
+    /// Smallest footprint, bytes; the rest are its doublings.
+    pub min_bytes: u64,
+    /// Largest footprint, bytes; cut to what memory is available.
+    pub max_bytes: u64,
+    /// Measured rounds; each goes through all page sizes.
+    pub rounds: u32,
+    /// Loads of one measured point.
+    pub hops: u64,
+    /// Loads of one simulated point.
+    pub model_accesses: u64,
+    /// Largest footprint of the points that the calibration uses, bytes.
+    pub fit_below_bytes: u64,
+    /// Pages that the host may use: those that fit the 2 MB curve best are taken.
+    pub host_pages: Vec<HostPages>,
+    pub seed: u64,
+    /// Result of an earlier run (JSON): its measured side is taken, only the model runs.
+    pub measured: Option<PathBuf>,
+}
 
 /// One footprint. Times are ns a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyPoint {
-    /// Footprint, bytes.
     pub footprint_bytes: u64,
     /// Median over the rounds.
     pub measured_ns: f64,
@@ -17,7 +42,6 @@ pub struct LatencyPoint {
     pub measured_min_ns: f64,
     /// Greatest of the rounds.
     pub measured_max_ns: f64,
-    /// Simulated.
     pub model_ns: Option<f64>,
     /// Simulated over measured, minus one, percent.
     pub error_percent: Option<f64>,
@@ -26,7 +50,6 @@ pub struct LatencyPoint {
 /// The curve of one page size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyCurve {
-    /// Pages.
     pub backing: PageBacking,
     /// Share of the memory that the kernel backed with transparent huge pages, the least of the
     /// rounds.

@@ -13,12 +13,13 @@ mod preset;
 mod turns;
 
 pub use fit::Fit;
-pub use measure::{LatencyCurve, LatencyPoint};
+pub use measure::{ChaseParams, LatencyCurve, LatencyPoint};
 pub use preset::preset_of;
 pub use turns::Turn;
 
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::needs::{load_average, meminfo_bytes};
 use crate::setup::HostPages;
 use crate::stop;
 use ample_host::{PageBacking, Processor, Root, clock_ghz};
@@ -26,33 +27,6 @@ use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-
-/// What to measure and how to calibrate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChaseParams {
-    /// Machine preset, or `auto`: by CPUID.
-    pub machine: String,
-    /// Smallest footprint, bytes; the rest are its doublings.
-    pub min_bytes: u64,
-    /// Largest footprint, bytes; cut to what memory is available.
-    pub max_bytes: u64,
-    /// Measured rounds; each goes through all page sizes.
-    pub rounds: u32,
-    /// Loads of one measured point.
-    pub hops: u64,
-    /// Loads of one simulated point.
-    pub model_accesses: u64,
-    /// Largest footprint of the points that the calibration uses, bytes.
-    pub fit_below_bytes: u64,
-    /// Pages that the host may use: those that fit the 2 MB curve best are taken.
-    pub host_pages: Vec<HostPages>,
-    /// Seed.
-    pub seed: u64,
-    /// Result of an earlier run (JSON): its measured side is taken, only the model runs.
-    pub measured: Option<PathBuf>,
-}
 
 /// What an earlier result is read for.
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -66,9 +40,8 @@ struct Earlier {
 }
 
 /// The result. Times are ns a load.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chase {
-    /// The processor.
     pub processor: Processor,
     /// Its clock while busy, GHz.
     pub clock_ghz: f64,
@@ -88,7 +61,6 @@ pub struct Chase {
     pub host_huge_1g: Option<bool>,
     /// Mean error of the 2 MB curve with each of the hosts that were tried, percent.
     pub host_errors_percent: Vec<f64>,
-    /// Seed.
     pub seed: u64,
     /// One curve a page size.
     pub curves: Vec<LatencyCurve>,
@@ -138,17 +110,13 @@ impl Experiment for ChaseLatency {
             preset_note,
             load_before: earlier.load_before,
             load_after: earlier.load_after,
-            fit: None,
-            host_share_2m: None,
-            host_huge_1g: None,
-            host_errors_percent: Vec::new(),
             seed: params.seed,
             curves: earlier.curves,
-            turns: Vec::new(),
             missing: earlier.missing,
+            ..Chase::default()
         };
         if let Some(machine) = machine {
-            simulate(params, machine, &mut chase)?;
+            stop::until_stopped(|| simulate(params, machine, &mut chase)).transpose()?;
         }
         Ok(chase)
     }
@@ -188,15 +156,15 @@ impl Outcome for Chase {
 fn measure_now(params: &ChaseParams) -> Result<Earlier> {
     let root = Root::live();
     let processor = Processor::read(&root).context("finding out which processor this is")?;
-    let sizes = sizes(params, available_bytes(&root))?;
+    let sizes = sizes(params, meminfo_bytes("MemAvailable"))?;
     let clock_ghz = clock_ghz();
-    let load_before = load(&root);
+    let load_before = load_average();
     let measured = measure::curves(params, &sizes)?;
     Ok(Earlier {
         processor,
         clock_ghz,
         load_before,
-        load_after: load(&root),
+        load_after: load_average(),
         curves: measured.curves,
         missing: measured.missing,
     })
@@ -307,20 +275,6 @@ fn sizes(params: &ChaseParams, available: Option<u64>) -> Result<Vec<u64>> {
     Ok(sizes)
 }
 
-fn available_bytes(root: &Root) -> Option<u64> {
-    let text = root.read("proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("MemAvailable:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
-fn load(root: &Root) -> Option<f64> {
-    let text = root.read("proc/loadavg").ok()?;
-    text.split(' ').next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,18 +317,9 @@ mod tests {
                 ..Processor::default()
             },
             clock_ghz: 2.5,
-            preset: None,
-            preset_note: String::new(),
-            load_before: None,
-            load_after: None,
-            fit: None,
-            host_share_2m: None,
-            host_huge_1g: None,
-            host_errors_percent: Vec::new(),
             seed: 1,
             curves: vec![curve(PageBacking::Small), curve(PageBacking::Thp)],
-            turns: Vec::new(),
-            missing: Vec::new(),
+            ..Chase::default()
         };
         let params = ChaseParams {
             model_accesses: 50_000,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulated side of a curve.
 
-use super::ChaseParams;
 use super::fit::Fit;
-use super::measure::LatencyCurve;
+use super::measure::{ChaseParams, LatencyCurve};
 use crate::setup::{HostPages, Length, PageMix, back_with_host, engine, map_mix, measure};
 use ample_host::PageBacking;
 use ample_machine::MachineConfig;

@@ -8,7 +8,7 @@ mod tlbs;
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::progress::Steps;
-use crate::stop::requested as stop_requested;
+use crate::stop;
 use ample_kit::random::SplitMix64;
 use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
@@ -37,7 +37,7 @@ pub struct ExactnessParams {
     pub uniform_warm_up: u64,
     /// Random accesses counted.
     pub uniform_accesses: u64,
-    /// Seed.
+    /// Seed of programs and draws.
     pub seed: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct ExactnessParams {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UniformTlb {
-    /// Entries.
+    /// Entries of all ways.
     pub entries: u32,
     /// Entries of a set.
     pub ways: u32,
@@ -90,14 +90,29 @@ pub struct ExactnessRow {
     pub pages_per_entry: Option<f64>,
 }
 
-impl ExactnessRow {
-    fn new(
-        law: &'static str,
-        case: impl Into<String>,
-        count: &'static str,
-        rule: Rule,
-        (expected, here): (f64, f64),
-    ) -> Self {
+/// The rows of one law.
+struct Rows {
+    law: &'static str,
+    /// Hardware and accesses of the rows to come.
+    case: String,
+    list: Vec<ExactnessRow>,
+}
+
+impl Rows {
+    fn new(law: &'static str) -> Self {
+        Rows {
+            law,
+            case: String::new(),
+            list: Vec::new(),
+        }
+    }
+
+    fn case(&mut self, case: impl Into<String>) {
+        self.case = case.into();
+    }
+
+    /// Adds what is expected and what was counted.
+    fn push(&mut self, count: &'static str, rule: Rule, (expected, here): (f64, f64)) {
         let difference = here - expected;
         let bar = match rule {
             Rule::Within => WITHIN * expected,
@@ -107,9 +122,9 @@ impl ExactnessRow {
             Rule::Equal | Rule::Within => difference.abs() <= bar,
             Rule::AtMost => difference <= bar,
         };
-        ExactnessRow {
-            law: law.into(),
-            case: case.into(),
+        self.list.push(ExactnessRow {
+            law: self.law.into(),
+            case: self.case.clone(),
             count: count.into(),
             expected,
             here,
@@ -118,34 +133,27 @@ impl ExactnessRow {
             bar,
             met,
             pages_per_entry: None,
-        }
+        });
     }
 
-    /// Two counts of events that must be equal.
-    fn equal(
-        law: &'static str,
-        case: impl Into<String>,
-        count: &'static str,
-        expected: u64,
-        here: u64,
-    ) -> Self {
-        let both = (expected as f64, here as f64);
-        ExactnessRow::new(law, case, count, Rule::Equal, both)
+    /// Adds two counts of events that must be equal.
+    fn equal(&mut self, count: &'static str, expected: u64, here: u64) {
+        self.push(count, Rule::Equal, (expected as f64, here as f64));
     }
 }
 
-/// The result.
+/// All counts with a formula, and how many keep their bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exactness {
     /// Machine preset.
     pub machine: String,
-    /// Seed.
+    /// Seed of programs and draws.
     pub seed: u64,
     /// Rows that keep their bar.
     pub rows_met: usize,
     /// Rows that do not.
     pub rows_missed: usize,
-    /// Rows.
+    /// Counts, law by law.
     pub rows: Vec<ExactnessRow>,
 }
 
@@ -180,9 +188,15 @@ fn read(engine: &mut Engine, va: u64) -> Result<u64> {
     Ok(answer.map_err(|e| anyhow!(e))?.pa)
 }
 
+/// Accesses between two looks at the stop flag.
+const CHECK_EVERY: u64 = 1 << 16;
+
 /// Reads words anywhere in the first `bytes` bytes.
 fn uniform(engine: &mut Engine, bytes: u64, accesses: u64, rng: &mut SplitMix64) -> Result<()> {
-    for _ in 0..accesses {
+    for at in 0..accesses {
+        if at % CHECK_EVERY == 0 {
+            stop::checkpoint();
+        }
         read(engine, BASE + rng.below(bytes / 8) * 8)?;
     }
     Ok(())
@@ -206,7 +220,7 @@ impl Experiment for ExactCounts {
             params.uniform_accesses > 0 && !params.uniform.is_empty(),
             "uniform and uniform_accesses must not be empty or 0"
         );
-        type Law = fn(&MmuConfig, &ExactnessParams) -> Result<Vec<ExactnessRow>>;
+        type Law = fn(&MmuConfig, &ExactnessParams) -> Result<Rows>;
         let laws: [Law; 8] = [
             tlbs::uniform_misses,
             tlbs::reach,
@@ -218,14 +232,13 @@ impl Experiment for ExactCounts {
             pages::segment,
         ];
         let steps = Steps::new(progress, laws.len());
-        let mut rows = Vec::new();
-        for law in laws {
-            if stop_requested() {
-                break;
+        let rows = stop::collect(|rows: &mut Vec<ExactnessRow>| {
+            for law in laws {
+                rows.extend(law(&mmu, params)?.list);
+                steps.step();
             }
-            rows.extend(law(&mmu, params)?);
-            steps.step();
-        }
+            Ok(())
+        })?;
         let rows_met = rows.iter().filter(|row| row.met).count();
         Ok(Exactness {
             machine: params.machine.clone(),

@@ -2,7 +2,7 @@
 //! What nested walks, perforated pages and segments must cost.
 
 use super::tlbs::name;
-use super::{BASE, ExactnessParams, ExactnessRow, Rule, bare, engine, read, sweep, uniform};
+use super::{BASE, ExactnessParams, Rows, Rule, bare, engine, read, sweep, uniform};
 use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{K4, M2};
 use ample_translate::{
@@ -42,37 +42,25 @@ fn nested(config: &MmuConfig, guest: PageSize, host: Option<PageSize>) -> Result
 
 /// With `g` levels in the guest and `h` in the host a walk reads (g + 1)(h + 1) − 1 entries: at
 /// most 24 with four levels. A segment on the host's side leaves the guest's `g`.
-pub(super) fn nested_walks(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
-    const LAW: &str = "nested walks";
+pub(super) fn nested_walks(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Rows> {
     let none = bare(mmu, Geometry::full(4), vec![]);
-    let mut rows = Vec::new();
+    let mut rows = Rows::new("nested walks");
     let hosts = PageSize::ALL.map(Some).into_iter().chain([None]);
     for host in hosts {
         for guest in PageSize::ALL {
             let mut engine = nested(&none, guest, host)?;
             let pa = read(&mut engine, BASE + 0x1234)?;
-            let case = format!(
-                "{} page on {}, no walk caches",
-                name(guest),
-                host.map_or("a segment", name)
-            );
+            let on = host.map_or("a segment", name);
+            rows.case(format!("{} page on {on}, no walk caches", name(guest)));
             let levels = |size: PageSize| u64::from(5 - size.level());
             let (guest, host) = (levels(guest), host.map_or(0, levels));
             let expected = (guest + 1) * (host + 1) - 1;
             let here = engine.mmu.stats.walk_refs();
-            let count = "references of a walk";
-            rows.push(ExactnessRow::equal(LAW, &case, count, expected, here));
+            rows.equal("references of a walk", expected, here);
             let guest_pa = engine.space().lookup(BASE + 0x1234).map(|found| found.pa);
             let host = engine.host.as_ref();
             let table = guest_pa.and_then(|at| host.and_then(|host| host.lookup(at)));
-            let wrong = u64::from(table != Some(pa));
-            rows.push(ExactnessRow::equal(
-                LAW,
-                case,
-                "answers unlike the tables",
-                0,
-                wrong,
-            ));
+            rows.equal("answers unlike the tables", 0, u64::from(table != Some(pa)));
         }
     }
     let caches = MmuConfig {
@@ -83,41 +71,30 @@ pub(super) fn nested_walks(mmu: &MmuConfig, params: &ExactnessParams) -> Result<
     let mut rng = SplitMix64::scattered(params.seed);
     uniform(&mut engine, USED_BYTES, 400_000, &mut rng)?;
     let longest = engine.mmu.stats.longest_walk_refs as f64;
-    let case = "4 KB page on 4 KB, all caches, 400000 accesses at random";
+    rows.case("4 KB page on 4 KB, all caches, 400000 accesses at random");
     let count = "references of the longest walk";
-    rows.push(ExactnessRow::new(
-        LAW,
-        case,
-        count,
-        Rule::AtMost,
-        (24.0, longest),
-    ));
+    rows.push(count, Rule::AtMost, (24.0, longest));
     Ok(rows)
 }
 
 /// Perforated pages without holes are 2 MB pages, to the access.
-pub(super) fn no_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
+pub(super) fn no_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Rows> {
     let bytes = 256u64 << 20;
     let count = |name: &str| -> Result<TranslationStats> {
         let mut engine = engine(mmu, name, bytes, M2)?;
-        uniform(
-            &mut engine,
-            bytes,
-            500_000,
-            &mut SplitMix64::scattered(params.seed),
-        )?;
+        let mut rng = SplitMix64::scattered(params.seed);
+        uniform(&mut engine, bytes, 500_000, &mut rng)?;
         Ok(engine.mmu.stats.clone())
     };
     let (plain, here) = (count("paging")?, count("perforated")?);
-    let case = "perforated beside 2 MB pages, 256 MB, 500000 accesses at random";
-    let row = |count, plain, here| ExactnessRow::equal("no holes", case, count, plain, here);
-    Ok(vec![
-        row("first-level misses", plain.l1d_misses, here.l1d_misses),
-        row("second-level hits", plain.l2_hits, here.l2_hits),
-        row("walks", plain.walks(), here.walks()),
-        row("references", plain.walk_refs(), here.walk_refs()),
-        row("bitmap look-ups", 0, here.bitmap_lookups),
-    ])
+    let mut rows = Rows::new("no holes");
+    rows.case("perforated beside 2 MB pages, 256 MB, 500000 accesses at random");
+    rows.equal("first-level misses", plain.l1d_misses, here.l1d_misses);
+    rows.equal("second-level hits", plain.l2_hits, here.l2_hits);
+    rows.equal("walks", plain.walks(), here.walks());
+    rows.equal("references", plain.walk_refs(), here.walk_refs());
+    rows.equal("bitmap look-ups", 0, here.bitmap_lookups);
+    Ok(rows)
 }
 
 /// An engine whose memory is perforated pages that are nothing but holes, each backed elsewhere.
@@ -140,12 +117,12 @@ fn all_holed(config: &MmuConfig, bytes: u64) -> Result<Engine> {
 
 /// With 512 holes a perforated page is 512 pages of 4 KB and the look-ups of its bitmap: one for
 /// each walk, a load for each 64 pages while the second level keeps them.
-pub(super) fn all_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
-    const LAW: &str = "512 holes";
+pub(super) fn all_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Rows> {
     let second = |entries| MmuConfig {
         l2: vec![TlbArray::new(&[K4, M2], Geometry::full(entries))],
         ..mmu.clone()
     };
+    let mut rows = Rows::new("512 holes");
     let bytes = 16u64 << 20;
     let pages = bytes >> 12;
     // Room for every page, bitmap group and perforated entry: each is fetched once.
@@ -154,81 +131,43 @@ pub(super) fn all_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec
     let mut small = engine(&roomy, "paging", bytes, K4)?;
     sweep(&mut holed, pages, K4)?;
     sweep(&mut small, pages, K4)?;
-    let case = "room for all in the second level, first sweep of 16 MB";
-    let (here, plain) = (holed.mmu.stats.clone(), small.mmu.stats.clone());
-    let row = |case, count, plain, here| ExactnessRow::equal(LAW, case, count, plain, here);
-    let mut rows = vec![
-        row(
-            case,
-            "last-level references",
-            plain.refs_by_level[1],
-            here.refs_by_level[1],
-        ),
-        row(
-            case,
-            "walks to the 2 MB level",
-            pages / 512,
-            here.walks_data,
-        ),
-        row(case, "bitmap look-ups", pages, here.bitmap_lookups),
-        row(case, "bitmap loads", pages / 64, here.bitmap_loads),
-    ];
+    let (here, plain) = (&holed.mmu.stats, &small.mmu.stats);
+    rows.case("room for all in the second level, first sweep of 16 MB");
+    let (expected, counted) = (plain.refs_by_level[1], here.refs_by_level[1]);
+    rows.equal("last-level references", expected, counted);
+    rows.equal("walks to the 2 MB level", pages / 512, here.walks_data);
+    rows.equal("bitmap look-ups", pages, here.bitmap_lookups);
+    rows.equal("bitmap loads", pages / 64, here.bitmap_loads);
     for engine in [&mut holed, &mut small] {
         engine.mmu.stats = TranslationStats::default();
         sweep(engine, pages, K4)?;
     }
-    let case = "room for all in the second level, second sweep of 16 MB";
     let (here, plain) = (&holed.mmu.stats, &small.mmu.stats);
-    rows.extend([
-        row(
-            case,
-            "first-level misses",
-            plain.l1d_misses,
-            here.l1d_misses,
-        ),
-        row(case, "second-level hits", plain.l2_hits, here.l2_hits),
-        row(case, "bitmap look-ups", 0, here.bitmap_lookups),
-    ]);
+    rows.case("room for all in the second level, second sweep of 16 MB");
+    rows.equal("first-level misses", plain.l1d_misses, here.l1d_misses);
+    rows.equal("second-level hits", plain.l2_hits, here.l2_hits);
+    rows.equal("bitmap look-ups", 0, here.bitmap_lookups);
     // Little room: holes are walked for again and again, and the bitmap is asked before each.
     let tight = second(16);
     let bytes = 64u64 << 20;
     let mut holed = all_holed(&tight, bytes)?;
     let mut small = engine(&tight, "paging", bytes, K4)?;
     for engine in [&mut holed, &mut small] {
-        uniform(
-            engine,
-            bytes,
-            400_000,
-            &mut SplitMix64::scattered(params.seed),
-        )?;
+        let mut rng = SplitMix64::scattered(params.seed);
+        uniform(engine, bytes, 400_000, &mut rng)?;
     }
-    let case = "16 entries in the second level, 64 MB, 400000 accesses at random";
     let (here, plain) = (&holed.mmu.stats, &small.mmu.stats);
-    rows.extend([
-        row(
-            case,
-            "first-level misses",
-            plain.l1d_misses,
-            here.l1d_misses,
-        ),
-        row(
-            case,
-            "bitmap look-ups (here: walks for holes)",
-            here.bitmap_lookups,
-            here.hole_walks,
-        ),
-        row(
-            case,
-            "last-level references (here: walks for holes)",
-            here.refs_by_level[1],
-            here.hole_walks,
-        ),
-    ]);
+    rows.case("16 entries in the second level, 64 MB, 400000 accesses at random");
+    rows.equal("first-level misses", plain.l1d_misses, here.l1d_misses);
+    let count = "bitmap look-ups (here: walks for holes)";
+    rows.equal(count, here.bitmap_lookups, here.hole_walks);
+    let count = "last-level references (here: walks for holes)";
+    rows.equal(count, here.refs_by_level[1], here.hole_walks);
     Ok(rows)
 }
 
 /// Inside a segment nothing misses; next to it nothing is mapped.
-pub(super) fn segment(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<ExactnessRow>> {
+pub(super) fn segment(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Rows> {
     let (base, bytes, accesses) = (2u64 << 40, 1000u64 << 12, 400_000);
     let mut engine = engine(mmu, "segment", K4.bytes(), K4)?;
     let (space, frames) = engine.space_and_frames();
@@ -247,13 +186,12 @@ pub(super) fn segment(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Vec<E
         answer.is_err()
     });
     let refused = outside.count() as u64;
-    let case = "1000 pages, 400000 accesses at random inside";
-    let row = |count, expected, here| ExactnessRow::equal("segment", case, count, expected, here);
-    Ok(vec![
-        row("first-level misses", 0, stats.l1d_misses),
-        row("walks", 0, stats.walks()),
-        row("translated by the segment", accesses, stats.bypassed),
-        row("answers off base + offset", 0, wrong),
-        row("faults at the bytes before and behind", 2, refused),
-    ])
+    let mut rows = Rows::new("segment");
+    rows.case("1000 pages, 400000 accesses at random inside");
+    rows.equal("first-level misses", 0, stats.l1d_misses);
+    rows.equal("walks", 0, stats.walks());
+    rows.equal("translated by the segment", accesses, stats.bypassed);
+    rows.equal("answers off base + offset", 0, wrong);
+    rows.equal("faults at the bytes before and behind", 2, refused);
+    Ok(rows)
 }

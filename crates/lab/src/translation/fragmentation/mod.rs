@@ -4,17 +4,16 @@
 
 mod source;
 
-pub use source::{FragmentationSource, MemoryState, frame_use};
+pub use source::{FragmentationSource, MemoryState};
 
 use super::perforated::{self, Baselines, Fragmentation};
 use super::program;
-use super::runs::Recording;
+use super::runs::{Recording, whole};
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
-use crate::setup::{Length, PageMix, anonymous_range, engine, map_mix, map_segment_of, measure};
+use crate::setup::{Length, PageMix, anonymous_range, engine, map_mix, map_segment_of};
 use crate::stop;
-use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
 use ample_report::Unit;
 use ample_trace::{Program, Replay};
@@ -29,7 +28,6 @@ use source::state;
 pub struct FragmentationParams {
     /// Machine preset.
     pub machine: String,
-    /// Programs.
     pub programs: Vec<String>,
     /// Scale of the programs (GUPS: always `gups_bytes`).
     pub scale: String,
@@ -53,9 +51,7 @@ pub struct FragmentationParams {
 pub struct FragmentationRow {
     /// FragmentationSource.
     pub source: String,
-    /// Seed.
     pub seed: u64,
-    /// Program.
     pub program: String,
     /// On a virtual machine.
     pub virtualised: bool,
@@ -65,7 +61,6 @@ pub struct FragmentationRow {
     pub small_of_ideal: f64,
     /// 2 MB in sound blocks, 4 KB elsewhere, of ideal.
     pub conventional_of_ideal: f64,
-    /// GTSM, of ideal.
     pub gtsm_of_ideal: f64,
     /// Perforated pages, of ideal.
     pub perforated_of_ideal: f64,
@@ -81,7 +76,6 @@ pub struct FragmentationRow {
     pub segment_of_ideal: Option<f64>,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmented {
     /// Machine preset.
@@ -127,7 +121,7 @@ fn row(
         map_mix(&mut engine, program.regions(), &PageMix::SMALL)?;
         map_segment_of(&mut engine, range.start, segment_bytes)?;
         program.rewind();
-        let run = measure(&machine, engine, program, length)?;
+        let run = whole(&machine, engine, program, length, None)?;
         Some(run.report.ipc / ideal)
     };
     Ok(FragmentationRow {
@@ -166,51 +160,45 @@ impl Experiment for RealFragmentation {
             params.filled_share
         );
         MachineConfig::preset(&params.machine)?;
-        for name in &params.programs {
-            program(name, &params.scale, 1)?;
-        }
-        let (mut states, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut states, mut missing) = (Vec::new(), Vec::new());
         let runs = params.programs.len() * params.virtualised.len();
         let steps = Steps::new(progress, params.sources.len() * params.seeds.len() * runs);
         let mut baselines = Baselines::default();
-        for source in &params.sources {
-            for &seed in &params.seeds {
-                if stop_requested() {
-                    break;
-                }
-                let frames = match stop::until_stopped(|| source.frames(seed)) {
-                    None => break,
-                    Some(Ok(frames)) => frames,
-                    Some(Err(error)) if source.workload.is_none() => {
-                        missing.push(format!("{}: {error:#}", source.name));
-                        break;
-                    }
-                    Some(Err(error)) => return Err(error.context(source.name.clone())),
-                };
-                let state = state(&source.name, seed, &frames);
-                let recording = Recording {
-                    scale: &params.scale,
-                    gups_bytes: params.gups_bytes,
-                    length: params.length,
-                    seed,
-                };
-                for name in &params.programs {
-                    let mut program = recording.of(name)?;
-                    for &virtualised in &params.virtualised {
-                        if stop_requested() {
-                            continue;
-                        }
-                        let known = &mut baselines;
-                        let row = row(params, &mut program, &frames, &state, virtualised, known)?;
-                        steps.step();
-                        if !stop_requested() {
-                            rows.push(row);
-                        }
-                    }
-                }
-                states.push(state);
+        let rows = stop::collect(|rows: &mut Vec<FragmentationRow>| {
+            // A wrong name is told before minutes of the server model.
+            for name in &params.programs {
+                program(name, &params.scale, 1)?;
             }
-        }
+            for source in &params.sources {
+                for &seed in &params.seeds {
+                    let frames = match source.frames(seed) {
+                        Ok(frames) => frames,
+                        Err(error) if source.workload.is_none() => {
+                            missing.push(format!("{}: {error:#}", source.name));
+                            break;
+                        }
+                        Err(error) => return Err(error.context(source.name.clone())),
+                    };
+                    let state = state(&source.name, seed, &frames);
+                    states.push(state.clone());
+                    let recording = Recording {
+                        scale: &params.scale,
+                        gups_bytes: params.gups_bytes,
+                        length: params.length,
+                        seed,
+                    };
+                    for name in &params.programs {
+                        let program = &mut recording.of(name)?;
+                        for &virtualised in &params.virtualised {
+                            let known = &mut baselines;
+                            rows.push(row(params, program, &frames, &state, virtualised, known)?);
+                            steps.step();
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
         Ok(Fragmented {
             machine: params.machine.clone(),
             filled_share: params.filled_share,

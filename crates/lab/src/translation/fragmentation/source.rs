@@ -6,7 +6,7 @@ use ample_host::{ScanOptions, scan_live, snapshot};
 use ample_mm::{Config, PolicyKind, Workload, pages_after};
 use ample_pfn::{Definition, Mobility, PageClass};
 use ample_translate::{ClassFrames, FrameSource, FrameUse};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -23,9 +23,8 @@ pub struct FragmentationSource {
     pub snapshot: Option<PathBuf>,
     /// A workload of the server model.
     pub workload: Option<String>,
-    /// Its policy.
     #[serde(default = "linux")]
-    pub policy: String,
+    pub policy: PolicyKind,
     /// Memory of the simulated server, bytes.
     #[serde(default)]
     pub memory_bytes: u64,
@@ -34,8 +33,8 @@ pub struct FragmentationSource {
     pub duration_s: f64,
 }
 
-fn linux() -> String {
-    PolicyKind::Linux.name().to_owned()
+fn linux() -> PolicyKind {
+    PolicyKind::Linux
 }
 
 /// One source's memory, under definition O; what the data cannot tell counts as unmovable.
@@ -43,7 +42,6 @@ fn linux() -> String {
 pub struct MemoryState {
     /// FragmentationSource.
     pub source: String,
-    /// Seed.
     pub seed: u64,
     /// 2 MB blocks with any memory.
     pub blocks: u64,
@@ -94,25 +92,15 @@ impl FragmentationSource {
     }
 
     fn simulate(&self, workload: &str, seed: u64) -> Result<Vec<PageClass>> {
-        let kind = PolicyKind::from_name(&self.policy).ok_or_else(|| {
-            let known: Vec<&str> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
-            anyhow!(
-                "there is no policy '{}'; known: {}",
-                self.policy,
-                known.join(", ")
-            )
-        })?;
         check_memory(self.memory_bytes)?;
         let config = Config {
             memory_bytes: self.memory_bytes,
             seed,
-            ..Config::new(kind)
+            ..Config::new(self.policy)
         };
-        Ok(pages_after(
-            &config,
-            &Workload::load(workload)?,
-            self.duration_s,
-        )?)
+        let workload = Workload::load(workload)?;
+        let told = |_| crate::stop::checkpoint();
+        Ok(pages_after(&config, &workload, self.duration_s, &told)?)
     }
 }
 

@@ -29,13 +29,10 @@ pub enum WireProtocol {
 /// The keys and values of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Protocol.
     pub protocol: WireProtocol,
-    /// Keys.
     pub keys: u64,
     /// Bytes of each value.
     pub value_bytes: usize,
-    /// Seed.
     pub seed: u64,
 }
 

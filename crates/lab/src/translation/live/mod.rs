@@ -6,6 +6,7 @@ mod client;
 
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::needs::load_average;
 use crate::progress::Steps;
 use crate::recorded::{Model, RecordOptions, Recorded, record_beside};
 use ample_kit::random::SplitMix64;
@@ -37,7 +38,6 @@ pub struct LiveParams {
     pub value_bytes: usize,
     /// Seed of the requests and of the generated source.
     pub seed: u64,
-    /// Programs.
     pub programs: Vec<LiveProgram>,
 }
 
@@ -81,18 +81,15 @@ pub struct LiveRow {
     pub map_changes: u64,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// Machine preset.
     pub machine: String,
     /// Load average of this machine at the start (one minute), as far as it can be read.
     pub load_average: Option<f64>,
-    /// Seed.
     pub seed: u64,
     /// Programs that could not be run, with the reason.
     pub missing: Vec<String>,
-    /// Rows.
     pub rows: Vec<LiveRow>,
 }
 
@@ -220,12 +217,6 @@ fn row(program: &LiveProgram, pages: PageSize, mut runs: Vec<Recorded>) -> Optio
         faults: model.faults,
         map_changes: median.map_changes,
     })
-}
-
-/// The load average over the last minute.
-pub(super) fn load_average() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
-    text.split(' ').next()?.parse().ok()
 }
 
 /// Real programs with the model live behind them.

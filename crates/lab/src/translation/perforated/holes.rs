@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! States of fragmentation, random or of real memory, and how each policy maps a range on them.
 
-use super::M2;
+use crate::stop::checkpoint;
 use ample_kit::random::SplitMix64;
 use ample_translate::{FrameSource, FrameUse, HoleMap, PageSize, Space, USER_RW};
 use anyhow::{Result, ensure};
+
+pub(super) const M2: u64 = 2 << 20;
 
 /// How memory is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +243,7 @@ pub(super) fn map_range(
             Policy::Gtsm if block % 2 == 0 && gtsm_pair(fragmentation, block) => Shape::Large,
             Policy::Gtsm | Policy::Conventional | Policy::PerforatedWhereClear => Shape::Scattered,
         };
+        checkpoint();
         let va = start + block as u64 * M2;
         map_block(space, frames, va, fragmentation, block, shape)?;
     }

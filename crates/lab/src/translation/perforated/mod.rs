@@ -17,7 +17,7 @@ use crate::charts::{Bars, line, lines, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::progress::Steps;
 use crate::setup::Length;
-use crate::stop::requested as stop_requested;
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
 use ample_trace::{Program, Replay};
@@ -26,15 +26,13 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use speeds::{Form, one};
 
-const M2: u64 = 2 << 20;
-
 /// Programs and states of fragmentation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerforatedParams {
     /// Machine preset.
     pub machine: String,
-    /// Programs.
+    /// Programs, by the names that `ample trace` knows.
     pub programs: Vec<String>,
     /// Scale of the programs (GUPS: always `gups_bytes`).
     pub scale: String,
@@ -51,14 +49,14 @@ pub struct PerforatedParams {
     pub variants: Vec<String>,
     /// Length of each run.
     pub length: Length,
-    /// Seed.
+    /// Seed of programs and draws.
     pub seed: u64,
 }
 
 /// Speeds at one point, instructions a cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerforatedPoint {
-    /// Program.
+    /// Program, as `ample trace` names it.
     pub program: String,
     /// Share of 2 MB regions with holes.
     pub fragmented_share: f64,
@@ -74,7 +72,7 @@ pub struct PerforatedPoint {
     pub ipc_small: f64,
     /// 2 MB + 4 KB.
     pub ipc_conventional: f64,
-    /// GTSM.
+    /// Gap-tolerant sequential mapping.
     pub ipc_gtsm: f64,
     /// Perforated pages.
     pub ipc_perforated: f64,
@@ -95,14 +93,14 @@ pub struct PerforatedPoint {
     pub bitmap_loads_per_kilo_access: f64,
 }
 
-/// The sweep.
+/// Speeds over states of fragmentation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerforatedSweep {
     /// Machine preset.
     pub machine: String,
-    /// Seed.
+    /// Seed of programs and draws.
     pub seed: u64,
-    /// Points.
+    /// One point a program, state of memory and machine.
     pub points: Vec<PerforatedPoint>,
     /// Least and greatest `of_ideal` for clustered used holes, native; none without such points.
     pub clustered_of_ideal: Option<[f64; 2]>,
@@ -196,34 +194,32 @@ impl Experiment for Perforated {
             seed: params.seed,
         };
         let length = &params.length;
-        let (mut points, mut others) = (Vec::new(), Vec::new());
         let mut known = Baselines::default();
-        for (done, name) in params.programs.iter().enumerate() {
-            let mut program = recording.of(name)?;
-            let states = states(params, blocks_of(&program));
-            let share = |part| progress((done as f64 + part) / params.programs.len() as f64);
-            let steps = Steps::new(&share, states.len() * params.virtualised.len());
-            let both = params.virtualised.iter();
-            for (&virtualised, (clustered, state)) in
-                both.flat_map(|on| states.iter().map(move |state| (on, state)))
-            {
-                if stop_requested() {
-                    break;
-                }
-                let program = &mut program;
-                let point = point(&machine, length, program, state, virtualised, &mut known)?;
-                let point = PerforatedPoint {
-                    clustered: *clustered,
-                    ..point
-                };
-                let beside = variants::beside(&machine, length, program, state, &point, &forms)?;
-                steps.step();
-                if !stop_requested() {
-                    points.push(point);
+        let mut others = Vec::new();
+        let points = stop::collect(|points| {
+            for (done, name) in params.programs.iter().enumerate() {
+                let mut program = recording.of(name)?;
+                let states = states(params, blocks_of(&program));
+                let share = |part| progress((done as f64 + part) / params.programs.len() as f64);
+                let steps = Steps::new(&share, states.len() * params.virtualised.len());
+                let both = params.virtualised.iter();
+                for (&virtualised, (clustered, state)) in
+                    both.flat_map(|on| states.iter().map(move |state| (on, state)))
+                {
+                    let program = &mut program;
+                    let point = PerforatedPoint {
+                        clustered: *clustered,
+                        ..point(&machine, length, program, state, virtualised, &mut known)?
+                    };
+                    let beside =
+                        variants::beside(&machine, length, program, state, &point, &forms)?;
                     others.extend(beside);
+                    points.push(point);
+                    steps.step();
                 }
             }
-        }
+            Ok(())
+        })?;
         Ok(sweep(params, points, others))
     }
 }

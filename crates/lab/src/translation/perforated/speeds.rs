@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program under each policy on one state of memory.
 
-use super::holes::map_range;
-use super::{Fragmentation, M2, Policy};
-use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest, measure_redirected};
+use super::holes::{Fragmentation, M2, Policy, map_range};
+use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest};
+use crate::translation::runs::whole;
 use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_trace::{Access, Program, Region, Replay};
@@ -82,7 +82,7 @@ pub(super) fn one(
     } else {
         Some(&avoid)
     };
-    measure_redirected(machine, engine, program, length, redirect)
+    whole(machine, engine, program, length, redirect)
 }
 
 /// Blocks that a program's anonymous memory takes.

@@ -5,7 +5,6 @@
 use super::{Form, Fragmentation, PerforatedPoint, Policy, one};
 use crate::experiment::Text;
 use crate::setup::Length;
-use crate::stop::requested as stop_requested;
 use ample_machine::MachineConfig;
 use ample_trace::Replay;
 use anyhow::{Context, Result};
@@ -38,7 +37,7 @@ const VARIANTS: [(&str, Form); 5] = [
 /// Speeds of one variant at one point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VariantPoint {
-    /// Program.
+    /// Program, as `ample trace` names it.
     pub program: String,
     /// On a virtual machine.
     pub virtualised: bool,
@@ -84,9 +83,6 @@ pub(super) fn beside(
 ) -> Result<Vec<VariantPoint>> {
     let mut beside = Vec::new();
     for &(variant, form) in forms.iter().filter(|_| state.used) {
-        if stop_requested() {
-            break;
-        }
         let run = one(machine, length, program, state, form, point.virtualised)?;
         let ipc = run.report.ipc;
         beside.push(VariantPoint {

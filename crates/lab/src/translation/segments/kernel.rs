@@ -2,11 +2,11 @@
 //! A program and the kernel's work on its requests, each in pages or in a segment.
 
 use super::super::program;
-use super::super::runs::{Mapping, map_as, mean};
+use super::super::runs::{Mapping, map_as, mean, whole};
 use super::{KernelSegmentRow, SegmentParams, named};
 use crate::progress::Steps;
-use crate::setup::{Measured, engine, measure_redirected, stretch};
-use crate::stop::requested as stop_requested;
+use crate::setup::{Measured, engine, stretch};
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_trace::{Backing, Region};
 use ample_translate::{Engine, PageSize, USER_RW, bits};
@@ -33,6 +33,7 @@ fn map_direct(engine: &mut Engine, direct: &Region, mapping: Mapping) -> Result<
     let end = direct.base + direct.bytes;
     let mut va = direct.base;
     while va < end {
+        stop::checkpoint();
         let fits = va.is_multiple_of(size.bytes()) && end - va >= size.bytes();
         let size = if fits { size } else { PageSize::M2.min(size) };
         let at = pfn + ((va - direct.base) >> 12);
@@ -68,13 +69,8 @@ fn with_kernel(
         _ => 1 << 63..u64::MAX,
     };
     let work = stretch(params.kernel.work);
-    measure_redirected(
-        machine,
-        engine,
-        program.as_mut(),
-        &params.length,
-        Some(&work),
-    )
+    let program = program.as_mut();
+    whole(machine, engine, program, &params.length, Some(&work))
 }
 
 fn range(region: &Region) -> Range<u64> {
@@ -115,18 +111,15 @@ pub(super) const KERNEL_ROWS: [(Mapping, Mapping); 6] = [
 pub(super) fn kernel_rows(
     machine: &MachineConfig,
     params: &SegmentParams,
+    rows: &mut Vec<KernelSegmentRow>,
     steps: &Steps<'_>,
-) -> Result<Vec<KernelSegmentRow>> {
-    let mut rows = Vec::new();
+) -> Result<()> {
     let mut base = None;
     for (user, kernel) in KERNEL_ROWS {
         let mut samples = Vec::new();
         let mut direct_share = None;
         for &seed in &params.seeds {
             let run = with_kernel(machine, params, seed, user, kernel, Backing::Vmalloc)?;
-            if stop_requested() {
-                return Ok(rows);
-            }
             samples.push(sample(&run));
             if direct_share.is_none() && kernel.is_some() {
                 // The same run once more, its walks sorted in another way.
@@ -150,5 +143,5 @@ pub(super) fn kernel_rows(
             speedup: ipc / *base.get_or_insert(ipc),
         });
     }
-    Ok(rows)
+    Ok(())
 }

@@ -5,15 +5,14 @@
 mod kernel;
 
 use super::program;
-use super::runs::{Mapping, check_seeds, map_as};
+use super::runs::{Mapping, check_seeds, map_as, whole};
 use crate::charts::Bars;
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::progress::Steps;
 use crate::setup::{
     HostPages, Length, Measured, anonymous_range, back_with_host, back_with_segment, engine,
-    measure_redirected,
 };
-use crate::stop::requested as stop_requested;
+use crate::stop;
 use ample_machine::MachineConfig;
 use ample_report::{Bar, Unit};
 use ample_trace::Program;
@@ -33,7 +32,7 @@ pub struct SegmentParams {
     pub scale: String,
     /// Length of each run.
     pub length: Length,
-    /// Seeds.
+    /// Seeds of the programs; figures are means over them.
     pub seeds: Vec<u64>,
     /// The kernel's segment.
     pub kernel: SegmentKernel,
@@ -61,7 +60,7 @@ pub struct SegmentKernel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentGuests {
-    /// Programs.
+    /// Programs, by the names that `ample trace` knows.
     pub programs: Vec<String>,
     /// Their scale (GUPS: always `gups_bytes`).
     pub scale: String,
@@ -95,7 +94,7 @@ pub struct KernelSegmentRow {
 /// One program in one form of virtualisation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestSegmentRow {
-    /// Program.
+    /// Program, as `ample trace` names it.
     pub program: String,
     /// Guest's mapping.
     pub guest: Text,
@@ -113,12 +112,12 @@ pub struct GuestSegmentRow {
     pub speedup: f64,
 }
 
-/// The result.
+/// Section 3.3, here and in the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segments {
     /// Machine preset.
     pub machine: String,
-    /// Seeds.
+    /// Seeds of the programs; figures are means over them.
     pub seeds: Vec<u64>,
     /// Paper: percent of cycles on the program's TLB misses with 4 KB pages.
     pub paper_user_percent: f64,
@@ -184,7 +183,7 @@ fn guest_run(
         Some(Some(PageSize::K4)) => back_with_host(&mut engine, machine, &pages(0.0))?,
         Some(Some(_)) => back_with_host(&mut engine, machine, &pages(1.0))?,
     }
-    measure_redirected(machine, engine, program.as_mut(), &params.length, None)
+    whole(machine, engine, program.as_mut(), &params.length, None)
 }
 
 fn guest_rows(
@@ -194,17 +193,13 @@ fn guest_rows(
     steps: &Steps<'_>,
 ) -> Result<()> {
     for name in &params.guests.programs {
-        let first = rows.len();
+        let mut of_program = Vec::new();
         let mut ipcs = Vec::new();
         for (guest, host) in GUEST_ROWS {
             let run = guest_run(machine, params, name, guest, host)?;
-            if stop_requested() {
-                rows.truncate(first);
-                return Ok(());
-            }
             steps.step();
             ipcs.push(run.report.ipc);
-            rows.push(GuestSegmentRow {
+            of_program.push(GuestSegmentRow {
                 program: name.clone(),
                 guest: named(guest).into(),
                 host: host.map(|host| named(host).into()),
@@ -215,9 +210,10 @@ fn guest_rows(
                 speedup: 1.0,
             });
         }
-        for (row, ipc) in rows[first..].iter_mut().zip(&ipcs) {
+        for (row, ipc) in of_program.iter_mut().zip(&ipcs) {
             row.speedup = ipc / ipcs[1];
         }
+        rows.extend(of_program);
     }
     Ok(())
 }
@@ -234,11 +230,8 @@ impl Experiment for KernelSegments {
         check_seeds(&params.seeds)?;
         let runs = KERNEL_ROWS.len() + params.guests.programs.len() * GUEST_ROWS.len();
         let steps = Steps::new(progress, runs);
-        let kernel = kernel_rows(&machine, params, &steps)?;
-        let mut guests = Vec::new();
-        if !stop_requested() {
-            guest_rows(&machine, params, &mut guests, &steps)?;
-        }
+        let kernel = stop::collect(|rows| kernel_rows(&machine, params, rows, &steps))?;
+        let guests = stop::collect(|rows| guest_rows(&machine, params, rows, &steps))?;
         Ok(Segments {
             machine: params.machine.clone(),
             seeds: params.seeds.clone(),
