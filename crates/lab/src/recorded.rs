@@ -11,7 +11,7 @@ use ample_trace::files::{FileWriter, Format, set_header};
 use ample_trace::{Access, Backing, Consumer, MapChange, Program, Replay, TraceHeader};
 use ample_translate::{
     Admission, Engine, IdealFrames, MmuConfig, PageSize, Primary, SegmentRequest, TranslationStats,
-    USER_RW, Vma, bits, presets, scheme,
+    USER_RW, Vma, bits, presets, schemes,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Serialize;
@@ -40,7 +40,7 @@ impl Model {
             self.pages != PageSize::G1,
             "faults bring in 4 KB or 2 MB pages, not 1 GB"
         );
-        let scheme = scheme::by_name(&self.scheme).map_err(|e| anyhow!(e))?;
+        let scheme = schemes::by_name(&self.scheme).map_err(|e| anyhow!(e))?;
         let frames = Box::new(IdealFrames::new(MEMORY_BYTES));
         let mut engine = Engine::new(mmu, scheme, frames, units).map_err(|e| anyhow!(e))?;
         // Recorders do not tell code from data everywhere, so that all of it may be executed.

@@ -9,7 +9,7 @@ use ample_machine::{TimedCore, TimedReport};
 use ample_trace::{Access, AccessKind, Backing, Consumer, Program, Recorder, Region};
 use ample_translate::{
     Engine, FrameSource, Host, IdealFrames, PageSize, Space, TranslationStats, USER_RW, bits,
-    scheme,
+    schemes,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -285,7 +285,7 @@ impl Measured {
 /// # Errors
 /// If there is no such scheme or the hardware cannot be built.
 pub fn engine(machine: &MachineConfig, scheme_name: &str) -> Result<Engine> {
-    machine.engine(scheme::by_name(scheme_name).map_err(|e| anyhow!(e))?)
+    machine.engine(schemes::by_name(scheme_name).map_err(|e| anyhow!(e))?)
 }
 
 /// Changes accesses of a program on their way to the core.

@@ -109,11 +109,6 @@ impl PrivateMemory {
         })
     }
 
-    /// Hits and misses of the last-level cache.
-    pub fn llc_counts(&self) -> (u64, u64) {
-        (self.llc.cache.hits, self.llc.cache.misses)
-    }
-
     /// From the second level on; latencies are from the core, so each level adds its difference.
     #[inline]
     fn beyond_l1(&mut self, line: u64, now: u64) -> (u64, Level) {

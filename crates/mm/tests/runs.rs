@@ -61,49 +61,22 @@ fn free_pages_below_a_border_do_not_hide_refaults() {
 #[test]
 fn wrong_workloads_name_file_line_and_field() {
     let head = "name = \"x\"\ntitle = \"x\"\n[[kernel]]\nname = \"n\"\n";
-    let cases = [
-        (
-            "class = \"anon\"\nlevel_ratio = 0.1\n",
-            "w.toml:5: kernel.class: must be a kernel page",
-        ),
-        (
-            "class = \"slab\"\nlevel_ratio = 1.5\n",
-            "w.toml:6: kernel.level_ratio: must be a share",
-        ),
-        (
-            "class = \"slab\"\nlevel_ratio = -1\n",
-            "w.toml:6: kernel.level_ratio: must be a share",
-        ),
-        (
-            "class = \"slab\"\nlevel_ratio = nan\n",
-            "w.toml:6: kernel.level_ratio: must be a share",
-        ),
-        (
-            "class = \"slab\"\nlevel = 0.1\n",
-            "w.toml:6: unknown field `level`",
-        ),
-        (
-            "class = \"slab\"\n",
-            "w.toml:3: missing field `level_ratio`",
-        ),
-        (
-            "class = \"slab\"\nlevel_ratio = 0.1\norder = 11\n",
-            "w.toml:7: kernel.order: must be",
-        ),
-        (
-            "class = \"network\"\nlevel_ratio = 0.1\nsingle_page_fallback = true\n",
-            "w.toml:7: kernel.single_page_fallback: is for blocks of order 1",
-        ),
-        ("class = \"slab\nlevel_ratio = 0.1\n", "w.toml:5: "),
-        (
-            "class = \"slab\"\nlevel_ratio = 0.99\n",
-            "w.toml:1: process.memory_ratio: all levels",
-        ),
-    ];
-    for (tail, message) in cases {
+    let cases = r#"
+class = "anon"; level_ratio = 0.1 => w.toml:5: kernel.class: must be a kernel page
+class = "slab"; level_ratio = 1.5 => w.toml:6: kernel.level_ratio: must be a share
+class = "slab"; level_ratio = -1 => w.toml:6: kernel.level_ratio: must be a share
+class = "slab"; level_ratio = nan => w.toml:6: kernel.level_ratio: must be a share
+class = "slab"; level = 0.1 => w.toml:6: unknown field `level`
+class = "slab" => w.toml:3: missing field `level_ratio`
+class = "slab"; level_ratio = 0.1; order = 11 => w.toml:7: kernel.order: must be
+class = "network"; level_ratio = 0.1; single_page_fallback = true => w.toml:7: kernel.single_page
+class = "slab; level_ratio = 0.1 => w.toml:5:
+class = "slab"; level_ratio = 0.99 => w.toml:1: process.memory_ratio: all levels"#;
+    for (tail, message) in cases.lines().filter_map(|case| case.split_once(" => ")) {
+        let tail = tail.replace("; ", "\n") + "\n";
         let text = format!("{head}{tail}");
         let error = Workload::parse(&text, "w.toml")
-            .expect_err(tail)
+            .expect_err(&tail)
             .to_string();
         assert!(error.starts_with(message), "{error}\nexpected {message}");
     }

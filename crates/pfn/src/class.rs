@@ -97,6 +97,17 @@ pub enum Definition {
 impl Definition {
     /// All definitions, in the order in which they are printed.
     pub const ALL: [Definition; 3] = [Definition::K, Definition::P, Definition::O];
+
+    /// Its letter.
+    pub fn name(self) -> &'static str {
+        ["K", "P", "O"][self as usize]
+    }
+
+    /// The definition of a letter, if there is one.
+    pub fn from_name(name: &str) -> Option<Definition> {
+        let mut all = Definition::ALL.into_iter();
+        all.find(|definition| definition.name() == name)
+    }
 }
 
 /// What one definition says about one page.

@@ -30,11 +30,6 @@ impl Pfn {
     pub fn align_up(self, order: Order) -> Pfn {
         Pfn(self.0.saturating_add(order.pages() - 1)).align_down(order)
     }
-
-    /// Whether this frame starts an aligned block of `order`.
-    pub fn is_aligned(self, order: Order) -> bool {
-        self.0 & (order.pages() - 1) == 0
-    }
 }
 
 impl std::fmt::Display for Pfn {
@@ -138,7 +133,6 @@ mod tests {
         let order = Order(9);
         assert_eq!(Pfn(513).align_down(order), Pfn(512));
         assert_eq!(Pfn(513).align_up(order), Pfn(1024));
-        assert!(Pfn(1024).is_aligned(order));
         assert_eq!(
             Pfn(u64::MAX).align_up(order),
             Pfn(u64::MAX).align_down(order)

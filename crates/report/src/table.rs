@@ -32,6 +32,19 @@ impl Table {
         }
     }
 
+    /// A table with headings as `workload | >share`: numbers, flush right, stand under a heading
+    /// that begins with `>`.
+    pub fn headed(headings: &str) -> Table {
+        let column = |heading: &str| match heading.trim().strip_prefix('>') {
+            Some(name) => (name.to_string(), Align::Right),
+            None => (heading.trim().to_string(), Align::Left),
+        };
+        Table {
+            columns: headings.split('|').map(column).collect(),
+            rows: Vec::new(),
+        }
+    }
+
     /// Adds a row.
     ///
     /// # Panics
@@ -117,7 +130,7 @@ mod tests {
 
     #[test]
     fn numbers_align_right() {
-        let mut table = Table::new(&[("policy", Align::Left), ("share", Align::Right)]);
+        let mut table = Table::headed("policy | >share");
         table.row(vec!["linux".into(), "31 %".into()]);
         table.row(vec!["contiguitas".into(), "7 %".into()]);
         assert_eq!(

@@ -146,18 +146,15 @@ impl Collector {
 
 impl<'ast> Visit<'ast> for Collector {
     fn visit_item(&mut self, item: &'ast syn::Item) {
+        use syn::Item::{Enum, Struct, Trait, Type, Union};
         let outer = self.in_test;
-        self.in_test |= is_test(item_attributes(item));
-        match item {
-            syn::Item::Struct(item) => self.public_type(&item.ident, &item.vis),
-            syn::Item::Enum(item) => self.public_type(&item.ident, &item.vis),
-            syn::Item::Union(item) => self.public_type(&item.ident, &item.vis),
-            syn::Item::Trait(item) => self.public_type(&item.ident, &item.vis),
-            syn::Item::Type(item) => self.public_type(&item.ident, &item.vis),
-            _ => {}
-        }
-        if let Some(name) = item_name(item) {
-            self.document(name, item_attributes(item));
+        let (attributes, named) = parts(item);
+        self.in_test |= is_test(attributes);
+        if let Some((name, visibility)) = named {
+            self.document(name, attributes);
+            if matches!(item, Enum(_) | Struct(_) | Trait(_) | Type(_) | Union(_)) {
+                self.public_type(name, visibility);
+            }
         }
         visit::visit_item(self, item);
         self.in_test = outer;
@@ -231,36 +228,20 @@ fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-fn item_attributes(item: &syn::Item) -> &[Attribute] {
-    match item {
-        syn::Item::Const(item) => &item.attrs,
-        syn::Item::Enum(item) => &item.attrs,
-        syn::Item::Fn(item) => &item.attrs,
-        syn::Item::Impl(item) => &item.attrs,
-        syn::Item::Mod(item) => &item.attrs,
-        syn::Item::Static(item) => &item.attrs,
-        syn::Item::Struct(item) => &item.attrs,
-        syn::Item::Trait(item) => &item.attrs,
-        syn::Item::Type(item) => &item.attrs,
-        syn::Item::Union(item) => &item.attrs,
-        syn::Item::Use(item) => &item.attrs,
-        _ => &[],
+/// The attributes of an item, and the name and visibility of one that has them.
+fn parts(item: &syn::Item) -> (&[Attribute], Option<(&Ident, &Visibility)>) {
+    macro_rules! parts {
+        ($($kind:ident)+) => {
+            match item {
+                $(syn::Item::$kind(item) => (&item.attrs, Some((&item.ident, &item.vis))),)+
+                syn::Item::Fn(item) => (&item.attrs, Some((&item.sig.ident, &item.vis))),
+                syn::Item::Impl(item) => (&item.attrs, None),
+                syn::Item::Use(item) => (&item.attrs, None),
+                _ => (&[], None),
+            }
+        };
     }
-}
-
-fn item_name(item: &syn::Item) -> Option<&Ident> {
-    match item {
-        syn::Item::Const(item) => Some(&item.ident),
-        syn::Item::Enum(item) => Some(&item.ident),
-        syn::Item::Fn(item) => Some(&item.sig.ident),
-        syn::Item::Mod(item) => Some(&item.ident),
-        syn::Item::Static(item) => Some(&item.ident),
-        syn::Item::Struct(item) => Some(&item.ident),
-        syn::Item::Trait(item) => Some(&item.ident),
-        syn::Item::Type(item) => Some(&item.ident),
-        syn::Item::Union(item) => Some(&item.ident),
-        _ => None,
-    }
+    parts!(Const Enum Mod Static Struct Trait Type Union)
 }
 
 /// The lines of the doc comments among `attributes`, joined.

@@ -29,7 +29,6 @@ pub use os::primary::{Admission, Primary, Provisioned, SegmentRequest};
 pub use os::segment::Segment;
 pub use os::settings::{OsCosts, Vma};
 pub use os::space::{Inval, PageMapping, Space, USER_RW};
-pub use schemes::registry as scheme;
 pub use schemes::scheme::{Refill, Scheme};
 pub use stats::{HitLevel, TranslationStats};
 pub use table::entry::{PageSize, bits, tlb_entry};

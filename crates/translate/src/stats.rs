@@ -31,7 +31,7 @@ impl HitLevel {
 const TRAJECTORIES: usize = 1 << 15;
 
 /// Counters of one core's translation hardware. All are events but the cycles.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TranslationStats {
     /// Data accesses translated.
     pub accesses: u64,
@@ -86,40 +86,16 @@ pub struct TranslationStats {
     pub walk_cycles_fetch: u64,
     /// The part of `walk_cycles` that was for data in the watched range.
     pub walk_cycles_watched: u64,
-    trajectories: Vec<u64>,
+    trajectories: Trajectories,
 }
 
-impl Default for TranslationStats {
+/// Native walks by trajectory code.
+#[derive(Clone, Debug)]
+struct Trajectories(Vec<u64>);
+
+impl Default for Trajectories {
     fn default() -> Self {
-        TranslationStats {
-            accesses: 0,
-            fetches: 0,
-            bypassed: 0,
-            l1d_misses: 0,
-            l1i_misses: 0,
-            l2_hits: 0,
-            walks_data: 0,
-            walks_fetch: 0,
-            walks_watched: 0,
-            refs_by_level: [0; 6],
-            host_refs_by_level: [0; 6],
-            refs_by_hit: [0; 6],
-            pwc_hits: [0; 6],
-            nested_tlb_hits: 0,
-            longest_walk_refs: 0,
-            filter_passes: 0,
-            bitmap_lookups: 0,
-            bitmap_loads: 0,
-            hole_walks: 0,
-            scheme_hits: 0,
-            dirty_assists: 0,
-            faults: 0,
-            invalidations: 0,
-            walk_cycles: 0,
-            walk_cycles_fetch: 0,
-            walk_cycles_watched: 0,
-            trajectories: vec![0; TRAJECTORIES],
-        }
+        Trajectories(vec![0; TRAJECTORIES])
     }
 }
 
@@ -142,32 +118,20 @@ impl TranslationStats {
     /// Counts one native walk: three bits a reference, the last in the lowest bits.
     #[inline(always)]
     pub(crate) fn trajectory(&mut self, code: u64) {
-        self.trajectories[code as usize & (TRAJECTORIES - 1)] += 1;
+        self.trajectories.0[code as usize & (TRAJECTORIES - 1)] += 1;
     }
 
     /// The walk-trajectory histogram: for each sequence of places where a walk's references hit
     /// (root side first), the number of walks that took it.
     pub fn trajectory_histogram(&self) -> BTreeMap<String, u64> {
         let mut histogram = BTreeMap::new();
-        for (code, &count) in self
-            .trajectories
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| **c > 0)
-        {
-            let places = (0..5)
-                .rev()
-                .map(|i| (code as u64) >> (3 * i) & 7)
-                .filter(|&c| c != 0);
-            let name = places.map(HitLevel::name).collect::<Vec<_>>().join(" ");
-            histogram.insert(
-                if name.is_empty() {
-                    "none".to_owned()
-                } else {
-                    name
-                },
-                count,
-            );
+        let taken = self.trajectories.0.iter().enumerate();
+        for (code, &count) in taken.filter(|(_, count)| **count > 0) {
+            let places = (0..5).rev().map(|i| (code as u64) >> (3 * i) & 7);
+            let places = places.filter(|&place| place != 0).map(HitLevel::name);
+            let name = places.collect::<Vec<_>>().join(" ");
+            let name = if name.is_empty() { "none".into() } else { name };
+            histogram.insert(name, count);
         }
         histogram
     }

@@ -5,7 +5,7 @@ use ample_translate::PageSize::K4;
 use ample_translate::*;
 
 fn engine(config: &MmuConfig, name: &str, bytes: u64, size: PageSize) -> Engine {
-    let scheme = scheme::by_name(name).unwrap();
+    let scheme = schemes::by_name(name).unwrap();
     let frames = Box::new(IdealFrames::new(bytes * 2 + (64 << 20)));
     let mut engine = Engine::new(config, scheme, frames, 1).unwrap();
     engine.premap(BASE, bytes, size).unwrap();

@@ -5,7 +5,7 @@
 
 mod common;
 
-use ample_translate::{MmuConfig, scheme};
+use ample_translate::{MmuConfig, schemes};
 use common::{Event, HostKind, live, machine, small};
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ proptest! {
 
     #[test]
     fn every_scheme_equals_the_page_table(events in proptest::collection::vec(event(), 1..120)) {
-        for entry in scheme::REGISTRY {
+        for entry in schemes::REGISTRY {
             run(entry.name, &small("skylake"), None, &events)?;
             run(entry.name, &small("zen4"), None, &events)?;
         }
@@ -52,10 +52,10 @@ proptest! {
 
     #[test]
     fn nested_translation_equals_both_tables(events in proptest::collection::vec(event(), 1..80)) {
-        for entry in scheme::REGISTRY {
+        for entry in schemes::REGISTRY {
             run(entry.name, &small("skylake"), Some(HostKind::Plain), &events)?;
         }
-        for entry in scheme::REGISTRY.iter().filter(|e| e.name.starts_with("perforated")) {
+        for entry in schemes::REGISTRY.iter().filter(|e| e.name.starts_with("perforated")) {
             run(entry.name, &small("skylake"), Some(HostKind::Mixed), &events)?;
         }
         run("segment", &small("skylake"), Some(HostKind::Segment), &events)?;

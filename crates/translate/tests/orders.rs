@@ -6,7 +6,7 @@
 mod common;
 
 use ample_kit::random::SplitMix64;
-use ample_translate::{MmuConfig, presets, scheme};
+use ample_translate::{MmuConfig, presets, schemes};
 use common::{Event, HostKind, live, machine, small};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -62,7 +62,7 @@ fn setting(name: &str, default: u64) -> u64 {
 /// One life: everything about it follows from its number.
 fn one(number: u64) -> Result<(), String> {
     let mut random = Random(SplitMix64::new(number.wrapping_mul(0xd134_2543_de82_ef95)));
-    let name = scheme::REGISTRY[random.below(scheme::REGISTRY.len() as u64) as usize].name;
+    let name = schemes::REGISTRY[random.below(schemes::REGISTRY.len() as u64) as usize].name;
     let preset = presets::PRESETS[random.below(presets::PRESETS.len() as u64) as usize].0;
     // A host takes as long to make as a hundred events, so most lives are native.
     let host = match (random.below(8), name) {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 const BASE: u64 = 0x10_0000_0000;
 
 fn engine(frames: Box<dyn FrameSource>) -> Engine {
-    let segment = scheme::by_name("segment").unwrap();
+    let segment = schemes::by_name("segment").unwrap();
     Engine::new(&presets::by_name("skylake").unwrap(), segment, frames, 1).unwrap()
 }
 

@@ -12,7 +12,7 @@ use ample_machine::run_functional;
 use ample_report::Unit;
 use ample_trace::programs::{Gups, PointerChase, Stream};
 use ample_trace::{Program, Recorder};
-use ample_translate::{Engine, PageSize, scheme};
+use ample_translate::{Engine, PageSize, schemes};
 use anyhow::{Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +120,7 @@ fn timed(params: &SimulatorSpeedParams, program: &mut dyn Program) -> Result<(Ve
 }
 
 fn mapped(machine: &MachineConfig, program: &dyn Program) -> Result<Engine> {
-    let mut engine = machine.engine(scheme::by_name("paging").map_err(|e| anyhow!(e))?)?;
+    let mut engine = machine.engine(schemes::by_name("paging").map_err(|e| anyhow!(e))?)?;
     for region in program.regions() {
         engine.premap(region.base, region.bytes, PageSize::K4)?;
     }

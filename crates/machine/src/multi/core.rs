@@ -97,6 +97,7 @@ impl Core {
 
     /// Instructions of the program so far: the work done.
     pub fn work(&self) -> u64 {
+        debug_assert!(self.kernel_instructions <= self.instructions);
         self.instructions - self.kernel_instructions
     }
 
@@ -133,11 +134,13 @@ impl Core {
             }
             self.skip_to(self.last_load_end);
         }
+        debug_assert!(self.window.len() as u64 <= self.params.window);
         Ok(())
     }
 
     /// The access was issued and ended in the private caches.
     pub fn issued_hit(&mut self, op: &CoreAccess, at: u64) {
+        debug_assert_eq!(self.wait, Wait::None, "a core that waits issues nothing");
         self.advance(op);
         if !op.write {
             self.last_load = None;
@@ -147,6 +150,7 @@ impl Core {
 
     /// The access was issued and missed.
     pub fn issued_miss(&mut self, op: &CoreAccess, token: u64) {
+        debug_assert_eq!(self.wait, Wait::None, "a core that waits issues nothing");
         self.advance(op);
         self.outstanding += 1;
         if !op.write {
@@ -162,6 +166,7 @@ impl Core {
 
     /// A miss ended. Returns whether the core can go on.
     pub fn ended(&mut self, token: u64, at: u64) -> bool {
+        debug_assert!(self.outstanding > 0, "token {token} was not under way");
         self.outstanding -= 1;
         if let Some(entry) = self.window.iter_mut().find(|e| e.0 == token) {
             entry.2 = Some(at);
@@ -180,6 +185,10 @@ impl Core {
             self.skip_to(at);
             self.wait = Wait::None;
         }
+        debug_assert!(
+            self.wait != Wait::Drain || self.outstanding > 0,
+            "waits for nothing"
+        );
         go
     }
 }

@@ -37,6 +37,11 @@ impl<P: CoreProgram> MultiCore<P> {
     /// its wait descriptor. The core stores the descriptors next, and then the tail.
     pub(super) fn queue_invalidation(&mut self, id: u8, page: u32) -> Result<u64, Refused> {
         let submission = self.queue.write(id, page)?;
+        let then = self.then[usize::from(id)];
+        debug_assert!(
+            matches!(then, Then::Nothing | Then::Publish),
+            "{then:?} comes first"
+        );
         let ring = self.ring_frame();
         self.touch(id, ring + 1, LOCK_LINE, true);
         for line in self.queue.lines(submission) {
@@ -109,6 +114,10 @@ impl<P: CoreProgram> MultiCore<P> {
             match self.queue.step() {
                 Step::Nothing => return,
                 Step::Fetch(line) => {
+                    debug_assert!(
+                        self.iommu_fetch.is_none(),
+                        "the IOMMU reads one line at a time"
+                    );
                     let frame = self.ring_frame();
                     self.iommu_fetch = Some(self.iommu_access(now, frame, line, false));
                 }

@@ -55,6 +55,7 @@ impl CoherentMemory {
         self.counters.llc_misses += 1;
         let ready = self.dram.read(line.0, now + latency / 2);
         tags.install(&mut self.dram, line.0, ((), dirty), now);
+        debug_assert!(ready > now, "memory answers before it is asked");
         ready
     }
 

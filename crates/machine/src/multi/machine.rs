@@ -221,7 +221,9 @@ impl<P: CoreProgram> MultiCore<P> {
                     self.iommu_answer(done.token, done.at);
                 }
                 None => {
-                    let start = self.dma_starts.remove(&done.token).unwrap_or(done.at);
+                    let start = self.dma_starts.remove(&done.token);
+                    let start = start.expect("every access of the NIC has a start");
+                    debug_assert!(start <= done.at, "an access ended before it began");
                     self.dma_accesses += 1;
                     self.dma_latency_cycles += done.at - start;
                 }
@@ -273,6 +275,7 @@ impl<P: CoreProgram> MultiCore<P> {
             }
         }
         let frame = u64::from(self.frames[page as usize]);
+        debug_assert!(frame < self.memory.params().frames && u64::from(index) < PAGE_LINES);
         LineAddr(frame * PAGE_LINES + u64::from(index))
     }
 

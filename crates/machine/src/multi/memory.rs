@@ -167,6 +167,10 @@ impl CoherentMemory {
         write: bool,
         token: u64,
     ) -> AccessStatus {
+        debug_assert!(
+            agent <= self.params.cores + 1,
+            "neither core nor NIC nor IOMMU"
+        );
         self.counters.accesses += 1;
         if agent >= self.params.cores {
             self.devices
@@ -252,6 +256,7 @@ impl CoherentMemory {
     /// # Errors
     /// When the work queue is full.
     pub fn submit(&mut self, now: u64, command: Command) -> Result<(), QueueFull> {
+        debug_assert!(self.out.sent.is_empty(), "an outbox was not emptied");
         self.controller.submit(&self.rules, command)?;
         let completion = self.controller.take_next(&self.rules, &mut self.out);
         if let (Command::Migrate { map, .. }, None) = (command, &completion) {
@@ -301,18 +306,15 @@ impl CoherentMemory {
                 self.post_from_core(now);
             }
             Party::Agent(_) => {
-                if let Message::Once { line, .. } = envelope.message
-                    && let Some(queue) = self.devices.get_mut(&line)
-                    && let Some((agent, token)) = queue.pop_front()
-                {
-                    self.completed.push(Completed {
-                        agent,
-                        token,
-                        at: now,
-                    });
-                    if queue.is_empty() {
+                if let Message::Once { line, .. } = envelope.message {
+                    let asked = self.devices.get_mut(&line);
+                    let asked = asked.expect("a device that is answered has asked");
+                    let (agent, token) = asked.pop_front().expect("empty queues are removed");
+                    if asked.is_empty() {
                         self.devices.remove(&line);
                     }
+                    let at = now;
+                    self.completed.push(Completed { agent, token, at });
                 }
             }
         }
@@ -320,6 +322,7 @@ impl CoherentMemory {
 
     fn deliver_to_slice(&mut self, now: u64, s: u8, envelope: Envelope<u64>) {
         let slice = &mut self.slices[usize::from(s)];
+        debug_assert_eq!(slice.protocol.id, s, "the message is another slice's");
         let start = now.max(slice.free_at);
         slice.free_at = start + 2;
         self.at_slice(start, s, envelope);
@@ -397,9 +400,15 @@ impl CoherentMemory {
                 (_, Some(_)) => now + tag_cycles,
                 (_, None) => now,
             };
+            debug_assert!(
+                ready >= now,
+                "{:?} leaves before it is made",
+                envelope.message
+            );
             self.ring.post(ready, envelope);
         }
         self.out.sent = sent;
+        debug_assert!(self.out.performed.is_none() && self.out.copied_here.is_none());
     }
 }
 

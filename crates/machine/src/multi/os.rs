@@ -67,6 +67,10 @@ impl<P: CoreProgram> MultiCore<P> {
             if busy {
                 return;
             }
+            debug_assert!(
+                !self.frames.contains(&frame),
+                "frame {frame} is free and in use"
+            );
             self.requests.remove(0);
             self.free_frames.pop();
             match mover {
@@ -91,6 +95,7 @@ impl<P: CoreProgram> MultiCore<P> {
         let gives_up = self.os.abort_ratio > 0.0 && self.rng.unit() < self.os.abort_ratio;
         let tlbs = u64::from(self.memory.params().cores) + 2;
         let abort_at_tlbs = gives_up.then(|| 1 + self.rng.below(tlbs) as u32);
+        debug_assert!(!map.is_degenerate() && self.hardware.iter().all(|h| h.page != page));
         self.hardware.push(Hardware {
             os: OsMigration::new(map),
             page,
@@ -158,6 +163,7 @@ impl<P: CoreProgram> MultiCore<P> {
         {
             core.spend(self.os.submit_cycles);
             let at = core.now();
+            debug_assert_eq!(command.map(), h.os.map, "each asks for its own page");
             if self.memory.submit(at, command).is_ok() {
                 h.os.submitted(&rules);
             }
@@ -219,6 +225,11 @@ impl<P: CoreProgram> MultiCore<P> {
 
     /// The pages of a group lie in other frames now.
     pub(super) fn moved(&mut self, page: u32, frame: u32) {
+        debug_assert!(
+            !self.free_frames.contains(&frame),
+            "the destination is free"
+        );
+        debug_assert_eq!(page % self.group_pages, 0, "groups move whole");
         for i in 0..self.group_pages {
             self.frames[(page + i) as usize] = frame + i;
         }

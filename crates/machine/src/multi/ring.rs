@@ -3,37 +3,12 @@
 
 use super::params::MemoryParams;
 use ample_migration::protocol::{Envelope, Party};
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A message and when it arrives. The earliest is the greatest, as the heap wants it; messages
-/// of one cycle arrive in the order they were sent.
-#[derive(Clone)]
-struct Arrival {
-    at: u64,
-    sequence: u64,
-    envelope: Envelope<u64>,
-}
-
-impl Ord for Arrival {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
-}
-
-impl PartialOrd for Arrival {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Arrival {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Arrival {}
+/// When a message arrives, its number, and the message, the earliest first; messages of one cycle
+/// arrive in the order they were sent.
+type Arrival = Reverse<(u64, u64, Envelope<u64>)>;
 
 /// Messages under way between cores, slices and devices.
 #[derive(Clone)]
@@ -72,22 +47,19 @@ impl Ring {
         let hops = apart.min(self.stops - apart);
         debug_assert!(2 * hops <= self.stops, "a longer way than half around");
         self.sequence += 1;
-        self.arrivals.push(Arrival {
-            at: ready + hops * self.hop_cycles,
-            sequence: self.sequence,
-            envelope,
-        });
+        let at = ready + hops * self.hop_cycles;
+        self.arrivals.push(Reverse((at, self.sequence, envelope)));
     }
 
     /// When the next message arrives, if any is under way.
     pub(super) fn next_arrival(&self) -> Option<u64> {
-        self.arrivals.peek().map(|arrival| arrival.at)
+        self.arrivals.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// The next message that arrives by cycle `until`, and when.
     pub(super) fn take(&mut self, until: u64) -> Option<(u64, Envelope<u64>)> {
         self.next_arrival().filter(|&at| at <= until)?;
-        let arrival = self.arrivals.pop()?;
-        Some((arrival.at, arrival.envelope))
+        let Reverse((at, _, envelope)) = self.arrivals.pop()?;
+        Some((at, envelope))
     }
 }

@@ -17,6 +17,7 @@ impl<P: CoreProgram> MultiCore<P> {
 
     /// Figure 1 of the paper, steps 1 to 5.
     pub(super) fn start_software(&mut self, id: u8, page: u32, destination: u32) {
+        debug_assert!(self.software.is_none(), "software moves one page at a time");
         let c = usize::from(id);
         let start = self.cores[c].now();
         let invlpg = self.invlpg_cycles();

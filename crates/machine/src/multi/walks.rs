@@ -20,6 +20,7 @@ impl<P: CoreProgram> MultiCore<P> {
         now: u64,
         mut reads: Vec<LineAddr>,
     ) {
+        debug_assert!(!reads.is_empty(), "a walk reads at least one entry");
         self.token += 1;
         let token = self.token;
         self.cores[usize::from(core)].issued_miss(&op, token);

@@ -55,13 +55,6 @@ pub enum Status {
     CopyInProgress,
 }
 
-impl Status {
-    /// Whether the command was refused. A refused command has changed nothing.
-    pub fn is_refusal(self) -> bool {
-        !matches!(self, Self::Installed | Self::Copied | Self::Cleared)
-    }
-}
-
 /// Written to the completion address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Completion {
@@ -78,20 +71,28 @@ pub struct QueueFull;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum State {
-    Installing { waiting: u8, start: bool },
+    Installing { start: bool },
     Installed,
-    Copying { waiting: u8 },
-    Finishing { waiting: u8 },
+    Copying,
+    Finishing,
     Copied,
-    Flushing { waiting: u8 },
-    Clearing { waiting: u8 },
+    Flushing,
+    Clearing,
+}
+
+/// A migration, and how many slices have not answered its last message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Slot {
+    map: Mapping,
+    state: State,
+    waiting: u8,
 }
 
 /// Takes commands of the operating system and leads the slices through them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Controller {
     queue: VecDeque<Command>,
-    slots: Vec<(Mapping, State)>,
+    slots: Vec<Slot>,
 }
 
 impl Controller {
@@ -117,11 +118,15 @@ impl Controller {
         self.slots.len()
     }
 
-    fn slot(&mut self, map: Mapping) -> Option<&mut State> {
-        self.slots
-            .iter_mut()
-            .find(|(m, _)| *m == map)
-            .map(|(_, s)| s)
+    fn slot(&mut self, map: Mapping) -> Option<&mut Slot> {
+        self.slots.iter_mut().find(|slot| slot.map == map)
+    }
+
+    /// Leads a migration into a state that ends when `waiting` slices have answered.
+    fn enter(&mut self, map: Mapping, state: State, waiting: u8) {
+        let slot = self.slot(map).expect("only migrations of the table go on");
+        debug_assert_eq!(slot.waiting, 0, "{state:?} while slices owe an answer");
+        (slot.state, slot.waiting) = (state, waiting);
     }
 
     /// Takes the next descriptor. Refusals complete at once.
@@ -142,12 +147,18 @@ impl Controller {
         command: Command,
         out: &mut Outbox<V>,
     ) -> Result<(), Status> {
-        let known = self.slots.iter().find(|(m, _)| *m == command.map());
-        match (command, known.map(|(_, state)| *state)) {
+        let all = rules.slices;
+        let known = self.slot(command.map()).map(|slot| slot.state);
+        match (command, known) {
             (Command::Migrate { map, start }, None) => {
                 self.check_new(rules, map)?;
-                let waiting = rules.slices;
-                self.slots.push((map, State::Installing { waiting, start }));
+                let state = State::Installing { start };
+                let waiting = all;
+                self.slots.push(Slot {
+                    map,
+                    state,
+                    waiting,
+                });
                 self.slots.sort_unstable();
                 self.broadcast(rules, Message::Install(map), out);
             }
@@ -156,24 +167,18 @@ impl Controller {
             }
             (Command::Migrate { .. }, Some(_)) => return Err(Status::CopyInProgress),
             (Command::Clear { map }, Some(state @ (State::Copied | State::Installed))) => {
-                let waiting = rules.slices;
                 let flush =
                     state == State::Installed && !rules.has(PlantedFault::AbortWithoutFlush);
-                if let Some(state) = self.slot(map) {
-                    *state = match flush {
-                        true => State::Flushing { waiting },
-                        false => State::Clearing { waiting },
-                    };
-                }
+                let (state, message) = match flush {
+                    true => (State::Flushing, Message::Flush(map)),
+                    false => (State::Clearing, Message::Clear(map)),
+                };
+                self.enter(map, state, all);
                 if rules.design == Design::NonCacheable {
                     for core in 0..rules.cores {
                         out.send(Party::Controller, Party::Agent(core), Message::Unmark(map));
                     }
                 }
-                let message = match flush {
-                    true => Message::Flush(map),
-                    false => Message::Clear(map),
-                };
                 self.broadcast(rules, message, out);
             }
             (Command::Clear { .. }, Some(_)) => return Err(Status::CopyInProgress),
@@ -186,7 +191,7 @@ impl Controller {
         if map.is_degenerate() {
             return Err(Status::BadRange);
         }
-        if self.slots.iter().any(|(other, _)| other.overlaps(&map)) {
+        if self.slots.iter().any(|slot| slot.map.overlaps(&map)) {
             return Err(Status::Overlap);
         }
         if self.slots.len() >= usize::from(rules.table_entries) {
@@ -206,9 +211,7 @@ impl Controller {
             true => rules.slices,
             false => 1,
         };
-        if let Some(state) = self.slot(map) {
-            *state = State::Copying { waiting: first };
-        }
+        self.enter(map, State::Copying, first);
         if rules.design == Design::NonCacheable && rules.announce {
             for core in 0..rules.cores {
                 out.send(Party::Controller, Party::Agent(core), Message::Mark(map));
@@ -234,52 +237,40 @@ impl Controller {
         else {
             unreachable!("not a message for the controller");
         };
-        let state = self.slot(map)?;
-        let (State::Installing { waiting, .. }
-        | State::Copying { waiting }
-        | State::Finishing { waiting }
-        | State::Flushing { waiting }
-        | State::Clearing { waiting }) = state
-        else {
-            return None;
-        };
-        *waiting -= 1;
-        if *waiting > 0 {
+        let slot = self.slot(map)?;
+        slot.waiting = slot.waiting.checked_sub(1)?;
+        if slot.waiting > 0 {
             return None;
         }
-        let ended = |command, status| Some(Completion { command, status });
-        match *state {
-            State::Installing { start: true, .. } => {
+        let (command, status) = match slot.state {
+            State::Installing { start: true } => {
                 self.start_copy(rules, map, out);
-                None
+                return None;
             }
-            State::Installing { start, .. } => {
-                *state = State::Installed;
-                ended(Command::Migrate { map, start }, Status::Installed)
-            }
-            State::Copying { .. } => {
-                *state = State::Finishing {
-                    waiting: rules.slices,
-                };
+            State::Copying => {
+                self.enter(map, State::Finishing, rules.slices);
                 self.broadcast(rules, Message::Finish(map), out);
-                None
+                return None;
             }
-            State::Finishing { .. } => {
-                *state = State::Copied;
-                ended(Command::Migrate { map, start: true }, Status::Copied)
-            }
-            State::Flushing { .. } => {
-                *state = State::Clearing {
-                    waiting: rules.slices,
-                };
+            State::Flushing => {
+                self.enter(map, State::Clearing, rules.slices);
                 self.broadcast(rules, Message::Clear(map), out);
-                None
+                return None;
             }
-            State::Clearing { .. } => {
-                self.slots.retain(|(m, _)| *m != map);
-                ended(Command::Clear { map }, Status::Cleared)
+            State::Installing { start } => {
+                self.enter(map, State::Installed, 0);
+                (Command::Migrate { map, start }, Status::Installed)
             }
-            State::Installed | State::Copied => None,
-        }
+            State::Finishing => {
+                self.enter(map, State::Copied, 0);
+                (Command::Migrate { map, start: true }, Status::Copied)
+            }
+            State::Clearing => {
+                self.slots.retain(|slot| slot.map != map);
+                (Command::Clear { map }, Status::Cleared)
+            }
+            State::Installed | State::Copied => unreachable!("nobody owes an answer"),
+        };
+        Some(Completion { command, status })
     }
 }

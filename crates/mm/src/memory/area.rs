@@ -166,11 +166,6 @@ impl Area {
         })
     }
 
-    /// Bytes of memory that the lists hold.
-    pub(crate) fn bytes(&self) -> usize {
-        self.lists.iter().map(List::bytes).sum()
-    }
-
     /// Verifies the invariants; `owns` says which frames belong to the region.
     ///
     /// # Errors

@@ -43,11 +43,6 @@ impl List {
         self.count
     }
 
-    /// Bytes of memory that it holds.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&self.ring[..])
-    }
-
     #[inline]
     fn slot(&self, position: u64) -> usize {
         position as usize & self.ring.len().wrapping_sub(1)

@@ -117,11 +117,6 @@ impl Lru {
         }
     }
 
-    /// Bytes of memory that the lists hold.
-    pub(crate) fn bytes(&self) -> usize {
-        self.inactive.bytes() + self.active.bytes()
-    }
-
     /// Verifies the invariants; the number of pages on both lists.
     ///
     /// # Errors

@@ -141,11 +141,6 @@ impl Pools {
         }
     }
 
-    /// Bytes of memory that the pools hold.
-    pub(crate) fn bytes(&self) -> usize {
-        self.pools.iter().map(|pool| pool.capacity() * 4).sum()
-    }
-
     /// Reads the entries that `rng` is about to pick for removal. Each removal shortens the pool
     /// by one, and the last entry fills the gap.
     #[inline]

@@ -117,13 +117,6 @@ impl Zone {
         self.areas[region].free_pages()
     }
 
-    /// Memory that the model itself uses, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        let lists: usize = self.areas.iter().map(Area::bytes).sum();
-        let frames = self.frames.len() as usize * size_of::<FrameState>();
-        frames + lists + size_of_val(&self.blocks[..])
-    }
-
     /// Visits the pageblocks of a block with the pages it has in each.
     #[inline]
     fn in_blocks(&mut self, pfn: u32, order: u32, mut visit: impl FnMut(&mut Block, u16)) {

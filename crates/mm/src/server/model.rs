@@ -159,19 +159,6 @@ impl ServerModel {
         self.kernel.free_user_pages() + in_lists
     }
 
-    /// Free pages of the low and of the high region, per-CPU lists left out.
-    pub fn region_free_pages(&self) -> [u64; 2] {
-        [LOW, HIGH].map(|region| self.kernel.zone.free_pages(region))
-    }
-
-    /// Memory the model itself uses for each frame, in bytes: its state and the entries of
-    /// pools and lists.
-    pub fn bytes_per_frame(&self) -> f64 {
-        let kernel = &self.kernel;
-        let bytes = kernel.zone.bytes() + kernel.pools.bytes() + kernel.lru.bytes();
-        bytes as f64 / f64::from(self.frames())
-    }
-
     /// A new owner with no pages yet.
     pub fn new_pool(&mut self) -> PoolId {
         self.kernel.pools.create()

@@ -117,10 +117,10 @@ impl Workload {
     }
 
     fn find_fault(&self) -> Option<Fault> {
-        let processes = self.process.iter().enumerate();
-        let kernel = self.kernel.iter().enumerate();
-        (processes.clone().find_map(|(index, p)| p.find_fault(index)))
-            .or_else(|| kernel.clone().find_map(|(index, k)| k.find_fault(index)))
+        let mut processes = self.process.iter().enumerate();
+        let mut kernel = self.kernel.iter().enumerate();
+        (processes.find_map(|(index, p)| p.find_fault(index)))
+            .or_else(|| kernel.find_map(|(index, k)| k.find_fault(index)))
             .or_else(|| self.find_fault_in_tables())
             .or_else(|| self.find_fault_in_sums())
     }

@@ -4,7 +4,7 @@
 mod colt;
 pub(crate) mod paging;
 mod perforated;
-pub mod registry;
+mod registry;
 mod rmm;
 pub mod scheme;
 mod segment;

@@ -228,7 +228,7 @@ fn host(kind: HostKind, frames: &mut IdealFrames) -> Space {
 
 /// A machine with two empty address spaces.
 pub fn machine(name: &str, config: &MmuConfig, virtualised: Option<HostKind>) -> Machine {
-    let scheme = scheme::by_name(name).unwrap();
+    let scheme = schemes::by_name(name).unwrap();
     let frames = Box::new(IdealFrames::new(MEMORY));
     let mut engine = Engine::new(config, scheme, frames, 1).unwrap();
     engine.add_space().unwrap();

@@ -13,7 +13,8 @@ use ample_kit::random::SplitMix64;
 use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
 use ample_translate::{
-    Engine, Geometry, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, PwcKind, TlbArray, scheme,
+    Engine, Geometry, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, PwcKind, TlbArray,
+    schemes,
 };
 use anyhow::{Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
@@ -175,7 +176,7 @@ fn bare(mmu: &MmuConfig, l1: Geometry, pwc: Vec<Geometry>) -> MmuConfig {
 
 /// An engine with `bytes` bytes mapped from [`BASE`] with pages of `size`.
 fn engine(config: &MmuConfig, name: &str, bytes: u64, size: PageSize) -> Result<Engine> {
-    let scheme = scheme::by_name(name).map_err(|e| anyhow!(e))?;
+    let scheme = schemes::by_name(name).map_err(|e| anyhow!(e))?;
     let frames = Box::new(IdealFrames::new(bytes * 2 + (64 << 20)));
     let mut engine = Engine::new(config, scheme, frames, 1).map_err(|e| anyhow!(e))?;
     engine.premap(BASE, bytes, size)?;

@@ -7,7 +7,7 @@ use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{K4, M2};
 use ample_translate::{
     Engine, FrameSource, Geometry, Host, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, Space,
-    TlbArray, TranslationStats, USER_RW, scheme,
+    TlbArray, TranslationStats, USER_RW, schemes,
 };
 use anyhow::{Context, Result, anyhow};
 
@@ -99,7 +99,7 @@ pub(super) fn no_holes(mmu: &MmuConfig, params: &ExactnessParams) -> Result<Rows
 
 /// An engine whose memory is perforated pages that are nothing but holes, each backed elsewhere.
 fn all_holed(config: &MmuConfig, bytes: u64) -> Result<Engine> {
-    let scheme = scheme::by_name("perforated").map_err(|e| anyhow!(e))?;
+    let scheme = schemes::by_name("perforated").map_err(|e| anyhow!(e))?;
     let frames = Box::new(IdealFrames::new(bytes * 4 + (64 << 20)));
     let mut engine = Engine::new(config, scheme, frames, 1).map_err(|e| anyhow!(e))?;
     let (space, frames) = engine.space_and_frames();

@@ -7,7 +7,7 @@ use crate::translation::runs::whole;
 use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_trace::{Access, Program, Region, Replay};
-use ample_translate::{Engine, Host, IdealFrames, Space, TranslationStats, scheme};
+use ample_translate::{Engine, Host, IdealFrames, Space, TranslationStats, schemes};
 use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ fn build(
     (policy, name): Form,
     virtualised: bool,
 ) -> Result<Engine> {
-    let scheme = scheme::by_name(name).map_err(|e| anyhow!(e))?;
+    let scheme = schemes::by_name(name).map_err(|e| anyhow!(e))?;
     let range = anonymous_range(regions);
     // Room for every page twice, and the small regions and page tables.
     let memory = ((range.end - range.start) * 2 + (1 << 30)).next_multiple_of(M2);
