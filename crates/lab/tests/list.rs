@@ -34,7 +34,12 @@ const SMALLER: [(&str, &[&str]); 7] = [
     ),
     (
         "perforated-programs",
-        &["programs=[\"gups\"]", "variants=[]"],
+        &[
+            "programs=[\"gups\"]",
+            "fragmented_shares=[0.5]",
+            "virtualised=[false]",
+            "variants=[]",
+        ],
     ),
     (
         "fragmentation",
