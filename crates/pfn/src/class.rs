@@ -98,7 +98,7 @@ impl Definition {
     /// All definitions, in the order in which they are printed.
     pub const ALL: [Definition; 3] = [Definition::K, Definition::P, Definition::O];
 
-    /// Its letter.
+    /// The letter that tables and JSON name it by.
     pub fn name(self) -> &'static str {
         ["K", "P", "O"][self as usize]
     }
