@@ -32,7 +32,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// The parameter memory_bytes: memory of each server.
-    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
     /// The parameter duration_s, in hours: simulated time of each run.
     #[arg(long, value_name = "HOURS")]
@@ -56,10 +56,6 @@ const EXAMPLES: &str = "Examples:
   ample sim chase --figure chase.svg     this machine measured, its model beside
   ample sim walks --set length.accesses=100000   another parameter
   ample sim my.toml                      an experiment file with your values";
-
-fn memory(text: &str) -> Result<u64, String> {
-    parse_bytes(text).map_err(|error| error.to_string())
-}
 
 /// Runs the command.
 ///

@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding scans and reading them: one host each, as a table of metrics.
 
-use crate::cmd::scan::rows::rows;
+use crate::cmd::scan::rows::{MetricRow, rows};
 use crate::cmd::scan::view::View;
 use ample_host::snapshot;
-use ample_pfn::{MetricsBuilder, SizeList};
+use ample_pfn::{Definition, MetricsBuilder, SizeList};
 use anyhow::{Context, bail};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// What names a value of a host: metric, definition, block size, source or class.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct MetricKey {
-    /// Name of the metric, with its unit.
-    pub metric: String,
-    /// K, P or O.
-    pub definition: Option<String>,
-    /// Block size.
-    pub size_bytes: Option<u64>,
-    /// Source or class.
-    pub kind: Option<String>,
-}
 
 /// One scan of one host.
 #[derive(Clone, Debug, Default)]
@@ -31,25 +18,22 @@ pub struct HostScan {
     pub unix_time_seconds: Option<u64>,
     /// Uptime of the machine.
     pub uptime_seconds: Option<u64>,
-    /// Values of the whole machine: smallest and largest that fit the data.
-    pub values: HashMap<MetricKey, (f64, f64)>,
+    /// Values of the whole machine.
+    pub rows: Vec<MetricRow>,
 }
 
 impl HostScan {
-    /// A value as an interval.
+    /// A value as an interval: smallest and largest that fit the data.
     pub fn interval(
         &self,
         metric: &str,
-        definition: Option<&str>,
+        definition: Option<Definition>,
         size_bytes: Option<u64>,
     ) -> Option<(f64, f64)> {
-        let key = MetricKey {
-            metric: metric.into(),
-            definition: definition.map(Into::into),
-            size_bytes,
-            kind: None,
-        };
-        self.values.get(&key).copied()
+        let row = self.rows.iter().find(|row| {
+            row.metric == metric && row.definition == definition && row.size_bytes == size_bytes
+        })?;
+        Some((row.low?, row.high?))
     }
 
     /// A value that is exact.
@@ -59,10 +43,8 @@ impl HostScan {
 
     /// Unmovable pages of each source.
     pub fn sources(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.values.iter().filter_map(|(key, value)| {
-            let kind = key.kind.as_deref()?;
-            (key.metric == "source_pages").then_some((kind, value.0))
-        })
+        let rows = self.rows.iter().filter(|row| row.metric == "source_pages");
+        rows.filter_map(|row| Some((row.kind.as_deref()?, row.low?)))
     }
 }
 
@@ -157,27 +139,15 @@ fn read(file: &Path, sizes: &SizeList) -> anyhow::Result<Vec<HostScan>> {
     let mut scan = snapshot::read(file)?;
     let Ok(builder) = MetricsBuilder::collect(&mut scan, sizes);
     let view = View::new(&scan, &builder);
-    let mut host = HostScan {
-        hostname: view.hostname.clone(),
+    Ok(vec![check(HostScan {
+        rows: rows(&view)
+            .into_iter()
+            .filter(MetricRow::of_machine)
+            .collect(),
+        hostname: view.hostname,
         unix_time_seconds: view.unix_time_seconds,
         uptime_seconds: view.uptime_seconds,
-        values: HashMap::new(),
-    };
-    for row in rows(&view) {
-        if row.node.is_some() || row.zone.is_some() {
-            continue;
-        }
-        if let (Some(low), Some(high)) = (row.low, row.high) {
-            let key = MetricKey {
-                metric: row.metric.into(),
-                definition: row.definition.map(Into::into),
-                size_bytes: row.size_bytes,
-                kind: row.kind,
-            };
-            host.values.insert(key, (low, high));
-        }
-    }
-    Ok(vec![check(host)?])
+    })?])
 }
 
 #[cfg(not(feature = "parquet"))]
@@ -192,57 +162,45 @@ fn read_parquet(file: &Path) -> anyhow::Result<Vec<HostScan>> {
     use parquet::record::RowAccessor;
     let reader = SerializedFileReader::new(std::fs::File::open(file)?)?;
     let schema = reader.metadata().file_metadata().schema_descr();
-    let columns: HashMap<String, usize> = (0..schema.num_columns())
-        .map(|index| (schema.column(index).name().to_string(), index))
-        .collect();
-    let column = |name: &str| {
-        let found = columns.get(name).copied();
+    const COLUMNS: &str = "hostname unix_time_seconds uptime_seconds node zone metric definition \
+                           size_bytes kind low high";
+    let find = |name: &str| {
+        let found = (0..schema.num_columns()).find(|&at| schema.column(at).name() == name);
         found.with_context(|| format!("no column `{name}`: not from ample scan --format parquet"))
     };
-    let (hostname, time, uptime) = (
-        column("hostname")?,
-        column("unix_time_seconds")?,
-        column("uptime_seconds")?,
-    );
-    let (node, zone, metric) = (column("node")?, column("zone")?, column("metric")?);
-    let (definition, size, kind) = (
-        column("definition")?,
-        column("size_bytes")?,
-        column("kind")?,
-    );
-    let (low, high) = (column("low")?, column("high")?);
+    let at: Vec<usize> = COLUMNS.split(' ').map(find).collect::<Result<_, _>>()?;
     let mut hosts: Vec<HostScan> = Vec::new();
     for row in reader.get_row_iter(None)? {
         let row = row?;
-        let text = |index: usize| row.get_string(index).ok().cloned();
-        let number = |index: usize| row.get_long(index).ok().and_then(|n| u64::try_from(n).ok());
-        if number(node).is_some() || text(zone).is_some() {
+        let text = |column: usize| row.get_string(at[column]).ok().cloned();
+        let number = |column: usize| u64::try_from(row.get_long(at[column]).ok()?).ok();
+        let found = HostScan {
+            hostname: text(0),
+            unix_time_seconds: number(1),
+            uptime_seconds: number(2),
+            rows: Vec::new(),
+        };
+        let value = MetricRow {
+            node: number(3).map(|node| node as u32),
+            zone: text(4),
+            metric: text(5).unwrap_or_default().into(),
+            definition: text(6).and_then(|letter| Definition::from_name(&letter)),
+            size_bytes: number(7),
+            kind: text(8),
+            low: row.get_double(at[9]).ok(),
+            high: row.get_double(at[10]).ok(),
+        };
+        if !value.of_machine() {
             continue;
         }
         let same = |host: &HostScan| {
-            host.hostname == text(hostname) && host.unix_time_seconds == number(time)
+            (&host.hostname, host.unix_time_seconds) == (&found.hostname, found.unix_time_seconds)
         };
         if !hosts.last().is_some_and(same) {
-            hosts.push(HostScan {
-                hostname: text(hostname),
-                unix_time_seconds: number(time),
-                uptime_seconds: number(uptime),
-                values: HashMap::new(),
-            });
+            hosts.push(found);
         }
-        let (Some(metric), Ok(low), Ok(high)) =
-            (text(metric), row.get_double(low), row.get_double(high))
-        else {
-            continue;
-        };
-        let key = MetricKey {
-            metric,
-            definition: text(definition),
-            size_bytes: number(size),
-            kind: text(kind),
-        };
         if let Some(host) = hosts.last_mut() {
-            host.values.insert(key, (low, high));
+            host.rows.push(value);
         }
     }
     if hosts.is_empty() {

@@ -33,7 +33,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "LIST", default_value = "2M,4M,32M,1G")]
     sizes: SizeList,
     /// Free contiguity is told of hosts with at least this much free memory, as in the paper.
-    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     min_free: u64,
     /// Count every scan, not only the latest of each host name.
     #[arg(long)]
@@ -45,10 +45,6 @@ const EXAMPLES: &str = "Examples:
   ample fleet snaps/                                  all of them
   ample fleet snaps/*.snap --report fleet.html        with figures
   ample fleet snaps/ --json | jq .unmovable";
-
-fn bytes(text: &str) -> Result<u64, String> {
-    parse_bytes(text).map_err(|error| error.to_string())
-}
 
 /// Runs the command.
 ///

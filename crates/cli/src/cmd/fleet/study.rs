@@ -3,12 +3,9 @@
 
 use super::hosts::{Found, HostScan};
 use ample_kit::statistics::{Distribution, Summary, pearson};
-use ample_pfn::{Order, SizeList, Source};
+use ample_pfn::{Definition, Order, SizeList, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Letters of the definitions.
-pub const DEFINITIONS: [&str; 3] = ["K", "P", "O"];
 
 /// Everything that is told about a fleet; absent data is `null`.
 #[derive(Debug, Serialize)]
@@ -165,7 +162,7 @@ pub fn free_contiguity_of(
 pub fn ends(
     hosts: &[HostScan],
     metric: &str,
-    definition: &str,
+    definition: Definition,
     size_bytes: Option<u64>,
     upper: bool,
 ) -> Distribution {
@@ -191,13 +188,13 @@ fn by_definition(
     size_bytes: Option<u64>,
 ) -> BTreeMap<&'static str, Bounds> {
     let mut all = BTreeMap::new();
-    for letter in DEFINITIONS {
+    for definition in Definition::ALL {
         let bounds = Bounds {
-            low: ends(hosts, metric, letter, size_bytes, false).summary(),
-            high: ends(hosts, metric, letter, size_bytes, true).summary(),
+            low: ends(hosts, metric, definition, size_bytes, false).summary(),
+            high: ends(hosts, metric, definition, size_bytes, true).summary(),
         };
         if bounds.low.is_some() {
-            all.insert(letter, bounds);
+            all.insert(definition.name(), bounds);
         }
     }
     all
@@ -221,8 +218,12 @@ fn correlation(hosts: &[HostScan]) -> Correlation {
         hosts.iter().filter_map(pair).collect()
     };
     let free = with(&|host| host.exact("free_blocks", Some(TWO_MB)));
-    let unmovable =
-        with(&|host| Some(host.interval("unmovable_ratio", Some("K"), Some(TWO_MB))?.1));
+    let unmovable = with(&|host| {
+        Some(
+            host.interval("unmovable_ratio", Some(Definition::K), Some(TWO_MB))?
+                .1,
+        )
+    });
     Correlation {
         hosts: free.len(),
         free_blocks_2m: pearson(&free),

@@ -3,10 +3,10 @@
 //! tens of thousands of 64 GB servers.
 
 use super::hosts::HostScan;
-use super::study::{Bounds, DEFINITIONS, Study, ends, free_contiguity_of};
+use super::study::{Bounds, Study, ends, free_contiguity_of};
 use ample_kit::statistics::{Distribution, Summary};
-use ample_pfn::format_bytes;
-use ample_report::{Align, LineChart, Page, Section, Series, Table, Unit};
+use ample_pfn::{Definition, format_bytes};
+use ample_report::{LineChart, Page, Section, Series, Table, Unit};
 use std::fmt::Write;
 
 /// Share of servers without a free block, by block size (§2.4).
@@ -20,17 +20,10 @@ const PAPER_SOURCES: [(&str, &str); 2] = [("networking", "73 %"), ("slab", "12 %
 /// Correlation of uptime with free 2 MB pages (§2.4).
 const PAPER_CORRELATION: &str = "0.00286";
 
-const HEADS: [(&str, Align); 6] = [
-    ("p10", Align::Right),
-    ("p25", Align::Right),
-    ("median", Align::Right),
-    ("p75", Align::Right),
-    ("p90", Align::Right),
-    ("paper", Align::Right),
-];
+const HEADS: &str = ">p10 | >p25 | >median | >p75 | >p90 | >paper";
 
-fn columns<'a>(first: &[(&'a str, Align)]) -> Vec<(&'a str, Align)> {
-    first.iter().copied().chain(HEADS).collect()
+fn table(first: &str) -> Table {
+    Table::headed(&format!("{first} | {HEADS}"))
 }
 
 fn percent(value: f64) -> String {
@@ -72,12 +65,7 @@ fn paper(table: &[(u64, &str)], size_bytes: u64) -> String {
 }
 
 fn contiguity_table(study: &Study) -> Table {
-    let first = [
-        ("block", Align::Left),
-        ("hosts", Align::Right),
-        ("without one", Align::Right),
-    ];
-    let mut table = Table::new(&columns(&first));
+    let mut table = table("block | >hosts | >without one");
     for row in &study.free_contiguity {
         let hosts = row.ratio.as_ref().map_or(0, |summary| summary.hosts);
         let without = row.hosts_without_a_block_ratio.map_or("–".into(), percent);
@@ -93,7 +81,7 @@ fn contiguity_table(study: &Study) -> Table {
 }
 
 fn unmovable_table(study: &Study) -> Table {
-    let mut table = Table::new(&columns(&[("block", Align::Left), ("by", Align::Left)]));
+    let mut table = table("block | by");
     for row in &study.unmovable {
         for (letter, bounds) in &row.definitions {
             let mut line = vec![format_bytes(row.size_bytes), (*letter).into()];
@@ -114,11 +102,7 @@ fn unmovable_table(study: &Study) -> Table {
 
 fn sources_table(study: &Study) -> Option<Table> {
     let sources = study.sources_ratio.as_ref()?;
-    let mut table = Table::new(&[
-        ("source", Align::Left),
-        ("here", Align::Right),
-        ("paper", Align::Right),
-    ]);
+    let mut table = Table::headed("source | >here | >paper");
     for (name, share) in sources {
         let paper = PAPER_SOURCES.iter().find(|(source, _)| source == name);
         let paper = paper.map_or("–", |(_, text)| text);
@@ -233,12 +217,9 @@ pub fn page(study: &Study, hosts: &[HostScan]) -> Page {
         let values = free_contiguity_of(hosts, row.size_bytes, study.min_free_bytes);
         (format_bytes(row.size_bytes), values)
     });
-    let unmovable = DEFINITIONS.map(|letter| {
-        let size = Some(2 << 20);
-        (
-            letter.to_string(),
-            ends(hosts, "unmovable_ratio", letter, size, true),
-        )
+    let unmovable = Definition::ALL.map(|definition| {
+        let values = ends(hosts, "unmovable_ratio", definition, Some(2 << 20), true);
+        (definition.name().to_string(), values)
     });
     let mut page = Page::new("A fleet's memory", &head(study));
     page.push(

@@ -37,7 +37,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["memory", "prefill"])]
     snapshot: Option<PathBuf>,
     /// Memory of the servers; without it, up to the last page that the recording names.
-    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
     /// Share of memory that page cache fills before the first event, 0 to 1.
     #[arg(long, value_name = "RATIO", default_value_t = 0.0, value_parser = ratio)]
@@ -77,10 +77,6 @@ fn policy(text: &str) -> Result<Policies, String> {
     PolicyKind::from_name(text)
         .map(|kind| Policies(Some(kind)))
         .ok_or_else(|| format!("no such policy; one of all, {}", names.join(", ")))
-}
-
-fn memory(text: &str) -> Result<u64, String> {
-    parse_bytes(text).map_err(|error| error.to_string())
 }
 
 fn ratio(text: &str) -> Result<f64, String> {

@@ -3,7 +3,7 @@
 
 use ample_mm::replay::ReplayResult;
 use ample_pfn::format_bytes;
-use ample_report::{Align, Table};
+use ample_report::Table;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -50,16 +50,10 @@ fn legend(result: &ReplayResult) -> String {
 }
 
 fn table(result: &ReplayResult) -> Table {
-    let columns = [
-        ("who", Align::Left),
-        ("unmovable pages", Align::Right),
-        ("unmovable 2M", Align::Right),
-        ("peak", Align::Right),
-        ("potential 2M", Align::Right),
-        ("potential 32M", Align::Right),
-        ("not placed", Align::Right),
-    ];
-    let mut table = Table::new(&columns);
+    let mut table = Table::headed(
+        "who | >unmovable pages | >unmovable 2M | >peak | >potential 2M | >potential 32M \
+         | >not placed",
+    );
     let peak = |shares: &mut dyn Iterator<Item = f64>| percent(shares.fold(0.0, f64::max));
     if let Some(last) = result.kernel.last() {
         table.row(vec![

@@ -7,7 +7,7 @@ use ample_host::{Scan, snapshot};
 use ample_pfn::{
     BlockState, Definition, MetricsBuilder, PageClass, RatioInterval, SizeList, format_bytes,
 };
-use ample_report::{Align, Table};
+use ample_report::Table;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -122,59 +122,51 @@ fn side(file: String, view: &View) -> Side {
     }
 }
 
+impl<T> Pair<T> {
+    fn of(views: &[View; 2], pick: impl Fn(&View) -> T) -> Pair<T> {
+        Pair {
+            a: pick(&views[0]),
+            b: pick(&views[1]),
+        }
+    }
+}
+
 fn size_diff(views: &[View; 2], size_bytes: u64) -> SizeDiff {
     let pair_of = |pick: fn(&ample_pfn::DefinitionSize) -> RatioInterval| {
-        let pairs = super::rows::LETTERS
-            .iter()
-            .filter_map(|&(definition, letter)| {
-                let at = |view: &View| view.total.at(definition, size_bytes).map(pick);
-                Some((
-                    letter,
-                    Pair {
-                        a: at(&views[0])?,
-                        b: at(&views[1])?,
-                    },
-                ))
+        let pair = |definition: Definition| {
+            let both = Pair::of(views, |view| {
+                view.total.at(definition, size_bytes).map(pick)
             });
-        pairs.collect()
+            let (a, b) = (both.a?, both.b?);
+            Some((definition.name(), Pair { a, b }))
+        };
+        Definition::ALL.into_iter().filter_map(pair).collect()
     };
     let free = |view: &View| {
-        let size = view
-            .total
-            .sizes
-            .iter()
-            .find(|size| size.size_bytes == size_bytes);
-        size.and_then(|size| size.free_contiguity_ratio)
+        let mut sizes = view.total.sizes.iter();
+        let size = sizes.find(|size| size.size_bytes == size_bytes)?;
+        size.free_contiguity_ratio
     };
     SizeDiff {
         size_bytes,
-        free_contiguity_ratio: Pair {
-            a: free(&views[0]),
-            b: free(&views[1]),
-        },
+        free_contiguity_ratio: Pair::of(views, free),
         unmovable_ratio: pair_of(|size| size.unmovable_ratio),
         potential_ratio: pair_of(|size| size.potential_ratio),
     }
 }
 
 fn class_diff(views: &[View; 2]) -> BTreeMap<String, Pair<u64>> {
-    let pages = |view: &View, class: &str| {
-        view.total
-            .class_pages
-            .as_ref()
-            .and_then(|classes| classes.get(class))
-            .copied()
-    };
-    PageClass::all()
-        .map(PageClass::name)
-        .filter_map(|name| {
-            let (a, b) = (pages(&views[0], name), pages(&views[1], name));
-            let pair = Pair {
-                a: a.unwrap_or(0),
-                b: b.unwrap_or(0),
-            };
-            (a.is_some() || b.is_some()).then(|| (name.to_string(), pair))
+    let pair = |name: &str| {
+        let both = Pair::of(views, |view| {
+            view.total.class_pages.as_ref()?.get(name).copied()
+        });
+        (both.a.is_some() || both.b.is_some()).then(|| Pair {
+            a: both.a.unwrap_or(0),
+            b: both.b.unwrap_or(0),
         })
+    };
+    (PageClass::all().map(PageClass::name))
+        .filter_map(|name| Some((name.to_string(), pair(name)?)))
         .collect()
 }
 
@@ -253,28 +245,16 @@ fn text(diff: &Diff) -> String {
 }
 
 fn sizes_table(diff: &Diff) -> String {
-    let mut table = Table::new(&[
-        ("block", Align::Right),
-        ("metric", Align::Left),
-        ("A", Align::Right),
-        ("B", Align::Right),
-        ("change", Align::Right),
-    ]);
+    let mut table = Table::headed(">block | metric | >A | >B | >change");
     let percent = |ratio: Option<f64>| ratio.map_or("-".into(), |r| format!("{:.1} %", 100.0 * r));
     for size in &diff.sizes {
-        let unmovable = size.unmovable_ratio.iter().map(|(letter, pair)| {
-            (
-                format!("unmovable {letter}, at most"),
-                pair.a.high,
-                pair.b.high,
-            )
+        let unmovable = size.unmovable_ratio.iter().map(|(letter, Pair { a, b })| {
+            let name = format!("unmovable {letter}, at most");
+            (name, a.high, b.high)
         });
-        let potential = size.potential_ratio.iter().map(|(letter, pair)| {
-            (
-                format!("potential {letter}, at least"),
-                pair.a.low,
-                pair.b.low,
-            )
+        let potential = size.potential_ratio.iter().map(|(letter, Pair { a, b })| {
+            let name = format!("potential {letter}, at least");
+            (name, a.low, b.low)
         });
         let free = &size.free_contiguity_ratio;
         let free = [("of free".to_string(), free.a, free.b)].into_iter();
@@ -290,12 +270,7 @@ fn sizes_table(diff: &Diff) -> String {
 }
 
 fn class_table(diff: &Diff) -> String {
-    let mut table = Table::new(&[
-        ("class", Align::Left),
-        ("A pages", Align::Right),
-        ("B pages", Align::Right),
-        ("change", Align::Right),
-    ]);
+    let mut table = Table::headed("class | >A pages | >B pages | >change");
     for (class, pair) in &diff.class_pages {
         let change = format!("{:+}", pair.b as i128 - pair.a as i128);
         table.row(vec![
@@ -310,9 +285,7 @@ fn class_table(diff: &Diff) -> String {
 
 fn transition_table(table: &BTreeMap<&'static str, BTreeMap<&'static str, u64>>) -> String {
     const STATES: [&str; 5] = ["free", "movable", "polluted", "unmovable", "hole"];
-    let mut columns = vec![("", Align::Left)];
-    columns.extend(STATES.map(|state| (state, Align::Right)));
-    let mut out = Table::new(&columns);
+    let mut out = Table::headed(&format!("| >{}", STATES.join(" | >")));
     for from in STATES.iter().filter(|&&state| table.contains_key(state)) {
         let mut row = vec![from.to_string()];
         row.extend(STATES.map(|to| table[from].get(to).copied().unwrap_or(0).to_string()));

@@ -3,6 +3,7 @@
 
 use super::rows::rows;
 use super::view::View;
+use ample_pfn::Definition;
 use serde::Serialize;
 use std::fmt::{Display, Write};
 
@@ -24,7 +25,7 @@ pub fn csv(view: &View) -> Vec<u8> {
             cell(row.node),
             cell(row.zone.as_deref()),
             cell(Some(row.metric)),
-            cell(row.definition),
+            cell(row.definition.map(Definition::name)),
             cell(row.size_bytes),
             cell(row.kind.as_deref()),
             cell(row.low),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--fail-if EXPR`: a threshold that turns into exit code 1.
 
+use super::rows::rows;
 use super::view::View;
 use ample_pfn::{Definition, format_bytes, parse_bytes};
 use std::str::FromStr;
@@ -8,33 +9,21 @@ use std::str::FromStr;
 /// `METRIC[.DEFINITION][@SIZE] OP NUMBER`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    metric: Metric,
+    metric: &'static str,
     definition: Definition,
     size_bytes: u64,
     operator: Operator,
     limit: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Metric {
-    UnmovableRatio,
-    UnmovablePageRatio,
-    PotentialRatio,
-    FreeContiguityRatio,
-    FreeBlocks,
-    InternalFragmentationRatio,
-}
-
-const METRICS: [(&str, Metric); 6] = [
-    ("unmovable_ratio", Metric::UnmovableRatio),
-    ("unmovable_page_ratio", Metric::UnmovablePageRatio),
-    ("potential_ratio", Metric::PotentialRatio),
-    ("free_contiguity_ratio", Metric::FreeContiguityRatio),
-    ("free_blocks", Metric::FreeBlocks),
-    (
-        "internal_fragmentation_ratio",
-        Metric::InternalFragmentationRatio,
-    ),
+/// Metrics of the long table: whether they are by definition, and by block size.
+const METRICS: [(&str, bool, bool); 6] = [
+    ("unmovable_ratio", true, true),
+    ("unmovable_page_ratio", true, false),
+    ("potential_ratio", true, true),
+    ("free_contiguity_ratio", false, true),
+    ("free_blocks", false, true),
+    ("internal_fragmentation_ratio", true, false),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,22 +62,12 @@ impl FromStr for Threshold {
             Some((name, size)) => (name, parse_bytes(size).map_err(|error| error.to_string())?),
             None => (left, 2 << 20),
         };
-        let (name, definition) = match name.trim().split_once('.') {
-            None => (name.trim(), Definition::K),
-            Some((name, "K")) => (name, Definition::K),
-            Some((name, "P")) => (name, Definition::P),
-            Some((name, "O")) => (name, Definition::O),
-            Some((_, other)) => return Err(format!("{other:?} is no definition; use K, P or O")),
-        };
-        let known = METRICS
-            .iter()
-            .map(|row| row.0)
-            .collect::<Vec<_>>()
-            .join(", ");
-        let (_, metric) = METRICS
-            .into_iter()
-            .find(|row| row.0 == name)
-            .ok_or_else(|| format!("unknown metric {name:?}; there are {known}"))?;
+        let (name, letter) = name.trim().split_once('.').unwrap_or((name.trim(), "K"));
+        let definition = Definition::from_name(letter)
+            .ok_or_else(|| format!("{letter:?} is no definition; use K, P or O"))?;
+        let known = METRICS.map(|row| row.0);
+        let metric = (known.into_iter().find(|metric| *metric == name))
+            .ok_or_else(|| format!("unknown metric {name:?}; there are {}", known.join(", ")))?;
         Ok(Threshold {
             metric,
             definition,
@@ -117,17 +96,15 @@ impl Threshold {
     }
 
     fn name(&self) -> String {
-        let (name, _) = METRICS
-            .iter()
-            .find(|row| row.1 == self.metric)
-            .expect("one row each");
-        let size = format_bytes(self.size_bytes);
-        match self.metric {
-            Metric::FreeContiguityRatio | Metric::FreeBlocks => format!("{name}@{size}"),
-            Metric::UnmovableRatio | Metric::PotentialRatio => {
-                format!("{name}.{:?}@{size}", self.definition)
-            }
-            _ => format!("{name}.{:?}", self.definition),
+        let found = METRICS.into_iter().find(|row| row.0 == self.metric);
+        let (name, by_definition, by_size) = found.expect("taken from the list");
+        let definition = match by_definition {
+            true => format!(".{}", self.definition.name()),
+            false => String::new(),
+        };
+        match by_size {
+            true => format!("{name}{definition}@{}", format_bytes(self.size_bytes)),
+            false => name.to_string() + &definition,
         }
     }
 
@@ -139,29 +116,13 @@ impl Threshold {
     }
 
     fn value(&self, view: &View) -> Option<(f64, f64)> {
-        let total = &view.total;
-        let both = |ratio: ample_pfn::RatioInterval| Some((ratio.low?, ratio.high?));
-        let size = || {
-            total
-                .sizes
-                .iter()
-                .find(|size| size.size_bytes == self.size_bytes)
-        };
-        let definition = || total.definitions.get(self.definition);
-        match self.metric {
-            Metric::UnmovableRatio => {
-                both(total.at(self.definition, self.size_bytes)?.unmovable_ratio)
-            }
-            Metric::PotentialRatio => {
-                both(total.at(self.definition, self.size_bytes)?.potential_ratio)
-            }
-            Metric::UnmovablePageRatio => both(definition()?.unmovable_page_ratio),
-            Metric::InternalFragmentationRatio => both(definition()?.internal_fragmentation_ratio),
-            Metric::FreeContiguityRatio => {
-                size()?.free_contiguity_ratio.map(|ratio| (ratio, ratio))
-            }
-            Metric::FreeBlocks => size()?.free_blocks.map(|n| (n as f64, n as f64)),
-        }
+        let row = rows(view).into_iter().find(|row| {
+            row.of_machine()
+                && row.metric == self.metric
+                && row.definition.is_none_or(|own| own == self.definition)
+                && row.size_bytes.is_none_or(|own| own == self.size_bytes)
+        })?;
+        Some((row.low?, row.high?))
     }
 }
 

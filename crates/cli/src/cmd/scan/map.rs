@@ -29,45 +29,37 @@ pub enum Look {
     Held,
 }
 
-const LOOKS: [Look; 7] = [
+/// What a legend may show, in its order.
+const LOOKS: [Look; 6] = [
     Look::Free,
     Look::Movable,
     Look::Doubtful,
     Look::FewHeld,
     Look::ManyHeld,
     Look::Held,
-    Look::Hole,
 ];
 
 impl Look {
     /// Character and colour of a cell.
     pub fn glyph(self, style: &Style) -> (char, Colour) {
-        let (ascii, block, colour) = self.draw();
+        let (ascii, block, colour, _) = self.draw();
         (if style.unicode { block } else { ascii }, colour)
-    }
-
-    fn draw(self) -> (char, char, Colour) {
-        match self {
-            Look::Hole => (' ', ' ', Colour::Dim),
-            Look::Free => ('.', '·', Colour::Free),
-            Look::Movable => ('-', '░', Colour::Movable),
-            Look::Doubtful => ('~', '≈', Colour::Doubtful),
-            Look::FewHeld => ('+', '▒', Colour::Doubtful),
-            Look::ManyHeld => ('*', '▓', Colour::Polluted),
-            Look::Held => ('#', '█', Colour::Held),
-        }
     }
 
     /// What the legend says.
     pub fn name(self) -> &'static str {
+        self.draw().3
+    }
+
+    fn draw(self) -> (char, char, Colour, &'static str) {
         match self {
-            Look::Hole => "no memory",
-            Look::Free => "free",
-            Look::Movable => "movable",
-            Look::Doubtful => "perhaps held",
-            Look::FewHeld => "<25% held",
-            Look::ManyHeld => "<75% held",
-            Look::Held => "held",
+            Look::Hole => (' ', ' ', Colour::Dim, "no memory"),
+            Look::Free => ('.', '·', Colour::Free, "free"),
+            Look::Movable => ('-', '░', Colour::Movable, "movable"),
+            Look::Doubtful => ('~', '≈', Colour::Doubtful, "perhaps held"),
+            Look::FewHeld => ('+', '▒', Colour::Doubtful, "<25% held"),
+            Look::ManyHeld => ('*', '▓', Colour::Polluted, "<75% held"),
+            Look::Held => ('#', '█', Colour::Held, "held"),
         }
     }
 }
@@ -150,9 +142,7 @@ impl Map {
     /// What occurs in the map, in the order of the legend.
     pub fn looks(&self) -> impl Iterator<Item = Look> + '_ {
         let shown = |look: &Look| self.rows.iter().any(|(_, cells)| cells.contains(look));
-        LOOKS
-            .into_iter()
-            .filter(move |look| *look != Look::Hole && shown(look))
+        LOOKS.into_iter().filter(move |look| shown(look))
     }
 }
 

@@ -4,39 +4,67 @@
 //! The whole machine has every value; zones have the headline of definition K only, so that a
 //! host stays below 200 series.
 
-use super::rows::LETTERS;
-use super::view::{Group, View};
+use super::rows::{MetricRow, rows};
+use super::view::View;
 use ample_pfn::Definition;
 use std::fmt::Write;
+
+/// Gauges of the long table: name, metric there, factor, help.
+const FAMILIES: [(&str, &str, f64, &str); 7] = [
+    (
+        "memory_bytes",
+        "memory_bytes",
+        1.0,
+        "Memory, holes excluded.",
+    ),
+    ("free_bytes", "free_bytes", 1.0, "Free memory."),
+    (
+        "free_contiguity_ratio",
+        "free_contiguity_ratio",
+        1.0,
+        "Free bytes in aligned, wholly free blocks of this size over all free bytes.",
+    ),
+    (
+        "unmovable_ratio",
+        "unmovable_ratio",
+        1.0,
+        "Blocks with an unmovable page over all blocks, by definition; bounds of the interval.",
+    ),
+    (
+        "potential_ratio",
+        "potential_ratio",
+        1.0,
+        "Bytes in whole blocks without an unmovable page over all bytes, by definition.",
+    ),
+    (
+        "source_bytes",
+        "source_pages",
+        4096.0,
+        "Unmovable memory by who asked for it.",
+    ),
+    (
+        "source_blocks",
+        "source_blocks_2m",
+        1.0,
+        "2 MB blocks that hold unmovable memory of this source.",
+    ),
+];
 
 /// The exposition, ending with `# EOF`.
 pub fn render(view: &View) -> Vec<u8> {
     let mut out = Exposition::default();
-    let groups: Vec<&Group> = std::iter::once(&view.total).chain(&view.zones).collect();
-    out.family("memory_bytes", "Memory, holes excluded.");
-    for group in &groups {
-        out.sample(group, &[], group.memory_bytes.map(|bytes| bytes as f64));
-    }
-    out.family("free_bytes", "Free memory.");
-    for group in &groups {
-        out.sample(group, &[], Some(group.free_bytes as f64));
-    }
-    out.family(
-        "free_contiguity_ratio",
-        "Free bytes in aligned, wholly free blocks of this size over all free bytes.",
-    );
-    for group in &groups {
-        for size in &group.sizes {
-            let labels = [("size_bytes", size.size_bytes.to_string())];
-            out.sample(group, &labels, size.free_contiguity_ratio);
+    let rows = rows(view);
+    for (name, metric, factor, help) in FAMILIES {
+        out.family(name, help);
+        for row in rows.iter().filter(|row| row.metric == metric) {
+            out.row(row, factor);
         }
     }
-    per_definition(&mut out, view);
-    sources(&mut out, view);
+    let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
     out.family("scan_duration_seconds", "How long the scan took.");
-    out.sample(&view.total, &[], view.duration_ns.map(|ns| ns as f64 / 1e9));
+    out.sample(&[], seconds(view.duration_ns));
     out.family("scan_cpu_seconds", "Processor time of the scan.");
-    out.sample(&view.total, &[], view.cpu_ns.map(|ns| ns as f64 / 1e9));
+    out.sample(&[], seconds(view.cpu_ns));
     out.family(
         "scan_reader",
         "1, with the reader and the kernel as labels.",
@@ -45,75 +73,9 @@ pub fn render(view: &View) -> Vec<u8> {
         ("reader", view.reader.clone()),
         ("kernel", view.kernel.clone()),
     ];
-    out.sample(&view.total, &labels, Some(1.0));
+    out.sample(&labels, Some(1.0));
     out.text.push_str("# EOF\n");
     out.text.into_bytes()
-}
-
-fn per_definition(out: &mut Exposition, view: &View) {
-    out.family(
-        "unmovable_ratio",
-        "Blocks with an unmovable page over all blocks, by definition; bounds of the interval.",
-    );
-    for size in view.total.sizes.iter().map(|size| size.size_bytes) {
-        for (definition, letter) in LETTERS {
-            let Some(at) = view.total.at(definition, size) else {
-                continue;
-            };
-            let ratio = at.unmovable_ratio;
-            out.bounds(&view.total, letter, size, ratio.low, ratio.high);
-        }
-        for zone in &view.zones {
-            let high = zone
-                .at(Definition::K, size)
-                .and_then(|at| at.unmovable_ratio.high);
-            out.sample(zone, &bound_labels("K", size, "high"), high);
-        }
-    }
-    out.family(
-        "potential_ratio",
-        "Bytes in whole blocks without an unmovable page over all bytes, by definition.",
-    );
-    for size in view.total.sizes.iter().map(|size| size.size_bytes) {
-        for (definition, letter) in LETTERS {
-            let Some(at) = view.total.at(definition, size) else {
-                continue;
-            };
-            let ratio = at.potential_ratio;
-            out.bounds(&view.total, letter, size, ratio.low, ratio.high);
-        }
-        for zone in &view.zones {
-            let low = zone
-                .at(Definition::K, size)
-                .and_then(|at| at.potential_ratio.low);
-            out.sample(zone, &bound_labels("K", size, "low"), low);
-        }
-    }
-}
-
-fn sources(out: &mut Exposition, view: &View) {
-    let sources = view.total.sources.as_deref().unwrap_or_default();
-    out.family("source_bytes", "Unmovable memory by who asked for it.");
-    for source in sources {
-        let labels = [("source", source.source.name().to_string())];
-        out.sample(&view.total, &labels, Some((source.pages * 4096) as f64));
-    }
-    out.family(
-        "source_blocks",
-        "2 MB blocks that hold unmovable memory of this source.",
-    );
-    for source in sources {
-        let labels = [("source", source.source.name().to_string())];
-        out.sample(&view.total, &labels, Some(source.blocks_2m as f64));
-    }
-}
-
-fn bound_labels(letter: &str, size: u64, bound: &str) -> [(&'static str, String); 3] {
-    [
-        ("definition", letter.to_string()),
-        ("size_bytes", size.to_string()),
-        ("bound", bound.to_string()),
-    ]
 }
 
 #[derive(Default)]
@@ -128,47 +90,56 @@ impl Exposition {
         self.family = format!("ample_{name}");
         let family = &self.family;
         let _ = writeln!(self.text, "# TYPE {family} gauge");
-        if let Some(unit) = name
-            .rsplit('_')
-            .next()
-            .filter(|unit| ["bytes", "ratio", "seconds"].contains(unit))
-        {
+        let unit = name.rsplit('_').next();
+        if let Some(unit) = unit.filter(|unit| ["bytes", "ratio", "seconds"].contains(unit)) {
             let _ = writeln!(self.text, "# UNIT {family} {unit}");
         }
         let _ = writeln!(self.text, "# HELP {family} {help}");
     }
 
-    /// Both bounds, or one sample when they are the same number.
-    fn bounds(
-        &mut self,
-        group: &Group,
-        letter: &str,
-        size: u64,
-        low: Option<f64>,
-        high: Option<f64>,
-    ) {
-        self.sample(group, &bound_labels(letter, size, "low"), low);
-        self.sample(group, &bound_labels(letter, size, "high"), high);
+    /// The samples of a row: of the machine everything, of a zone what no definition or K says,
+    /// the worse bound only.
+    fn row(&mut self, row: &MetricRow, factor: f64) {
+        let machine = row.of_machine();
+        if !machine && (row.zone.is_none() || row.kind.is_some()) {
+            return;
+        }
+        let place = [
+            ("node", row.node.map(|node| node.to_string())),
+            ("zone", row.zone.clone()),
+            ("definition", row.definition.map(|own| own.name().into())),
+            ("size_bytes", row.size_bytes.map(|bytes| bytes.to_string())),
+            ("source", row.kind.clone()),
+        ];
+        let labels = place.into_iter();
+        let mut labels: Vec<_> = labels
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect();
+        let bounds = [("low", row.low), ("high", row.high)];
+        match row.definition {
+            None => self.sample(&labels, row.low.map(|value| value * factor)),
+            Some(definition) if machine || definition == Definition::K => {
+                let worse = usize::from(row.metric == "unmovable_ratio");
+                for (bound, value) in &bounds[if machine { 0..2 } else { worse..worse + 1 }] {
+                    labels.push(("bound", bound.to_string()));
+                    self.sample(&labels, *value);
+                    labels.pop();
+                }
+            }
+            Some(_) => {}
+        }
     }
 
     /// One sample; absent values leave no line.
-    fn sample(&mut self, group: &Group, labels: &[(&'static str, String)], value: Option<f64>) {
+    fn sample(&mut self, labels: &[(&'static str, String)], value: Option<f64>) {
         let Some(value) = value else { return };
-        let place = [
-            ("node", group.node.map(|node| node.to_string())),
-            ("zone", group.zone.clone()),
-        ];
-        let place = place
-            .into_iter()
-            .filter_map(|(key, value)| Some((key, value?)));
-        let all = place.chain(labels.iter().cloned());
-        let all: Vec<String> = all
-            .map(|(key, value)| format!("{key}=\"{}\"", escape(&value)))
+        let labels = labels.iter();
+        let labels: Vec<String> = labels
+            .map(|(key, value)| format!("{key}=\"{}\"", escape(value)))
             .collect();
-        let braces = if all.is_empty() {
-            String::new()
-        } else {
-            format!("{{{}}}", all.join(","))
+        let braces = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
         };
         let _ = writeln!(self.text, "{}{braces} {value}", self.family);
     }

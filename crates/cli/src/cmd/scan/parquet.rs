@@ -4,6 +4,7 @@
 
 use super::rows::{MetricRow, rows};
 use super::view::View;
+use ample_pfn::Definition;
 use anyhow::Context;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -51,8 +52,11 @@ pub fn encode(view: &View) -> anyhow::Result<Vec<u8>> {
     column::<Int64Type>(&mut group, time(view.uptime_seconds))?;
     column::<Int64Type>(&mut group, pick(&rows, |row| row.node.map(i64::from)))?;
     column::<ByteArrayType>(&mut group, pick(&rows, |row| bytes(row.zone.as_deref())))?;
-    column::<ByteArrayType>(&mut group, pick(&rows, |row| bytes(Some(row.metric))))?;
-    column::<ByteArrayType>(&mut group, pick(&rows, |row| bytes(row.definition)))?;
+    column::<ByteArrayType>(&mut group, pick(&rows, |row| bytes(Some(&row.metric))))?;
+    column::<ByteArrayType>(
+        &mut group,
+        pick(&rows, |row| bytes(row.definition.map(Definition::name))),
+    )?;
     column::<Int64Type>(&mut group, pick(&rows, |row| integer(row.size_bytes)))?;
     column::<ByteArrayType>(&mut group, pick(&rows, |row| bytes(row.kind.as_deref())))?;
     column::<DoubleType>(&mut group, pick(&rows, |row| row.low))?;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metrics as a long table, one value a row: what CSV and Parquet hold.
+//! The metrics as a long table, one value a row: what CSV and Parquet hold, and what thresholds
+//! and OpenMetrics look values up in.
 
 use super::view::{Group, View};
 use ample_pfn::{Definition, Interval, RatioInterval};
+use std::borrow::Cow;
 
 /// One value of one metric. Columns that do not apply are `None`.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -12,9 +14,9 @@ pub struct MetricRow {
     /// Zone; `None` for a node or the whole machine.
     pub zone: Option<String>,
     /// Name of the metric, with its unit.
-    pub metric: &'static str,
-    /// K, P or O.
-    pub definition: Option<&'static str>,
+    pub metric: Cow<'static, str>,
+    /// Definition of unmovable.
+    pub definition: Option<Definition>,
     /// Block size.
     pub size_bytes: Option<u64>,
     /// Source or page class.
@@ -25,132 +27,101 @@ pub struct MetricRow {
     pub high: Option<f64>,
 }
 
-/// Letters of the definitions.
-pub const LETTERS: [(Definition, &str); 3] = [
-    (Definition::K, "K"),
-    (Definition::P, "P"),
-    (Definition::O, "O"),
-];
+/// Smallest and largest value that fit the data.
+type Bounds = (Option<f64>, Option<f64>);
 
-/// All rows of a scan: the machine, then nodes, then zones.
-pub fn rows(view: &View) -> Vec<MetricRow> {
-    let mut rows = Vec::new();
-    for group in std::iter::once(&view.total)
-        .chain(&view.nodes)
-        .chain(&view.zones)
-    {
-        Collector {
-            group,
-            rows: &mut rows,
-        }
-        .group();
-    }
-    rows
+fn exact(value: Option<u64>) -> Bounds {
+    same(value.map(|value| value as f64))
 }
 
-struct Collector<'a> {
-    group: &'a Group,
-    rows: &'a mut Vec<MetricRow>,
+fn same(value: Option<f64>) -> Bounds {
+    (value, value)
 }
 
-impl Collector<'_> {
-    fn push(&mut self, metric: &'static str, low: Option<f64>, high: Option<f64>, row: MetricRow) {
-        let (node, zone) = (self.group.node, self.group.zone.clone());
-        self.rows.push(MetricRow {
-            node,
-            zone,
+fn count(value: Interval) -> Bounds {
+    (Some(value.low as f64), Some(value.high as f64))
+}
+
+fn ratio(value: RatioInterval) -> Bounds {
+    (value.low, value.high)
+}
+
+impl MetricRow {
+    /// The row with the value of a metric.
+    fn with(&self, metric: &'static str, (low, high): Bounds) -> MetricRow {
+        let metric = metric.into();
+        MetricRow {
             metric,
             low,
             high,
-            ..row
-        });
-    }
-
-    fn exact(&mut self, metric: &'static str, value: Option<f64>, row: MetricRow) {
-        self.push(metric, value, value, row);
-    }
-
-    fn count(&mut self, metric: &'static str, value: Interval, row: MetricRow) {
-        self.push(metric, Some(value.low as f64), Some(value.high as f64), row);
-    }
-
-    fn ratio(&mut self, metric: &'static str, value: RatioInterval, row: MetricRow) {
-        self.push(metric, value.low, value.high, row);
-    }
-
-    fn group(&mut self) {
-        let group = self.group;
-        let number = |value: u64| Some(value as f64);
-        self.exact(
-            "memory_bytes",
-            group.memory_bytes.and_then(number),
-            MetricRow::default(),
-        );
-        self.exact("free_bytes", number(group.free_bytes), MetricRow::default());
-        for size in &group.sizes {
-            let row = MetricRow {
-                size_bytes: Some(size.size_bytes),
-                ..MetricRow::default()
-            };
-            self.exact("blocks", size.blocks.and_then(number), row.clone());
-            self.exact(
-                "whole_blocks",
-                size.whole_blocks.and_then(number),
-                row.clone(),
-            );
-            self.exact(
-                "free_blocks",
-                size.free_blocks.and_then(number),
-                row.clone(),
-            );
-            self.exact("free_contiguity_ratio", size.free_contiguity_ratio, row);
-        }
-        for (definition, letter) in LETTERS {
-            self.definition(definition, letter);
-        }
-        for source in group.sources.iter().flatten() {
-            let kind = Some(source.source.name().to_string());
-            let row = MetricRow {
-                kind,
-                ..MetricRow::default()
-            };
-            self.exact("source_pages", number(source.pages), row.clone());
-            self.exact("source_blocks_2m", number(source.blocks_2m), row);
-        }
-        for (class, &pages) in group.class_pages.iter().flatten() {
-            let row = MetricRow {
-                kind: Some(class.clone()),
-                ..MetricRow::default()
-            };
-            self.exact("class_pages", number(pages), row);
+            ..self.clone()
         }
     }
 
-    fn definition(&mut self, definition: Definition, letter: &'static str) {
-        let Some(metrics) = self.group.definitions.get(definition) else {
-            return;
+    /// Whether it is of the whole machine.
+    pub fn of_machine(&self) -> bool {
+        self.node.is_none() && self.zone.is_none()
+    }
+}
+
+/// All rows of a scan: the machine, then nodes, then zones.
+pub fn rows(view: &View) -> Vec<MetricRow> {
+    let groups = std::iter::once(&view.total).chain(&view.nodes);
+    groups.chain(&view.zones).flat_map(group_rows).collect()
+}
+
+fn group_rows(group: &Group) -> Vec<MetricRow> {
+    let all = MetricRow {
+        node: group.node,
+        zone: group.zone.clone(),
+        ..MetricRow::default()
+    };
+    let mut rows = vec![
+        all.with("memory_bytes", exact(group.memory_bytes)),
+        all.with("free_bytes", exact(Some(group.free_bytes))),
+    ];
+    for size in &group.sizes {
+        let mut row = all.clone();
+        row.size_bytes = Some(size.size_bytes);
+        rows.extend([
+            row.with("blocks", exact(size.blocks)),
+            row.with("whole_blocks", exact(size.whole_blocks)),
+            row.with("free_blocks", exact(size.free_blocks)),
+            row.with("free_contiguity_ratio", same(size.free_contiguity_ratio)),
+        ]);
+    }
+    for definition in Definition::ALL {
+        let Some(metrics) = group.definitions.get(definition) else {
+            continue;
         };
-        let row = MetricRow {
-            definition: Some(letter),
-            ..MetricRow::default()
-        };
-        self.count("unmovable_pages", metrics.unmovable_pages, row.clone());
-        self.ratio(
-            "unmovable_page_ratio",
-            metrics.unmovable_page_ratio,
-            row.clone(),
-        );
-        let inside = metrics.internal_fragmentation_ratio;
-        self.ratio("internal_fragmentation_ratio", inside, row.clone());
+        let mut row = all.clone();
+        row.definition = Some(definition);
+        let inside = ratio(metrics.internal_fragmentation_ratio);
+        rows.extend([
+            row.with("unmovable_pages", count(metrics.unmovable_pages)),
+            row.with("unmovable_page_ratio", ratio(metrics.unmovable_page_ratio)),
+            row.with("internal_fragmentation_ratio", inside),
+        ]);
         for size in &metrics.sizes {
-            let row = MetricRow {
-                size_bytes: Some(size.size_bytes),
-                ..row.clone()
-            };
-            self.count("unmovable_blocks", size.unmovable_blocks, row.clone());
-            self.ratio("unmovable_ratio", size.unmovable_ratio, row.clone());
-            self.count("potential_blocks", size.potential_blocks, row.clone());
-            self.ratio("potential_ratio", size.potential_ratio, row);
+            row.size_bytes = Some(size.size_bytes);
+            rows.extend([
+                row.with("unmovable_blocks", count(size.unmovable_blocks)),
+                row.with("unmovable_ratio", ratio(size.unmovable_ratio)),
+                row.with("potential_blocks", count(size.potential_blocks)),
+                row.with("potential_ratio", ratio(size.potential_ratio)),
+            ]);
         }
     }
+    for source in group.sources.iter().flatten() {
+        let mut row = all.clone();
+        row.kind = Some(source.source.name().to_string());
+        rows.push(row.with("source_pages", exact(Some(source.pages))));
+        rows.push(row.with("source_blocks_2m", exact(Some(source.blocks_2m))));
+    }
+    for (class, &pages) in group.class_pages.iter().flatten() {
+        let mut row = all.clone();
+        row.kind = Some(class.clone());
+        rows.push(row.with("class_pages", exact(Some(pages))));
+    }
+    rows
 }

@@ -7,10 +7,10 @@ use super::style::{Colour, Style};
 use super::view::View;
 use ample_host::Scan;
 use ample_pfn::{
-    DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder, RatioInterval,
-    SourceMetrics, format_bytes,
+    Definition, DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder,
+    RatioInterval, SourceMetrics, format_bytes,
 };
-use ample_report::{Align, Table};
+use ample_report::Table;
 use std::fmt::Write;
 
 /// The whole report.
@@ -47,11 +47,7 @@ pub fn render(scan: &Scan, builder: &MetricsBuilder, style: &Style) -> String {
 
 /// The report when pages may not be looked at: what the free lists say.
 pub fn render_free_lists(view: &View) -> String {
-    let mut table = Table::new(&[
-        ("block", Align::Right),
-        ("free", Align::Right),
-        ("of free", Align::Right),
-    ]);
+    let mut table = Table::headed(">block | >free | >of free");
     for size in &view.total.sizes {
         table.row(vec![
             format_bytes(size.size_bytes),
@@ -61,12 +57,7 @@ pub fn render_free_lists(view: &View) -> String {
         ]);
     }
     let free = format_bytes(view.total.free_bytes);
-    let mut zones = Table::new(&[
-        ("node", Align::Right),
-        ("zone", Align::Left),
-        ("free", Align::Right),
-        ("of free in 2 MB", Align::Right),
-    ]);
+    let mut zones = Table::headed(">node | zone | >free | >of free in 2 MB");
     for zone in &view.zones {
         let pageblock = zone.sizes.iter().find(|size| size.size_bytes == 2 << 20);
         zones.row(vec![
@@ -129,11 +120,11 @@ fn percent_interval(ratio: RatioInterval) -> String {
     }
 }
 
-/// The definitions that this scan has, with their letters.
-fn letters(group: &GroupMetrics) -> Vec<(&'static str, &DefinitionMetrics)> {
-    let mut letters = vec![("K", &group.k), ("P", &group.p)];
-    letters.extend(group.o.as_ref().map(|o| ("O", o)));
-    letters
+/// The definitions that this scan has.
+fn definitions(group: &GroupMetrics) -> Vec<(Definition, &DefinitionMetrics)> {
+    let all = Definition::ALL.into_iter();
+    all.filter_map(|definition| Some((definition, group.definition(definition)?)))
+        .collect()
 }
 
 /// The table by block size, in two parts where one would be too wide.
@@ -160,25 +151,14 @@ struct Share {
 }
 
 fn sizes_table(total: &GroupMetrics, shares: &[&Share]) -> String {
-    let letters = letters(total);
-    let mut columns = vec![
-        "block".to_string(),
-        "blocks".into(),
-        "free".into(),
-        "of free".into(),
-    ];
+    let definitions = definitions(total);
+    let mut headings = ">block | >blocks | >free | >of free".to_string();
     for share in shares {
-        columns.extend(
-            letters
-                .iter()
-                .map(|(letter, _)| format!("{} {letter}", share.name)),
-        );
+        for (definition, _) in &definitions {
+            let _ = write!(headings, " | >{} {}", share.name, definition.name());
+        }
     }
-    let columns: Vec<(&str, Align)> = columns
-        .iter()
-        .map(|name| (name.as_str(), Align::Right))
-        .collect();
-    let mut table = Table::new(&columns);
+    let mut table = Table::headed(&headings);
     for (index, size) in total.sizes.iter().enumerate() {
         let mut row = vec![
             format_bytes(size.size_bytes),
@@ -187,9 +167,8 @@ fn sizes_table(total: &GroupMetrics, shares: &[&Share]) -> String {
             percent(size.free_contiguity_ratio),
         ];
         for share in shares {
-            let ratios = letters
-                .iter()
-                .map(|(_, metrics)| (share.of)(&metrics.sizes[index]));
+            let metrics = definitions.iter();
+            let ratios = metrics.map(|(_, metrics)| (share.of)(&metrics.sizes[index]));
             row.extend(ratios.map(percent_interval));
         }
         table.row(row);
@@ -198,16 +177,9 @@ fn sizes_table(total: &GroupMetrics, shares: &[&Share]) -> String {
 }
 
 fn zones(metrics: &Metrics) -> String {
-    let mut table = Table::new(&[
-        ("node", Align::Right),
-        ("zone", Align::Left),
-        ("memory", Align::Right),
-        ("free", Align::Right),
-        ("of free", Align::Right),
-        ("unmovable K", Align::Right),
-        ("potential K", Align::Right),
-        ("free inside", Align::Right),
-    ]);
+    let mut table = Table::headed(
+        ">node | zone | >memory | >free | >of free | >unmovable K | >potential K | >free inside",
+    );
     let several_nodes = metrics.nodes.len() > 1;
     for group in metrics
         .nodes
@@ -236,13 +208,7 @@ fn zones(metrics: &Metrics) -> String {
 }
 
 fn migratetypes(rows: &[TypeRow]) -> String {
-    let mut table = Table::new(&[
-        ("migratetype", Align::Left),
-        ("blocks", Align::Right),
-        ("free", Align::Right),
-        ("with unmovable pages", Align::Right),
-        ("share", Align::Right),
-    ]);
+    let mut table = Table::headed("migratetype | >blocks | >free | >with unmovable pages | >share");
     for row in rows {
         table.row(vec![
             pageblocks::name(row.migratetype).to_string(),
