@@ -45,7 +45,5 @@ fn every_simulated_experiment_ends_early_with_what_it_has() {
         println!("{id}: ended {:.2} s after it was asked", took.as_secs_f64());
         let result = result.unwrap_or_else(|error| panic!("{id}: {error:#}"));
         assert!(result.partial, "{id}");
-        let again = experiment.read_back(&result.json).expect("reads back");
-        assert_eq!(again.json, result.json, "{id}");
     }
 }
