@@ -8,14 +8,6 @@ use ample_lab::stop::flag;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Done before an end could be asked for.
-const SHORT: [&str; 4] = [
-    "presets",
-    "perforated-storage",
-    "denied-blocks",
-    "hw-migration",
-];
-
 /// Programs whose data would fill the memory of a machine that runs tests.
 const SMALLER: [&str; 2] = ["directseg", "segments"];
 
@@ -23,7 +15,7 @@ const SMALLER: [&str; 2] = ["directseg", "segments"];
 fn every_simulated_experiment_ends_early_with_what_it_has() {
     let listed = ALL.iter().filter(|experiment| {
         let about = experiment.about();
-        about.needs.is_empty() && !about.measured && !SHORT.contains(&about.id.as_str())
+        about.needs.is_empty() && !about.measured
     });
     for experiment in listed {
         let id = experiment.about().id.as_str();
@@ -39,11 +31,13 @@ fn every_simulated_experiment_ends_early_with_what_it_has() {
             flag().store(true, Ordering::Relaxed);
         });
         let result = prepared.run(&|_| {});
-        let took = started.elapsed().saturating_sub(asked_after);
+        let whole = started.elapsed();
         asking.join().expect("no panic");
         flag().store(false, Ordering::Relaxed);
+        let took = whole.saturating_sub(asked_after);
         println!("{id}: ended {:.2} s after it was asked", took.as_secs_f64());
         let result = result.unwrap_or_else(|error| panic!("{id}: {error:#}"));
-        assert!(result.partial, "{id}");
+        // A few are done before they can be asked.
+        assert!(result.partial || whole < 2 * asked_after, "{id}");
     }
 }
