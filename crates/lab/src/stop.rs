@@ -4,7 +4,7 @@
 //! One flag for the process: a signal handler sets it, experiments look at it in their inner loops
 //! and return what they have, marked partial. Code that cannot return early (a run of the server
 //! model calls back from its depths) is left by unwinding from [`checkpoint`] to [`until_stopped`].
-//! Code that cannot even look at the flag runs [`detached`].
+//! Code that cannot even look at the flag runs `detached`.
 
 use anyhow::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

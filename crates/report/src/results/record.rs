@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Name of the schema of a result file.
 pub(crate) const SCHEMA: &str = "ample.result/1";
 
-/// The five parts of the project.
+/// The five parts of the project, and the project itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -24,6 +24,8 @@ pub enum Layer {
     Use,
     /// Simulated hardware.
     Show,
+    /// The code: its size, its tests, its speed against earlier forms.
+    House,
 }
 
 impl Layer {
@@ -35,6 +37,7 @@ impl Layer {
             Layer::Cure => "cure",
             Layer::Use => "use",
             Layer::Show => "show",
+            Layer::House => "house",
         }
     }
 }
