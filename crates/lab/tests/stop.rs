@@ -39,5 +39,7 @@ fn every_simulated_experiment_ends_early_with_what_it_has() {
         let result = result.unwrap_or_else(|error| panic!("{id}: {error:#}"));
         // A few are done before they can be asked.
         assert!(result.partial || whole < 2 * asked_after, "{id}");
+        let again = experiment.read_back(&result.json).expect("reads back");
+        assert_eq!(again.json, result.json, "{id}");
     }
 }

@@ -91,10 +91,10 @@ pub struct UnavailableReport {
     pub seed: u64,
     /// Points of the figure.
     pub points: Vec<UnavailablePoint>,
-    /// Fit of the software line: cycles = fixed + each × TLBs.
-    pub software_fixed_cycles: f64,
+    /// Fit of the software line: cycles = fixed + each × TLBs; none without a point.
+    pub software_fixed_cycles: Option<f64>,
     /// See `software_fixed_cycles`.
-    pub software_each_cycles: f64,
+    pub software_each_cycles: Option<f64>,
     /// Paper: copy about 1,300 cycles; one 4 KB migration close to 2 µs.
     pub paper_copy_cycles: u32,
     /// See `paper_copy_cycles`.
@@ -192,7 +192,7 @@ impl Experiment for Unavailable {
             .iter()
             .map(|p| (f64::from(p.remote_tlbs), p.software_unavailable_cycles))
             .collect();
-        let (fixed, each) = line(&xy);
+        let (fixed, each) = (!xy.is_empty()).then(|| line(&xy)).unzip();
         let designs = [Design::NonCacheable, Design::Cacheable];
         let rest = |share| progress(0.8 + 0.1 * share);
         let breakdowns = parallel(&designs, &rest, |&design| breakdown(params, design))?;

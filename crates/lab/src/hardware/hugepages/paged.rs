@@ -52,6 +52,7 @@ impl Paged {
         let bytes = |pages: u32| (u64::from(pages) * PAGE_BYTES).next_multiple_of(BLOCK_BYTES);
         let (user, all) = (bytes(server.user_pages()), bytes(server.data_pages()));
         let engine = || -> Result<Engine> {
+            stop::checkpoint();
             // Equal frame sources: the page tables of all cores lie at the same addresses.
             let frames = Box::new(IdealFrames::new(1 << 40));
             let mut engine = Engine::new(&config, schemes::paging(), frames, 1)?;
