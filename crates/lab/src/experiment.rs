@@ -71,9 +71,6 @@ pub struct About {
     /// Layer of the project that it belongs to.
     #[serde(default)]
     pub layer: Layer,
-    /// Ids of the papers' claims that it speaks of.
-    #[serde(default)]
-    pub claims: Vec<String>,
     /// What must be there to run it.
     #[serde(default)]
     pub needs: Vec<Need>,

@@ -7,7 +7,7 @@
 //! title = "…"                  # one line for people
 //! calibrated = "…"             # which parameters were set to fit what
 //! predicted = "…"              # what was not
-//! # and the other fields of `About`: layer, claims, needs, costs
+//! # and the other fields of `About`: layer, needs, costs
 //!
 //! [parameters]                 # those of the experiment
 //!

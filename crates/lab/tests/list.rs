@@ -120,21 +120,26 @@ fn every_file_is_in_the_list_and_every_experiment_has_a_file() {
     }
 }
 
+/// An own file is refused with these parts in the message.
+fn assert_refused(experiment: &dyn AnyExperiment, text: &str, parts: [&str; 3]) {
+    let request = Request {
+        file: Some(("my.toml", text)),
+        ..Request::default()
+    };
+    let error = experiment.prepare(&request).err().expect("an unknown key");
+    let error = format!("{error:#}");
+    for part in parts {
+        assert!(error.contains(part), "{}: {error}", experiment.about().id);
+    }
+}
+
 #[test]
 fn wrong_parameters_are_refused_with_file_and_line() {
     for experiment in ALL {
         let text = experiment
             .shipped()
             .replacen("[parameters]\n", "[parameters]\nnope = 5\n", 1);
-        let request = Request {
-            file: Some(("my.toml", &text)),
-            ..Request::default()
-        };
-        let error = experiment.prepare(&request).err().expect("an unknown key");
-        let error = format!("{error:#}");
-        for part in ["my.toml", "line ", "nope"] {
-            assert!(error.contains(part), "{}: {error}", experiment.about().id);
-        }
+        assert_refused(*experiment, &text, ["my.toml", "line ", "nope"]);
     }
 }
 
@@ -146,15 +151,7 @@ fn a_wrong_quick_version_is_refused_with_file_and_field() {
             true => shipped.replacen("\n[quick]\n", "\n[quick]\nnope = 5\n", 1),
             false => format!("{shipped}\n[quick]\nnope = 5\n"),
         };
-        let request = Request {
-            file: Some(("my.toml", &text)),
-            ..Request::default()
-        };
-        let error = experiment.prepare(&request).err().expect("an unknown key");
-        let error = format!("{error:#}");
-        for part in ["my.toml", "[quick]", "nope"] {
-            assert!(error.contains(part), "{}: {error}", experiment.about().id);
-        }
+        assert_refused(*experiment, &text, ["my.toml", "[quick]", "nope"]);
     }
 }
 

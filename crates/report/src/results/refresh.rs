@@ -39,8 +39,9 @@ pub struct SpreadSource {
 }
 
 impl ResultRecord {
-    /// The record with rows from an experiment's result, rounded to the digits of the columns.
-    /// `date` is the day of the run and `commit` the version that ran.
+    /// The record with rows from an experiment's result, rounded to the digits of the columns, and
+    /// with its load average if it has one. `date` is the day of the run and `commit` the version
+    /// that ran.
     ///
     /// # Errors
     /// When the record does not say where its cells come from, or a field is missing.
@@ -74,6 +75,9 @@ impl ResultRecord {
             ..self.clone()
         };
         record.versions.insert("ample".into(), commit.into());
+        if let Some(load) = result.get("load_average").and_then(Value::as_f64) {
+            record.load = Some(format!("{load:.0}"));
+        }
         record.check()?;
         Ok(record)
     }
@@ -123,6 +127,7 @@ fn cell(group: &[&Value], column: &Column) -> Result<Cell, String> {
     };
     match source {
         CellSource::Field(path) => {
+            agree(&items, path, column)?;
             let value = at(item, path).ok_or_else(|| format!("no field {path}"))?;
             let text = match value {
                 Value::String(text) => text.clone(),
@@ -140,10 +145,26 @@ fn cell(group: &[&Value], column: &Column) -> Result<Cell, String> {
     }
 }
 
+/// Refuses a column for which items of one row have different values: which of them is shown
+/// would be chance.
+fn agree(items: &[&Value], path: &str, column: &Column) -> Result<(), String> {
+    let first = at(items[0], path);
+    match items.iter().all(|item| at(item, path) == first) {
+        true => Ok(()),
+        false => Err(format!(
+            "column {}: the items of a row differ in {path}; rows_by or where must tell them apart",
+            column.key
+        )),
+    }
+}
+
 fn spread_cell(items: &[&Value], spread: &SpreadSource, column: &Column) -> Result<Cell, String> {
     let part = |path: &Option<String>| match path {
         None => Ok(None),
-        Some(path) => number(items[0], path, column),
+        Some(path) => {
+            agree(items, path, column)?;
+            number(items[0], path, column)
+        }
     };
     let mut cell = SpreadCell {
         value: part(&spread.value)?,
@@ -253,6 +274,38 @@ mod tests {
         );
         assert_eq!(rows[1], of("b", Cell::Number(25.0), Cell::Absent));
         assert_eq!(rows.len(), 2);
+    }
+
+    #[test]
+    fn the_load_of_a_run_replaces_that_of_the_run_before() {
+        let mut result = serde_json::json!({"points": {"all": [{"who": "a", "share": null}]}});
+        let refreshed = |result: &Value| mapped().refreshed(result, "2026-02-01", "abc");
+        assert_eq!(refreshed(&result).unwrap().load, mapped().load);
+        result["load_average"] = 3.7.into();
+        assert_eq!(refreshed(&result).unwrap().load.as_deref(), Some("4"));
+    }
+
+    #[test]
+    fn items_of_a_row_that_differ_in_a_column_are_refused() {
+        let mut record = mapped();
+        record.rows_by = vec!["who".into()];
+        let shares = |second: f64| {
+            let share = |mean: f64| serde_json::json!({"mean": mean, "range": [0, 1]});
+            serde_json::json!({"points": {"all": [
+                {"who": "a", "share": share(0.5)},
+                {"who": "a", "share": share(second)},
+            ]}})
+        };
+        assert!(record.refreshed(&shares(0.5), "2026-02-01", "abc").is_ok());
+        for source in [
+            CellSource::Field("share.mean".into()),
+            record.columns[1].from.clone().expect("a spread"),
+        ] {
+            record.columns[1].from = Some(source);
+            let refused = record.refreshed(&shares(0.75), "2026-02-01", "abc");
+            let error = refused.expect_err("two values for one cell");
+            assert!(error.contains("column share"), "{error}");
+        }
     }
 
     #[test]
