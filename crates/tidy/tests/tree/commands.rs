@@ -28,6 +28,11 @@ fn targets() -> BTreeMap<&'static str, Option<&'static str>> {
     found
 }
 
+/// Whether make knows this target.
+pub(super) fn is_target(name: &str) -> bool {
+    targets().contains_key(name)
+}
+
 #[test]
 fn make_targets_are_documented() {
     let pages: Vec<&SourceFile> = ample_tidy::markdown::documents()

@@ -23,7 +23,65 @@ fn the_book_lists_every_guide() {
     super::report(&problems);
 }
 
-/// A figure without its command cannot be checked by anybody.
+/// What a command of a result names and the tree does not hold: a target of make, a script, or a
+/// package, bench, example or test of cargo.
+fn absent(command: &str) -> Vec<String> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let there = |folder: &str, name: &str| {
+        files().iter().any(|file| {
+            let path = file.path.strip_prefix("crates/");
+            let path = path.and_then(|path| path.split_once('/'));
+            path.is_some_and(|(_, path)| {
+                path == format!("{folder}/{name}.rs") || path == format!("{folder}/{name}/main.rs")
+            })
+        })
+    };
+    let exists = |before: &str, word: &str| match before {
+        "-p" => text(&format!(
+            "crates/{}/Cargo.toml",
+            word.trim_start_matches("ample-")
+        ))
+        .is_some(),
+        "--bench" => there("benches", word),
+        "--example" => there("examples", word),
+        "--test" => there("tests", word),
+        _ => true,
+    };
+    let pairs = words.windows(2).filter(|pair| !exists(pair[0], pair[1]));
+    let mut absent: Vec<String> = pairs.map(|pair| pair.join(" ")).collect();
+    match words.split_first() {
+        Some((&"make", targets)) => absent.extend(
+            (targets.iter())
+                .filter(|target| !target.contains('=') && !super::commands::is_target(target))
+                .map(|target| format!("make {target}")),
+        ),
+        Some((script, _)) if script.contains('/') && text(script).is_none() => {
+            absent.push((*script).into());
+        }
+        _ => {}
+    }
+    absent
+}
+
+#[test]
+fn an_absent_part_of_a_command_is_seen() {
+    for (command, wanted) in [
+        ("make results", ""),
+        ("make nothing-of-it", "make nothing-of-it"),
+        ("hw/energy.sh", ""),
+        ("bench/nothing.py x", "bench/nothing.py"),
+        ("cargo bench -p ample-mm --bench model", ""),
+        ("cargo run -p ample-mm --example none", "--example none"),
+        (
+            "cargo test -p ample-none --test walks",
+            "-p ample-none, --test walks",
+        ),
+    ] {
+        assert_eq!(absent(command).join(", "), wanted, "{command}");
+    }
+}
+
+/// A figure without its command, or with one that is not there, cannot be checked by anybody.
 #[test]
 fn results_name_their_commands() {
     let mut problems = Vec::new();
@@ -39,6 +97,8 @@ fn results_name_their_commands() {
         if command.is_empty() {
             problems.push(format!("{}: no \"command\"", file.path));
         }
+        let absent = absent(command).into_iter();
+        problems.extend(absent.map(|part| format!("{}: there is no {part}", file.path)));
     }
     super::report(&problems);
 }
