@@ -211,9 +211,52 @@ fn tables_for_machines_are_complete() {
     let line =
         "ample_unmovable_ratio{definition=\"K\",size_bytes=\"2097152\",bound=\"high\"} 0.125";
     assert!(metrics.contains(line), "{metrics}");
+    // A sum over a family counts each page once: zones have families of their own.
+    let sum = |family: &str| -> f64 {
+        let lines = metrics
+            .lines()
+            .filter(|line| line.split(['{', ' ']).next() == Some(family));
+        lines
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+            .sum()
+    };
+    let memory = f64::from(16 << 20);
+    assert_eq!(sum("ample_memory_bytes"), memory);
+    assert_eq!(sum("ample_zone_memory_bytes"), memory);
     let series = metrics
         .lines()
         .filter(|line| !line.starts_with('#'))
         .count();
     assert!(series < 200, "{series}");
+}
+
+/// An empty file of page flags is no machine of 0 bytes.
+#[test]
+fn a_machine_without_page_flags_is_an_error() {
+    let machine = machine();
+    std::fs::write(machine.path().join("proc/kpageflags"), "").unwrap();
+    let output = ample(machine.path(), &["--root", ".", "--reader", "procfs"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("kpageflags") && error.contains("no page"),
+        "{error}"
+    );
+}
+
+/// Whoever reads the file sees all of it, and what cannot be written leaves the old one.
+#[test]
+fn an_output_file_is_replaced_whole() {
+    let machine = machine();
+    let file = machine.path().join("scan.prom");
+    let arguments = ["--root", ".", "--format", "openmetrics", "-o", "scan.prom"];
+    assert!(ample(machine.path(), &arguments).status.success());
+    let before = std::fs::metadata(&file).unwrap();
+    assert!(ample(machine.path(), &arguments).status.success());
+    let after = std::fs::metadata(&file).unwrap();
+    use std::os::unix::fs::MetadataExt;
+    assert_ne!(before.ino(), after.ino(), "written in place");
+    assert!(std::fs::read_to_string(&file).unwrap().ends_with("# EOF\n"));
+    let others = std::fs::read_dir(machine.path()).unwrap().count();
+    assert_eq!(others, 2, "nothing but the saved machine and the file");
 }

@@ -241,8 +241,45 @@ fn wrong_input_says_what_and_where() {
     for size in ["8388607T", "2T"] {
         assert!(failure(&["sim", "fig11", "--memory", size]).contains("memory_bytes"));
     }
+    let machine = path("tiny.snap");
+    save_snapshot(Path::new(&machine));
+    let report = ["--report", "r.html", "--server-memory", "8388607T"];
+    let of_machine = [
+        ["whatif", "--snapshot", machine.as_str()].as_slice(),
+        &report,
+    ]
+    .concat();
+    assert!(failure(&of_machine).contains("up to 1T"));
+    let trace = path("trace.txt");
+    std::fs::write(
+        &trace,
+        "t-1 [000] ..... 1.0: mm_page_free: pfn=0x800 order=0\n",
+    )
+    .unwrap();
+    assert!(failure(&["replay", &trace, "--memory", "8388607T"]).contains("up to 1T"));
+    let large = ["--set", "memory_bytes=9007199254740992"];
+    assert!(failure(&[&["sim", "fig11"], large.as_slice()].concat()).contains("memory_bytes"));
     assert!(failure(&["sim", "fig11", "--hours", "nan"]).contains("duration_s"));
     assert!(failure(&["sim", "fig11", "--memory", "1M"]).contains("64M"));
+}
+
+/// What has no end is refused at once, whoever reads it.
+#[test]
+fn devices_are_not_read() {
+    let zero = "/dev/zero";
+    let from = ["--from", "champsim", zero];
+    for command in [
+        ["whatif", "--workload", zero].as_slice(),
+        &["whatif", "--snapshot", zero],
+        &["scan", "--snapshot", zero],
+        &["replay", zero],
+        &["trace", "info", zero],
+        &[["trace", "info"].as_slice(), &from].concat(),
+        &[["trace", "run"].as_slice(), &from].concat(),
+    ] {
+        let error = failure(command);
+        assert!(error.contains("regular file"), "{command:?}: {error}");
+    }
 }
 
 /// What a command prints that gets Ctrl-C as soon as it says that it may.

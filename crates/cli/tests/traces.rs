@@ -65,6 +65,26 @@ fn traces_are_made_converted_described_and_simulated() {
         run["walks_per_kilo_instruction"].as_f64().unwrap()
     };
     assert!(walks("2m") < walks("4k"));
+    // The first touch of a 2 MB page zeroes it: that is the price of the fault, not of walks.
+    let cold = [
+        "trace",
+        "run",
+        text(&own),
+        "--pages",
+        "2m",
+        "--warm-up",
+        "0",
+    ];
+    let run = json(&[&cold, ["--json"].as_slice()].concat());
+    let percent = |what: &str| run[what].as_f64().unwrap();
+    let (faults, walks) = (
+        percent("fault_stall_percent"),
+        percent("translation_stall_percent"),
+    );
+    assert!(
+        faults > 50.0 && walks < 20.0 && faults + walks <= 100.0,
+        "{run}"
+    );
     let segment = json(&["trace", "run", text(&own), "--scheme", "segment", "--json"]);
     assert!(segment["segment_bytes"].as_u64().unwrap() > 0);
 }

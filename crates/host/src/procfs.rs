@@ -181,6 +181,7 @@ impl PageSource for ProcfsReader {
     fn for_each_chunk(&mut self, sink: &mut dyn FnMut(Pfn, &[PageClass])) -> Result<(), HostError> {
         self.budget.clone_from(&self.unmanaged_pages);
         (self.lazy_pages, self.charged_pages) = (0, 0);
+        let mut read_pages = 0;
         let mut words = vec![0u8; SECTION_PAGES as usize * WORD_BYTES];
         let mut classes = vec![PageClass::Hole; SECTION_PAGES as usize];
         let ram = self.system.ram.clone();
@@ -189,11 +190,17 @@ impl PageSource for ProcfsReader {
             let path = || self.root.path("proc/kpageflags");
             let read = ProcfsReader::fill(&self.flags, part.start, words)
                 .map_err(|error| HostError::io(&path(), error))?;
+            read_pages += read;
             let classes = &mut classes[..read];
             classify_words(&words[..read * WORD_BYTES], classes);
             self.mark_lazy(part.start, classes);
             self.mark_charged(part.start, classes, words);
             sink(part.start, classes);
+        }
+        if read_pages == 0 {
+            let path = self.root.path("proc/kpageflags");
+            let what = "holds no page of the memory that /proc/iomem names";
+            return Err(HostError::parse(&path, 0, what));
         }
         // Per-CPU lists breathe while we read: the bound is the larger of before and after.
         if let Ok(zones) = crate::proc::zones(&self.root) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What several crates need and no crate of its own subject holds: random numbers, division by a
-//! known number, the order of the ways of a set, statistics.
+//! known number, files read within a bound and written whole, the order of the ways of a set,
+//! statistics.
 
 pub mod divisor;
+pub mod files;
 pub mod random;
 pub mod recency;
 pub mod statistics;

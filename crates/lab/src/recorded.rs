@@ -302,6 +302,8 @@ pub struct TraceRun {
     pub walk_percent: f64,
     /// Cycles lost to translation, an estimate, percent.
     pub translation_stall_percent: f64,
+    /// Cycles lost to page faults as memory is first touched, percent.
+    pub fault_stall_percent: f64,
     /// Data TLB misses of the first level in 1000 instructions.
     pub l1d_misses_per_kilo_instruction: f64,
     /// Data walks in 1000 instructions.
@@ -337,6 +339,7 @@ pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Re
     };
     let run = measure(&machine, engine, trace, &length)?;
     let kilo = run.report.instructions.max(1) as f64 / 1000.0;
+    let percent = |cycles: f64| 100.0 * cycles / run.report.cycles;
     Ok(TraceRun {
         schema: "ample.trace.run/1",
         program: trace.name().to_owned(),
@@ -347,7 +350,8 @@ pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Re
         cycles: run.report.cycles,
         ipc: run.report.ipc,
         walk_percent: run.report.walk_percent(),
-        translation_stall_percent: 100.0 * run.report.translation_stall_cycles / run.report.cycles,
+        translation_stall_percent: percent(run.report.translation_stall_cycles),
+        fault_stall_percent: percent(run.report.fault_stall_cycles),
         l1d_misses_per_kilo_instruction: run.stats.l1d_misses as f64 / kilo,
         walks_per_kilo_instruction: run.walks_per_kilo_instruction(),
         walk_trajectories: run.stats.trajectory_histogram(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample-malloc`: run programs under the allocator, look at them, replay and simulate page heaps.
 
+use ample_kit::files;
 use ample_malloc::heap::{HeapOptions, ReleasePolicy};
 use ample_malloc::units::PAGE_BYTES;
 use ample_malloc_tools::{bench, driver, figures, fill, heaps, replay};
 use serde_json::{Value, json};
-use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -30,6 +30,8 @@ The library is looked for beside this program and in its ../lib; AMPLE_MALLOC_LI
 AMPLE_MALLOC=help COMMAND lists the options. Exit: 0 ok, 2 usage or I/O.
 ";
 
+/// Largest page-heap trace that is read: its events lie in memory.
+const MOST_TRACE_BYTES: u64 = 1 << 30;
 /// The signal that asks a program started by `run` for its statistics.
 const STATS_SIGNAL: i32 = 44;
 
@@ -205,7 +207,8 @@ fn run_replay(arguments: &[String]) -> Result<(), String> {
         .first()
         .filter(|name| !name.starts_with("--"))
         .ok_or("usage: ample-malloc replay FILE [--json] [--no-regions] [--no-density]")?;
-    let file = File::open(name).map_err(|error| format!("{name}: {error}"))?;
+    let file = files::open(Path::new(name), MOST_TRACE_BYTES)
+        .map_err(|error| format!("{name}: {error}"))?;
     let events = replay::read_events(file).map_err(|error| format!("{name}: {error}"))?;
     let options = HeapOptions {
         regions: !has(arguments, "--no-regions"),

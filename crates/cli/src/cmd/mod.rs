@@ -15,7 +15,9 @@ mod whatif;
 
 pub use verdict::Verdict;
 
+use anyhow::Context;
 use progress::progress_bar;
+use std::path::Path;
 
 /// What follows `ample` on the command line.
 #[derive(Debug, clap::Subcommand)]
@@ -29,6 +31,11 @@ pub enum Subcommand {
     Sim(sim::SimArgs),
     Trace(trace::TraceArgs),
     Whatif(whatif::Args),
+}
+
+/// Writes a file whole or not at all.
+fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    ample_kit::files::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Runs one subcommand.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample sim`: one experiment, as tables, figures or JSON.
 
-use super::{Verdict, progress_bar};
+use super::{Verdict, progress_bar, write_file};
 use ample_lab::experiment::{AnyExperiment, Figure, Finished, Request};
 use ample_lab::{files, needs, stop};
 use ample_pfn::parse_bytes;
@@ -152,11 +152,8 @@ fn own_file(id: &str) -> anyhow::Result<Option<String>> {
     if !path.exists() {
         return Ok(None);
     }
-    let meta = std::fs::metadata(path).with_context(|| format!("cannot read {id}"))?;
-    if !meta.is_file() || meta.len() > MOST_BYTES {
-        bail!("{id} is not an experiment: a TOML file of at most 1 MB is needed");
-    }
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {id}"))?;
+    let text = ample_kit::files::read_text(path, MOST_BYTES)
+        .with_context(|| format!("{id} is not an experiment: cannot read it as TOML"))?;
     Ok(Some(text))
 }
 
@@ -201,7 +198,7 @@ fn write_figures(
             page.to_html()
         }
     };
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    write_file(path, text)
 }
 
 fn list() -> String {

@@ -53,9 +53,7 @@ pub fn read(path: &Path) -> Result<Scan, SnapshotError> {
         cause,
     };
     let mut bytes = Vec::new();
-    let mut file = std::fs::File::open(path)
-        .map_err(io)?
-        .take(MAX_FILE_BYTES + 1);
+    let mut file = ample_kit::files::open(path, MAX_FILE_BYTES).map_err(io)?;
     // The head first, so that a foreign file of any size is refused at once.
     file.by_ref()
         .take(HEADER_BYTES as u64)

@@ -35,10 +35,10 @@ pub fn encode(scan: &Scan) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a snapshot to a file, replacing it.
+/// Writes a snapshot to a file, replacing it whole.
 ///
 /// # Errors
 /// I/O errors of the file.
 pub fn write(scan: &Scan, path: &Path) -> io::Result<()> {
-    std::fs::write(path, encode(scan)?)
+    ample_kit::files::write(path, encode(scan)?)
 }

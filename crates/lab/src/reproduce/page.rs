@@ -2,7 +2,7 @@
 //! The report: one page, a file for each figure and table, and all values as Parquet.
 
 use super::run::{Done, Ended};
-use super::store::write_atomically;
+use super::store::write_whole;
 use super::table::{claims_csv, parquet};
 use crate::claims::{JudgedClaim, Verdict};
 use crate::experiment::Finished;
@@ -38,16 +38,16 @@ pub fn write_report(out: &Path, contents: &Contents<'_>) -> Result<()> {
             write_files(out, &done.id, finished)?;
         }
     }
-    write_atomically(
+    write_whole(
         &out.join("claims.csv"),
         claims_csv(contents.claims).as_bytes(),
     )?;
-    write_atomically(&out.join("results.parquet"), &parquet(contents)?)?;
-    write_atomically(&out.join("index.html"), page.to_html().as_bytes())
+    write_whole(&out.join("results.parquet"), &parquet(contents)?)?;
+    write_whole(&out.join("index.html"), page.to_html().as_bytes())
 }
 
 fn write_files(out: &Path, id: &str, finished: &Finished) -> Result<()> {
-    let write = |name: String, text: &str| write_atomically(&out.join(name), text.as_bytes());
+    let write = |name: String, text: &str| write_whole(&out.join(name), text.as_bytes());
     write(format!("{id}.json"), &finished.json)?;
     for rows in &finished.rows {
         write(format!("{id}.{}.csv", rows.name), &rows.to_csv())?;

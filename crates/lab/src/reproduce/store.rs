@@ -8,8 +8,8 @@
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_128;
 
@@ -86,7 +86,7 @@ impl Store {
         for folder in [out, &folder] {
             remove_abandoned(folder).with_context(|| cannot_write(folder))?;
         }
-        write_atomically(&folder.join("README"), README.as_bytes())?;
+        write_whole(&folder.join("README"), README.as_bytes())?;
         Ok(Store { folder })
     }
 
@@ -129,7 +129,7 @@ impl Store {
             content: Key::of(&[result.json.as_bytes()]),
         };
         let text = format!("{}\n{}", serde_json::to_string(&entry)?, result.json);
-        write_atomically(&self.path(id, key), text.as_bytes())?;
+        write_whole(&self.path(id, key), text.as_bytes())?;
         debug_assert_eq!(self.load(id, key).as_ref(), Some(result));
         Ok(())
     }
@@ -145,26 +145,12 @@ fn cannot_write(path: &Path) -> String {
     )
 }
 
-/// Writes a file under another name in its folder, flushes it to disk and renames it.
+/// Writes a file whole or not at all.
 ///
 /// # Errors
 /// When the folder cannot be written to or the disk is full.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let half = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
-    let written = File::create(&half)
-        .and_then(|file| write_and_flush(file, bytes))
-        .and_then(|()| fs::rename(&half, path));
-    if written.is_err() {
-        // What is half written takes space that may be short; nothing else depends on it.
-        let _ = fs::remove_file(&half);
-    }
-    written.with_context(|| cannot_write(path))
-}
-
-pub(super) fn write_and_flush(mut file: File, bytes: &[u8]) -> io::Result<()> {
-    file.write_all(bytes)?;
-    file.sync_all()
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    ample_kit::files::write(path, bytes).with_context(|| cannot_write(path))
 }
 
 /// Removes half-written files of processes that are gone.

@@ -2,10 +2,10 @@
 //! Order, cache, limits, interruption and files, with jobs that only count and wait.
 
 use super::schedule::{Item, next};
-use super::store::write_and_flush;
+use super::store::write_whole;
 use super::*;
 use crate::experiment::{Cost, Finished};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -299,13 +299,7 @@ fn a_folder_that_cannot_be_written_and_a_full_disk_are_told() {
     std::fs::write(&file, "").expect("written");
     let error = Store::open(&file.join("out")).expect_err("no folder");
     assert!(format!("{error:#}").contains("--out"), "{error:#}");
-    let full = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .expect("/dev/full");
-    let error = write_and_flush(full, b"text")
-        .context("cannot write")
-        .expect_err("full");
+    let error = write_whole(Path::new("/dev/full"), b"text").expect_err("full");
     assert!(format!("{error:#}").contains("No space left"), "{error:#}");
 }
 

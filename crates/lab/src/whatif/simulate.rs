@@ -3,13 +3,13 @@
 //! booted servers under the shipped workloads.
 
 use crate::experiment::Progress;
-use crate::server_model::side_by_side;
+use crate::server_model::{check_memory, side_by_side};
 use ample_mm::Workload;
 use ample_mm::{Config, Mechanisms, PolicyConfig, PolicyKind};
 use ample_mm::{RunResult, run, run_on};
 use ample_mm::{ServerError, ServerModel};
 use ample_pfn::{BlockTally, Layout, Metrics, Order, PageClass};
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 /// The shipped server workloads, in the order of figure 11.
 const SERVERS: [&str; 4] = ["ci", "web", "cache-a", "cache-b"];
@@ -133,6 +133,9 @@ pub fn whatif(
     plan: &WhatIfPlan,
     progress: Progress<'_>,
 ) -> Result<SimulatedRuns> {
+    if let Some(servers) = &plan.servers {
+        check_memory(servers.memory_bytes).context("servers of the report")?;
+    }
     let shipped = SERVERS.iter().map(|name| Workload::load(name));
     let shipped: Vec<Workload> = shipped.collect::<Result<_, _>>()?;
     let jobs = jobs(plan, &shipped);

@@ -111,6 +111,7 @@ pub struct TimedCore<M: MemorySystem> {
     pending_until: u64,
     stall_units: u64,
     fetch_stall_units: u64,
+    fault_stall_units: u64,
     /// Whether many accesses walk, so that reading ahead pays.
     far: bool,
     /// The access that stopped the run, with its number.
@@ -126,6 +127,7 @@ struct Mark {
     active: u64,
     stall: u64,
     fetch_stall: u64,
+    fault_stall: u64,
 }
 
 /// What a timed run reports; cycles are of the core.
@@ -145,6 +147,8 @@ pub struct TimedReport {
     pub translation_stall_cycles: f64,
     /// Front-end cycles lost to instruction translation.
     pub fetch_translation_stall_cycles: f64,
+    /// Commit and front-end cycles lost to the operating system's work in page faults.
+    pub fault_stall_cycles: f64,
 }
 
 impl TimedReport {
@@ -181,6 +185,7 @@ impl<M: MemorySystem> TimedCore<M> {
             pending_until: 0,
             stall_units: 0,
             fetch_stall_units: 0,
+            fault_stall_units: 0,
             far: false,
             failed: None,
             start: Mark::default(),
@@ -196,6 +201,7 @@ impl<M: MemorySystem> TimedCore<M> {
             active: self.active.units,
             stall: self.stall_units,
             fetch_stall: self.fetch_stall_units,
+            fault_stall: self.fault_stall_units,
         };
     }
 
@@ -212,6 +218,7 @@ impl<M: MemorySystem> TimedCore<M> {
             walk_duration_cycles: cycles(self.engine.mmu.stats.walk_cycles),
             translation_stall_cycles: cycles(self.stall_units - self.start.stall),
             fetch_translation_stall_cycles: cycles(self.fetch_stall_units - self.start.fetch_stall),
+            fault_stall_cycles: cycles(self.fault_stall_units - self.start.fault_stall),
         }
     }
 
@@ -248,6 +255,12 @@ impl<M: MemorySystem> TimedCore<M> {
         Ok((answer.pa, done))
     }
 
+    /// Time of faults since the operating system had worked for `os_cycles`.
+    #[inline(always)]
+    fn faulted_since(&self, os_cycles: u64) -> u64 {
+        (self.engine.os_cycles - os_cycles) * self.units
+    }
+
     /// Commit time of instruction number `number`, which lies a whole window back.
     #[inline(always)]
     fn committed(&mut self, number: u64) -> u64 {
@@ -282,6 +295,7 @@ impl<M: MemorySystem> TimedCore<M> {
             let at = (self.accesses as usize).wrapping_sub(dep) % HISTORY;
             start = start.max(self.completed[at]);
         }
+        let os_cycles = self.engine.os_cycles;
         let (pa, translated) = self.translate(access, start)?;
         let (data, _) = self.memory.data(pa, is_store, translated);
         // A store commits once its address is known; its line may come later.
@@ -292,7 +306,10 @@ impl<M: MemorySystem> TimedCore<M> {
         };
         let in_order = self.commit + slots;
         if complete > in_order {
-            self.stall_units += (complete - in_order).min(translated - start);
+            let stall = (complete - in_order).min(translated - start);
+            let fault = self.faulted_since(os_cycles).min(stall);
+            self.fault_stall_units += fault;
+            self.stall_units += stall - fault;
         }
         self.commit = in_order.max(complete);
         if is_store {
@@ -330,7 +347,7 @@ impl<M: MemorySystem> TimedCore<M> {
 
     /// An instruction fetch holds the front end until its line is there.
     fn fetch(&mut self, access: &Access) -> Result<(), BadAccess> {
-        let now = self.front;
+        let (now, os_cycles) = (self.front, self.engine.os_cycles);
         let mut port = CorePort {
             memory: &mut self.memory,
             walkers: &mut self.walkers,
@@ -340,7 +357,9 @@ impl<M: MemorySystem> TimedCore<M> {
         let answer = self
             .engine
             .translate(access.va, intent_of(access.kind), now, &mut port)?;
-        self.fetch_stall_units += answer.done - now;
+        let fault = self.faulted_since(os_cycles);
+        self.fault_stall_units += fault;
+        self.fetch_stall_units += answer.done - now - fault;
         let (ready, _) = self.memory.fetch(answer.pa, answer.done);
         self.front = self.front.max(ready);
         Ok(())

@@ -76,6 +76,10 @@ impl ServerModel {
         config: &Config,
         policy: Box<dyn Policy>,
     ) -> Result<ServerModel, ServerError> {
+        if config.memory_bytes > MAX_BYTES {
+            let bytes = config.memory_bytes;
+            return Err(ServerError::TooLarge { bytes });
+        }
         let granule = BASE_PAGE_BYTES << MAX_ORDER;
         let bytes = config.memory_bytes / granule * granule;
         let layout = Layout::single(Pfn(0), (bytes / BASE_PAGE_BYTES).max(1));

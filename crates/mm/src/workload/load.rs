@@ -4,6 +4,10 @@
 
 use super::spec::{KernelSpec, Process, Workload};
 use ample_pfn::{PageClass, is_movable};
+use std::path::Path;
+
+/// Largest file of a workload.
+const MOST_BYTES: u64 = 1 << 20;
 
 macro_rules! shipped {
     ($($name:literal)+) => {
@@ -85,10 +89,13 @@ impl Workload {
                 known: known.join(", "),
             });
         }
-        let text = std::fs::read_to_string(name_or_path).map_err(|source| WorkloadError::Io {
-            file: name_or_path.into(),
-            source,
-        })?;
+        let text =
+            ample_kit::files::read_text(Path::new(name_or_path), MOST_BYTES).map_err(|source| {
+                WorkloadError::Io {
+                    file: name_or_path.into(),
+                    source,
+                }
+            })?;
         Workload::parse(&text, name_or_path)
     }
 

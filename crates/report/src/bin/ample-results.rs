@@ -90,7 +90,7 @@ fn run(wanted: &Wanted) -> Result<bool, ResultsError> {
 
 fn write(path: &Path, file: &GeneratedFile) -> Result<(), ResultsError> {
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    let written = folder.and_then(|()| std::fs::write(path, &file.text));
+    let written = folder.and_then(|()| ample_kit::files::write(path, &file.text));
     written.map_err(|error| ResultsError {
         path: file.path.clone(),
         what: error.to_string(),

@@ -6,7 +6,7 @@ use crate::access::export::InstructionWriter;
 use crate::access::format::{TraceHeader, TraceReader, TraceWriter};
 use crate::access::import;
 use crate::{Access, BLOCK, Consumer};
-use std::fs::File;
+use ample_kit::files::{self, Bounded, WholeFile};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
@@ -57,9 +57,8 @@ impl Format {
     /// # Errors
     /// If it cannot be read, or neither tells.
     pub fn of_file(path: &Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(|source| TraceError::Io { at: 0, source })?;
         let mut start = Vec::new();
-        let mut input = import::decompressed(file)?;
+        let mut input = import::decompressed(open(path)?)?;
         // Damage in a compressed stream is for the reader to report, with its place.
         let _ = input.by_ref().take(64).read_to_end(&mut start);
         if start.starts_with(b"AMPLTRC1") {
@@ -77,6 +76,13 @@ impl Format {
     }
 }
 
+/// Largest trace file, compressed or not.
+const MOST_BYTES: u64 = 1 << 42;
+
+fn open(path: &Path) -> Result<Bounded, TraceError> {
+    files::open(path, MOST_BYTES).map_err(|source| TraceError::Io { at: 0, source })
+}
+
 /// Reads a file of a format and hands its accesses on in blocks, at most `limit`, until `visit`
 /// returns false; returns what the trace says about itself.
 ///
@@ -88,7 +94,7 @@ pub fn read(
     limit: u64,
     visit: &mut dyn FnMut(&[Access]) -> bool,
 ) -> Result<TraceHeader, TraceError> {
-    let file = File::open(path).map_err(|source| TraceError::Io { at: 0, source })?;
+    let file = open(path)?;
     if format == Format::Ample {
         return read_own(import::decompressed(file)?, limit, visit);
     }
@@ -145,21 +151,22 @@ trait Output: Write {
     fn end(self: Box<Self>) -> io::Result<()>;
 }
 
-impl Output for BufWriter<File> {
-    fn end(mut self: Box<Self>) -> io::Result<()> {
-        self.flush()
+impl Output for BufWriter<WholeFile> {
+    fn end(self: Box<Self>) -> io::Result<()> {
+        let file = self.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.finish()
     }
 }
 
-impl Output for flate2::write::GzEncoder<BufWriter<File>> {
+impl Output for flate2::write::GzEncoder<BufWriter<WholeFile>> {
     fn end(self: Box<Self>) -> io::Result<()> {
-        self.finish()?.flush()
+        Box::new(self.finish()?).end()
     }
 }
 
-impl Output for liblzma::write::XzEncoder<BufWriter<File>> {
+impl Output for liblzma::write::XzEncoder<BufWriter<WholeFile>> {
     fn end(self: Box<Self>) -> io::Result<()> {
-        self.finish()?.flush()
+        Box::new(self.finish()?).end()
     }
 }
 
@@ -172,12 +179,12 @@ enum Sink {
 pub struct FileWriter(Sink);
 
 impl FileWriter {
-    /// Starts a file. A name that ends in `.gz` or `.xz` makes it compressed.
+    /// Starts a file, which is there when it is [finished](Self::finish). A name that ends in `.gz` or `.xz` makes it compressed.
     ///
     /// # Errors
     /// If it cannot be made.
     pub fn create(path: &Path, format: Format, header: &TraceHeader) -> Result<Self, TraceError> {
-        let file = File::create(path).map_err(|source| TraceError::Io { at: 0, source })?;
+        let file = WholeFile::create(path).map_err(|source| TraceError::Io { at: 0, source })?;
         let file = BufWriter::new(file);
         let out: Box<dyn Output> = match path.extension().and_then(|e| e.to_str()) {
             Some("gz") => Box::new(flate2::write::GzEncoder::new(
@@ -224,13 +231,11 @@ impl Consumer for FileWriter {
 /// If the file cannot be read or written, or is none.
 pub fn set_header(path: &Path, header: &TraceHeader) -> Result<(), TraceError> {
     let io = |source| TraceError::Io { at: 0, source };
-    let mut from = TraceReader::new(io::BufReader::new(File::open(path).map_err(io)?))?;
-    let new = path.with_extension("new");
-    let mut to = BufWriter::new(File::create(&new).map_err(io)?);
+    let mut from = TraceReader::new(io::BufReader::new(open(path)?))?;
+    let mut to = BufWriter::new(WholeFile::create(path).map_err(io)?);
     crate::access::format::write_header(&mut to, header)?;
     io::copy(from.input(), &mut to).map_err(io)?;
-    to.flush().map_err(io)?;
-    std::fs::rename(&new, path).map_err(io)
+    Box::new(to).end().map_err(io)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ mod hosts;
 mod study;
 mod text;
 
-use super::Verdict;
+use super::{Verdict, write_file};
 use ample_pfn::{SizeList, parse_bytes};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub fn run(args: &FleetArgs) -> anyhow::Result<Verdict> {
     let study = study::Study::of(&found, &args.sizes, args.min_free);
     if let Some(path) = &args.report {
         let page = text::page(&study, &found.hosts).to_html();
-        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        write_file(path, page)?;
         eprintln!("ample: wrote {}", path.display());
     }
     let mut out = std::io::stdout().lock();

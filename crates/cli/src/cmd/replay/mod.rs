@@ -3,13 +3,12 @@
 
 mod text;
 
-use super::{Verdict, progress_bar};
+use super::{Verdict, progress_bar, write_file};
 use ample_host::snapshot;
 use ample_lab::server_model::recorded_kernel;
 use ample_mm::replay::{KernelReplay, ReplayOptions, ReplayResult, Start};
 use ample_mm::{Config, PolicyKind};
 use ample_pfn::parse_bytes;
-use anyhow::Context;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -122,8 +121,7 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<Verdict> {
     let result = result?;
     if let Some(path) = &args.figure {
         let svg = recorded_kernel::chart("Unmovable 2 MB blocks over the recording", &result);
-        std::fs::write(path, ample_report::standalone(&svg))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_file(path, ample_report::standalone(&svg))?;
     }
     let inferred = args.memory.is_none() && start.is_none();
     let mut out = std::io::stdout().lock();

@@ -8,8 +8,8 @@ use super::sim::stop_on_interrupt;
 use ample_lab::claims::{Accepted, JudgedClaim, Regression, judge, regressions, shipped};
 use ample_lab::experiment::AnyExperiment;
 use ample_lab::reproduce::{
-    Budget, Contents, Done, Ended, Job, Key, Limits, Store, jobs, run as run_jobs,
-    write_atomically, write_report,
+    Budget, Contents, Done, Ended, Job, Key, Limits, Store, jobs, run as run_jobs, write_report,
+    write_whole,
 };
 use ample_lab::{nearest, stop};
 use ample_pfn::parse_bytes;
@@ -160,8 +160,8 @@ fn lead(args: &Args) -> String {
 }
 
 fn read_verdicts(path: &Path) -> Result<Accepted> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = ample_kit::files::read_text(path, 16 << 20)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} holds no verdicts", path.display()))
 }
 
@@ -191,7 +191,7 @@ fn accept(args: &Args, claims: &[JudgedClaim]) -> Result<()> {
     };
     accepted.accept(args.quick, claims);
     let text = serde_json::to_string_pretty(&accepted)? + "\n";
-    write_atomically(&path, text.as_bytes())
+    write_whole(&path, text.as_bytes())
 }
 
 fn answer(

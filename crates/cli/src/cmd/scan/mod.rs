@@ -18,7 +18,7 @@ mod watch;
 
 use self::fail_if::Threshold;
 use self::view::View;
-use super::Verdict;
+use super::{Verdict, write_file};
 use ample_host::{HostError, ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot, zones};
 use ample_lab::experiment::{Experiment, Finished};
 use ample_lab::scan_bench::{ScanBench, ScanBenchParams};
@@ -302,9 +302,7 @@ impl ScanArgs {
 
 fn emit(path: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
     match path {
-        Some(path) => {
-            std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
-        }
+        Some(path) => write_file(path, bytes),
         None => Ok(std::io::stdout().lock().write_all(bytes)?),
     }
 }

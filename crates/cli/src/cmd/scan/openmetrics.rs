@@ -2,7 +2,8 @@
 //! OpenMetrics text, for example for the textfile collector of a node exporter.
 //!
 //! The whole machine has every value; zones have the headline of definition K only, so that a
-//! host stays below 200 series.
+//! host stays below 200 series. Those of zones are families of their own, so that a sum over a
+//! family counts no page twice.
 
 use super::rows::{MetricRow, rows};
 use super::view::View;
@@ -55,8 +56,17 @@ pub fn render(view: &View) -> Vec<u8> {
     let mut out = Exposition::default();
     let rows = rows(view);
     for (name, metric, factor, help) in FAMILIES {
+        let rows = || rows.iter().filter(|row| row.metric == metric);
         out.family(name, help);
-        for row in rows.iter().filter(|row| row.metric == metric) {
+        for row in rows().filter(|row| row.of_machine()) {
+            out.row(row, factor);
+        }
+        let of_zone = |row: &&MetricRow| row.zone.is_some() && row.kind.is_none();
+        let mut zones = rows().filter(of_zone).peekable();
+        if zones.peek().is_some() {
+            out.family(&format!("zone_{name}"), &format!("{help} Of a zone."));
+        }
+        for row in zones {
             out.row(row, factor);
         }
     }
@@ -101,9 +111,6 @@ impl Exposition {
     /// the worse bound only.
     fn row(&mut self, row: &MetricRow, factor: f64) {
         let machine = row.of_machine();
-        if !machine && (row.zone.is_none() || row.kind.is_some()) {
-            return;
-        }
         let place = [
             ("node", row.node.map(|node| node.to_string())),
             ("zone", row.zone.clone()),

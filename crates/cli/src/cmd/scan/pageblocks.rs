@@ -3,7 +3,9 @@
 //! the kernel keeps for movable memory.
 
 use ample_host::PageblockRun;
-use ample_pfn::{Definition, MetricsBuilder, MigrateType, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK};
+use ample_pfn::{
+    Definition, GroupMetrics, MetricsBuilder, MigrateType, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK,
+};
 use serde::Serialize;
 
 /// Pageblocks of one migratetype.
@@ -38,6 +40,17 @@ pub fn name(migratetype: MigrateType) -> &'static str {
         MigrateType::Cma => "CMA",
         MigrateType::Isolate => "isolated",
     }
+}
+
+/// Blocks of the machine that no row counts: memory that the kernel has not initialised or accepted
+/// yet, which is free and gets its type with its first use.
+pub fn untyped_blocks(rows: &[TypeRow], total: &GroupMetrics) -> u64 {
+    let pageblocks = total
+        .sizes
+        .iter()
+        .find(|size| size.size_bytes == PAGEBLOCK_ORDER.bytes());
+    let typed: u64 = rows.iter().map(|row| row.blocks).sum();
+    pageblocks.map_or(0, |size| size.blocks.saturating_sub(typed))
 }
 
 /// One row per migratetype that occurs; `None` where the tallies are finer than pageblocks.
@@ -92,6 +105,17 @@ mod tests {
             run(2048, 1, MigrateType::Unmovable),
         ];
         let rows = rows(&runs, &builder).unwrap();
+        let coverage = ample_pfn::Coverage {
+            ambiguous_free_pages: None,
+            owners: false,
+        };
+        let total = builder.finish(&coverage).total;
+        assert_eq!(untyped_blocks(&rows, &total), 0);
+        assert_eq!(
+            untyped_blocks(&[], &total),
+            2,
+            "the third block has no memory"
+        );
         assert_eq!(rows.len(), 1, "the third block has no memory");
         assert_eq!(
             (

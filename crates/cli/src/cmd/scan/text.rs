@@ -35,7 +35,11 @@ pub fn render(scan: &Scan, builder: &MetricsBuilder, style: &Style) -> String {
         .as_ref()
         .and_then(|runs| pageblocks::rows(runs, builder));
     if let Some(rows) = types {
-        section("Pageblocks (2 MB) by migratetype", migratetypes(&rows));
+        let untyped = pageblocks::untyped_blocks(&rows, &metrics.total);
+        section(
+            "Pageblocks (2 MB) by migratetype",
+            migratetypes(&rows, untyped),
+        );
     }
     section(
         "Unmovable pages by source",
@@ -207,7 +211,7 @@ fn zones(metrics: &Metrics) -> String {
     table.to_text()
 }
 
-fn migratetypes(rows: &[TypeRow]) -> String {
+fn migratetypes(rows: &[TypeRow], untyped: u64) -> String {
     let mut table = Table::headed("migratetype | >blocks | >free | >with unmovable pages | >share");
     for row in rows {
         table.row(vec![
@@ -218,7 +222,14 @@ fn migratetypes(rows: &[TypeRow]) -> String {
             percent(Some(row.unmovable_blocks as f64 / row.blocks as f64)),
         ]);
     }
-    table.to_text()
+    let mut text = table.to_text();
+    if untyped > 0 {
+        let _ = writeln!(
+            text,
+            "{untyped} more blocks have no type yet: the kernel has not initialised their memory"
+        );
+    }
+    text
 }
 
 fn sources(sources: &[SourceMetrics], style: &Style) -> String {

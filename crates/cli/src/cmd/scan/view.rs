@@ -43,6 +43,8 @@ pub struct View {
     pub zones: Vec<Group>,
     /// What lies in the pageblocks of each migratetype; `null` where the reader cannot see these.
     pub pageblocks: Option<Vec<TypeRow>>,
+    /// Further blocks, without a type: memory that the kernel has not initialised yet.
+    pub untyped_blocks: Option<u64>,
     /// Watermarks and free lists of each zone, as the kernel counts them.
     pub zone_counters: Vec<ZoneCounters>,
 }
@@ -204,8 +206,12 @@ impl View {
             nodes,
             zones,
         } = builder.finish(&meta.coverage);
+        let runs = meta.pageblocks.as_ref();
+        let pageblocks = runs.and_then(|runs| pageblocks::rows(runs, builder));
+        let untyped = |rows: &Vec<TypeRow>| pageblocks::untyped_blocks(rows, &total);
         View {
             schema: SCHEMA,
+            untyped_blocks: pageblocks.as_ref().map(untyped),
             reader: meta.reader.clone(),
             kernel: meta.kernel.clone(),
             hostname: meta.hostname.clone(),
@@ -218,10 +224,7 @@ impl View {
             total: total.into(),
             nodes: nodes.into_iter().map(Group::from).collect(),
             zones: zones.into_iter().map(Group::from).collect(),
-            pageblocks: meta
-                .pageblocks
-                .as_ref()
-                .and_then(|runs| pageblocks::rows(runs, builder)),
+            pageblocks,
             zone_counters: meta.zones.clone(),
         }
     }
@@ -248,6 +251,7 @@ impl View {
             nodes: Vec::new(),
             zones: zones.iter().map(by_zone).collect(),
             pageblocks: None,
+            untyped_blocks: None,
             zone_counters: zones,
         }
     }

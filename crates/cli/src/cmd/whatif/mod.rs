@@ -4,7 +4,7 @@
 mod json;
 
 use super::sim::stop_on_interrupt;
-use super::{Verdict, progress_bar};
+use super::{Verdict, progress_bar, write_file};
 use ample_host::{Scan, ScanOptions, scan_live, snapshot};
 use ample_lab::whatif::simulate::{FreshServers, SimulatedRuns, WhatIfPlan, whatif};
 use ample_lab::whatif::{Machine, WhatIf, futures_table, page, verdict};
@@ -189,7 +189,7 @@ fn write_report(path: &Path, html: &str) -> anyhow::Result<()> {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
     }
-    std::fs::write(path, html).with_context(|| format!("cannot write {}", path.display()))
+    write_file(path, html)
 }
 
 fn text(whatif: &WhatIf, args: &Args) -> String {
