@@ -10,6 +10,7 @@ use crate::needs::Need;
 use crate::rows::{Rows, rows};
 use crate::{stop, text};
 use ample_report::Table;
+use ample_report::results::Layer;
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,23 +22,6 @@ use std::sync::OnceLock;
 
 /// Text of a result: a constant here, a string when it was read back.
 pub type Text = std::borrow::Cow<'static, str>;
-
-/// The layer of the project that an experiment is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Layer {
-    /// Looking at machines: scan, fleet.
-    See,
-    /// The server model.
-    Predict,
-    /// Patches of the Linux kernel, in guests.
-    Cure,
-    /// The allocator and its page heap.
-    Use,
-    /// Simulated hardware.
-    #[default]
-    Show,
-}
 
 /// What a run costs on two cores, roughly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! The laws that the experiment `exactness` checks hold, with fewer random accesses than it takes.
 
 use ample_lab::experiment::Experiment;
-use ample_lab::translation::exactness::{ExactCounts, ExactnessParams, Rule, UniformTlb};
+use ample_lab::translation::exactness::{ExactCounts, ExactRule, ExactnessParams, UniformTlb};
 use ample_translate::PageSize;
 
 fn params() -> ExactnessParams {
@@ -34,7 +34,7 @@ fn every_law_holds() {
     let result = ExactCounts::run(&params(), &|_| {}).unwrap();
     for row in &result.rows {
         assert!(row.met, "{row:#?}");
-        let exact = row.rule == Rule::Equal;
+        let exact = row.rule == ExactRule::Equal;
         assert!(!exact || row.expected == row.here, "{row:#?}");
     }
     assert_eq!(

@@ -2,8 +2,8 @@
 //! What the papers claim, as data, and how each claim is judged.
 //!
 //! `experiments/claims.toml` lists every measurable claim. A claim has checks: each names an
-//! experiment, a place in its result ([`Path`]) and a [`Rule`]. A claim that this project cannot
-//! check says why instead.
+//! experiment, a place in its result ([`FieldPath`]) and a [`Rule`]. A claim that this project
+//! cannot check says why instead.
 
 mod accepted;
 mod judge;
@@ -12,7 +12,7 @@ mod rule;
 
 pub use accepted::{Accepted, AcceptedCheck, Regression, regressions};
 pub use judge::{JudgedCheck, JudgedClaim, Verdict, judge};
-pub use path::{Path, PathError};
+pub use path::{FieldPath, PathError};
 pub use rule::{Pick, Rule};
 
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub struct Check {
     pub pick: Option<Pick>,
     /// Divides the value by this one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub over: Option<Path>,
+    pub over: Option<FieldPath>,
     /// Multiplies the value with this, after the division.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub times: f64,
@@ -105,14 +105,14 @@ fn is_zero(value: &f64) -> bool {
 #[serde(untagged)]
 pub enum Places {
     /// One place.
-    One(Path),
+    One(FieldPath),
     /// Several, in order.
-    Several(Vec<Path>),
+    Several(Vec<FieldPath>),
 }
 
 impl Places {
     /// Every place, in order.
-    pub fn all(&self) -> &[Path] {
+    pub fn all(&self) -> &[FieldPath] {
         match self {
             Places::One(path) => std::slice::from_ref(path),
             Places::Several(paths) => paths,

@@ -12,7 +12,7 @@ use std::fmt;
 /// with a comma or a bracket stands in double quotes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Path {
+pub struct FieldPath {
     text: String,
     steps: Vec<Step>,
 }
@@ -33,12 +33,12 @@ pub struct PathError {
     why: String,
 }
 
-impl Path {
+impl FieldPath {
     /// Reads a path.
     ///
     /// # Errors
     /// When it is empty, a bracket is not closed, or a selector is none of the three forms.
-    pub fn parse(text: &str) -> Result<Path, PathError> {
+    pub fn parse(text: &str) -> Result<FieldPath, PathError> {
         let wrong = |why: &str| PathError {
             text: text.into(),
             why: why.into(),
@@ -73,7 +73,7 @@ impl Path {
             return Err(wrong("it is empty"));
         }
         let text = text.to_string();
-        Ok(Path { text, steps })
+        Ok(FieldPath { text, steps })
     }
 
     /// All values there, in order; empty when a step finds nothing. `null` counts as nothing.
@@ -151,21 +151,21 @@ fn equals(value: Option<&Value>, wanted: &str) -> bool {
     }
 }
 
-impl TryFrom<String> for Path {
+impl TryFrom<String> for FieldPath {
     type Error = PathError;
 
-    fn try_from(text: String) -> Result<Path, PathError> {
-        Path::parse(&text)
+    fn try_from(text: String) -> Result<FieldPath, PathError> {
+        FieldPath::parse(&text)
     }
 }
 
-impl From<Path> for String {
-    fn from(path: Path) -> String {
+impl From<FieldPath> for String {
+    fn from(path: FieldPath) -> String {
         path.text
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

@@ -21,7 +21,7 @@ fn result() -> Value {
 }
 
 fn find(path: &str) -> Vec<Value> {
-    let path = Path::parse(path).expect("a path");
+    let path = FieldPath::parse(path).expect("a path");
     path.find(&result()).into_iter().cloned().collect()
 }
 
@@ -38,7 +38,7 @@ fn paths_select_by_name_number_and_field() {
     assert_eq!(find("curve[-1][0]"), [json!(3.0)]);
     assert!(find("curve[2]").is_empty() && find("none").is_empty() && find("rows.x").is_empty());
     for wrong in ["", ".a", "a..b", "a[", "a[b]", "a[0]b"] {
-        assert!(Path::parse(wrong).is_err(), "{wrong}");
+        assert!(FieldPath::parse(wrong).is_err(), "{wrong}");
     }
 }
 
@@ -184,7 +184,7 @@ fn a_value_that_misses_by_much_more_is_worse() {
 proptest! {
     #[test]
     fn any_text_is_a_path_or_an_error(text in "[a-z.\\[\\]=,*\"0-9-]{0,24}") {
-        if let Ok(path) = Path::parse(&text) {
+        if let Ok(path) = FieldPath::parse(&text) {
             path.find(&result());
             prop_assert_eq!(path.to_string(), text);
         }

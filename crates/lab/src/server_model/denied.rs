@@ -27,7 +27,7 @@ pub struct DeniedParams {
 
 /// Where unmovable pages lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Placement {
+pub enum UnmovablePattern {
     /// The same number in each 1 GB block.
     #[serde(rename = "one a block")]
     Even,
@@ -42,7 +42,7 @@ pub enum Placement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeniedRow {
     /// Where they lie.
-    pub placement: Placement,
+    pub placement: UnmovablePattern,
     /// Unmovable pages for each 1 GB block, on average.
     pub pages_per_block: u64,
     pub unmovable_page_ratio: f64,
@@ -76,7 +76,11 @@ impl Experiment for FewPagesDeny {
             params.memory_gb
         );
         let mut rows = Vec::new();
-        for placement in [Placement::Even, Placement::Random, Placement::Packed] {
+        for placement in [
+            UnmovablePattern::Even,
+            UnmovablePattern::Random,
+            UnmovablePattern::Packed,
+        ] {
             for &pages in &params.pages_per_block {
                 ensure!(
                     (1..=PAGES_1G).contains(&pages),
@@ -94,21 +98,21 @@ impl Experiment for FewPagesDeny {
 }
 
 /// Frames of the unmovable pages.
-fn frames(params: &DeniedParams, placement: Placement, pages: u64) -> Vec<u64> {
+fn frames(params: &DeniedParams, placement: UnmovablePattern, pages: u64) -> Vec<u64> {
     let all = params.memory_gb * PAGES_1G;
     let count = params.memory_gb * pages;
     match placement {
-        Placement::Packed => (0..count).collect(),
+        UnmovablePattern::Packed => (0..count).collect(),
         // As far from each other as they can be.
-        Placement::Even => (0..count).map(|n| n * (PAGES_1G / pages)).collect(),
-        Placement::Random => {
+        UnmovablePattern::Even => (0..count).map(|n| n * (PAGES_1G / pages)).collect(),
+        UnmovablePattern::Random => {
             let mut random = SplitMix64::new(params.seed);
             (0..count).map(|_| random.below(all)).collect()
         }
     }
 }
 
-fn row(params: &DeniedParams, placement: Placement, pages: u64) -> Result<DeniedRow> {
+fn row(params: &DeniedParams, placement: UnmovablePattern, pages: u64) -> Result<DeniedRow> {
     let all = params.memory_gb * PAGES_1G;
     let mut classes = vec![PageClass::Free; all as usize];
     for frame in frames(params, placement, pages) {
@@ -129,12 +133,12 @@ fn row(params: &DeniedParams, placement: Placement, pages: u64) -> Result<Denied
             .context("a standard size")
     };
     let expected = match placement {
-        Placement::Even => 1.0,
+        UnmovablePattern::Even => 1.0,
         // A block is spared if all pages lie in others.
-        Placement::Random => {
+        UnmovablePattern::Random => {
             1.0 - (1.0 - 1.0 / params.memory_gb as f64).powf((params.memory_gb * pages) as f64)
         }
-        Placement::Packed => {
+        UnmovablePattern::Packed => {
             (params.memory_gb * pages).div_ceil(PAGES_1G) as f64 / params.memory_gb as f64
         }
     };
@@ -161,9 +165,9 @@ impl Outcome for DeniedBlocks {
             rows.map(|row| (row.pages_per_block as f64, row.denied_1g_ratio * 100.0))
         };
         let series = vec![
-            line("the same number in each", of(Placement::Even)),
-            line("anywhere", of(Placement::Random)),
-            line("side by side", of(Placement::Packed)),
+            line("the same number in each", of(UnmovablePattern::Even)),
+            line("anywhere", of(UnmovablePattern::Random)),
+            line("side by side", of(UnmovablePattern::Packed)),
         ];
         let svg = lines(title, (Unit::Count, Unit::Count), series).to_svg();
         vec![Figure::new("denied-blocks", title, svg)]
@@ -182,12 +186,12 @@ mod tests {
             let found = result.rows.iter().find(|row| row.placement == placement);
             found.expect("a row").clone()
         };
-        let even = of(Placement::Even);
+        let even = of(UnmovablePattern::Even);
         assert_eq!((even.pages_per_block, even.denied_1g_ratio), (1, 1.0));
         assert!((even.unmovable_2m_ratio - 1.0 / 512.0).abs() < 1e-12);
-        assert_eq!(of(Placement::Packed).denied_1g_ratio, 1.0 / 8.0);
+        assert_eq!(of(UnmovablePattern::Packed).denied_1g_ratio, 1.0 / 8.0);
         for row in &result.rows {
-            if row.placement != Placement::Random {
+            if row.placement != UnmovablePattern::Random {
                 assert_eq!(row.denied_1g_ratio, row.expected_denied_1g_ratio, "{row:?}");
             }
         }

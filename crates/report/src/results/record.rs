@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const SCHEMA: &str = "ample.result/1";
 
 /// The five parts of the project, and the project itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// Looking at a machine.
@@ -23,6 +23,7 @@ pub enum Layer {
     /// Programs on the allocator.
     Use,
     /// Simulated hardware.
+    #[default]
     Show,
     /// The code: its size, its tests, its speed against earlier forms.
     House,

@@ -57,7 +57,7 @@ pub struct UniformTlb {
 /// When a row is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rule {
+pub enum ExactRule {
     /// Equal to the access.
     Equal,
     /// Within 0.2 % of what is expected.
@@ -82,7 +82,7 @@ pub struct ExactnessRow {
     /// `here` minus `expected`.
     pub difference: f64,
     /// How the two are compared.
-    pub rule: Rule,
+    pub rule: ExactRule,
     /// The greatest difference allowed.
     pub bar: f64,
     /// Whether it is kept.
@@ -113,15 +113,15 @@ impl Rows {
     }
 
     /// Adds what is expected and what was counted.
-    fn push(&mut self, count: &'static str, rule: Rule, (expected, here): (f64, f64)) {
+    fn push(&mut self, count: &'static str, rule: ExactRule, (expected, here): (f64, f64)) {
         let difference = here - expected;
         let bar = match rule {
-            Rule::Within => WITHIN * expected,
-            Rule::Equal | Rule::AtMost => 0.0,
+            ExactRule::Within => WITHIN * expected,
+            ExactRule::Equal | ExactRule::AtMost => 0.0,
         };
         let met = match rule {
-            Rule::Equal | Rule::Within => difference.abs() <= bar,
-            Rule::AtMost => difference <= bar,
+            ExactRule::Equal | ExactRule::Within => difference.abs() <= bar,
+            ExactRule::AtMost => difference <= bar,
         };
         self.list.push(ExactnessRow {
             law: self.law.into(),
@@ -139,7 +139,7 @@ impl Rows {
 
     /// Adds two counts of events that must be equal.
     fn equal(&mut self, count: &'static str, expected: u64, here: u64) {
-        self.push(count, Rule::Equal, (expected as f64, here as f64));
+        self.push(count, ExactRule::Equal, (expected as f64, here as f64));
     }
 }
 

@@ -2,7 +2,7 @@
 //! What nested walks, perforated pages and segments must cost.
 
 use super::tlbs::name;
-use super::{BASE, ExactnessParams, Rows, Rule, bare, engine, read, sweep, uniform};
+use super::{BASE, ExactRule, ExactnessParams, Rows, bare, engine, read, sweep, uniform};
 use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{K4, M2};
 use ample_translate::{
@@ -73,7 +73,7 @@ pub(super) fn nested_walks(mmu: &MmuConfig, params: &ExactnessParams) -> Result<
     let longest = engine.mmu.stats.longest_walk_refs as f64;
     rows.case("4 KB page on 4 KB, all caches, 400000 accesses at random");
     let count = "references of the longest walk";
-    rows.push(count, Rule::AtMost, (24.0, longest));
+    rows.push(count, ExactRule::AtMost, (24.0, longest));
     Ok(rows)
 }
 

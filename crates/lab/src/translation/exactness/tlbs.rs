@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What TLBs and page-walk caches must miss.
 
-use super::{BASE, ExactnessParams, Rows, Rule, bare, engine, read, sweep, uniform};
+use super::{BASE, ExactRule, ExactnessParams, Rows, bare, engine, read, sweep, uniform};
 use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{G1, K4, M2};
 use ample_translate::{Geometry, MmuConfig, PageSize, PwcKind, TlbArray, TranslationStats};
@@ -46,7 +46,11 @@ pub(super) fn uniform_misses(mmu: &MmuConfig, params: &ExactnessParams) -> Resul
                 tlb.ways,
                 name(tlb.page)
             ));
-            rows.push("misses an access", Rule::Within, (1.0 - 1.0 / ratio, here));
+            rows.push(
+                "misses an access",
+                ExactRule::Within,
+                (1.0 - 1.0 / ratio, here),
+            );
             if let Some(row) = rows.list.last_mut() {
                 row.pages_per_entry = Some(ratio);
             }
@@ -151,7 +155,11 @@ pub(super) fn walk_references(mmu: &MmuConfig, params: &ExactnessParams) -> Resu
             let expected = expected[level - 1];
             let here = stats.refs_by_level[level] as f64 / stats.walks_data as f64;
             let exact = expected == 0.0 || expected == 1.0;
-            let rule = if exact { Rule::Equal } else { Rule::Within };
+            let rule = if exact {
+                ExactRule::Equal
+            } else {
+                ExactRule::Within
+            };
             rows.push(LEVELS[level], rule, (expected, here));
         }
         let histogram = stats.trajectory_histogram().values().sum();

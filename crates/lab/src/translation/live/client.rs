@@ -28,7 +28,7 @@ pub enum WireProtocol {
 
 /// The keys and values of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct ServerLoad {
     pub protocol: WireProtocol,
     pub keys: u64,
     /// Bytes of each value.
@@ -36,7 +36,7 @@ pub struct Load {
     pub seed: u64,
 }
 
-impl Load {
+impl ServerLoad {
     fn set(&self, key: u64, value: &str) -> String {
         let bytes = self.value_bytes;
         match self.protocol {
@@ -143,7 +143,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     /// A server that stores nothing and knows everything.
-    fn serve(listener: &UnixListener, load: Load, batches: usize) {
+    fn serve(listener: &UnixListener, load: ServerLoad, batches: usize) {
         let (mut stream, _) = listener.accept().unwrap();
         let value = "x".repeat(load.value_bytes);
         let (stored, found) = load.answers(&value);
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn requests_and_answers_have_the_lengths_the_client_counts_on() {
         for protocol in [WireProtocol::Redis, WireProtocol::Memcached] {
-            let load = Load {
+            let load = ServerLoad {
                 protocol,
                 keys: 70,
                 value_bytes: 32,

@@ -13,7 +13,7 @@ use ample_kit::random::SplitMix64;
 use ample_report::Unit;
 use ample_translate::{PageSize, presets};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use client::{Load, WireProtocol};
+use client::{ServerLoad, WireProtocol};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;
@@ -178,7 +178,7 @@ fn served(
     let recorded = record_beside(&options, || {
         client = program.load.map(|protocol| {
             let socket = directory.join("socket");
-            let load = Load {
+            let load = ServerLoad {
                 protocol,
                 keys: params.keys,
                 value_bytes: params.value_bytes,

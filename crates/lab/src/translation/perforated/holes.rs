@@ -10,7 +10,7 @@ pub(super) const M2: u64 = 2 << 20;
 
 /// How memory is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum MappingPolicy {
     /// 4 KB pages only.
     Small,
     /// 2 MB where a whole block is to be had, 4 KB elsewhere.
@@ -227,21 +227,25 @@ pub(super) fn map_range(
     frames: &mut dyn FrameSource,
     start: u64,
     fragmentation: &Fragmentation,
-    policy: Policy,
+    policy: MappingPolicy,
 ) -> Result<()> {
     for block in 0..fragmentation.blocks.len() {
         let sound = fragmentation.blocks[block] == [0; 8];
         let shape = match policy {
-            Policy::Small => Shape::Scattered,
-            Policy::Ideal => Shape::Large,
+            MappingPolicy::Small => Shape::Scattered,
+            MappingPolicy::Ideal => Shape::Large,
             _ if sound => Shape::Large,
-            Policy::Perforated => Shape::Perforated,
-            Policy::PerforatedWhereClear if clear_groups(fragmentation, block) >= 4 => {
+            MappingPolicy::Perforated => Shape::Perforated,
+            MappingPolicy::PerforatedWhereClear if clear_groups(fragmentation, block) >= 4 => {
                 Shape::Perforated
             }
-            Policy::Coalesced | Policy::Ranges => Shape::InPlace,
-            Policy::Gtsm if block % 2 == 0 && gtsm_pair(fragmentation, block) => Shape::Large,
-            Policy::Gtsm | Policy::Conventional | Policy::PerforatedWhereClear => Shape::Scattered,
+            MappingPolicy::Coalesced | MappingPolicy::Ranges => Shape::InPlace,
+            MappingPolicy::Gtsm if block % 2 == 0 && gtsm_pair(fragmentation, block) => {
+                Shape::Large
+            }
+            MappingPolicy::Gtsm
+            | MappingPolicy::Conventional
+            | MappingPolicy::PerforatedWhereClear => Shape::Scattered,
         };
         checkpoint();
         let va = start + block as u64 * M2;

@@ -7,7 +7,7 @@ mod holes;
 mod speeds;
 mod variants;
 
-pub use holes::{Fragmentation, Policy};
+pub use holes::{Fragmentation, MappingPolicy};
 pub use speeds::Baselines;
 pub(super) use speeds::{blocks_of, speeds};
 pub use variants::VariantPoint;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program under each policy on one state of memory.
 
-use super::holes::{Fragmentation, M2, Policy, map_range};
+use super::holes::{Fragmentation, M2, MappingPolicy, map_range};
 use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest};
 use crate::translation::runs::whole;
 use ample_kit::random::mix64;
@@ -12,14 +12,14 @@ use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 
 /// How a system maps memory, and the scheme of the hardware under it.
-pub(super) type Form = (Policy, &'static str);
+pub(super) type Form = (MappingPolicy, &'static str);
 
 /// A policy on the hardware that it is for.
-fn form(policy: Policy) -> Form {
+fn form(policy: MappingPolicy) -> Form {
     let scheme = match policy {
-        Policy::Perforated | Policy::PerforatedWhereClear => "perforated",
-        Policy::Coalesced => "colt",
-        Policy::Ranges => "rmm",
+        MappingPolicy::Perforated | MappingPolicy::PerforatedWhereClear => "perforated",
+        MappingPolicy::Coalesced => "colt",
+        MappingPolicy::Ranges => "rmm",
         _ => "paging",
     };
     (policy, scheme)
@@ -126,25 +126,25 @@ pub(in crate::translation) fn speeds(
     let [small, ideal] = match baselines.0.get(&known).filter(|_| fragmentation.used) {
         Some(&ipcs) => ipcs,
         None => [
-            run(Policy::Small)?.report.ipc,
-            run(Policy::Ideal)?.report.ipc,
+            run(MappingPolicy::Small)?.report.ipc,
+            run(MappingPolicy::Ideal)?.report.ipc,
         ],
     };
     if fragmentation.used {
         baselines.0.insert(known, [small, ideal]);
     }
-    let perforated = run(Policy::Perforated)?;
+    let perforated = run(MappingPolicy::Perforated)?;
     let mut ipc = |policy| run(policy).map(|run| run.report.ipc);
     let mut native = |policy| match virtualised {
         true => Ok(None),
         false => ipc(policy).map(Some),
     };
     Ok(Speeds {
-        colt: native(Policy::Coalesced)?,
-        rmm: native(Policy::Ranges)?,
+        colt: native(MappingPolicy::Coalesced)?,
+        rmm: native(MappingPolicy::Ranges)?,
         small,
-        conventional: ipc(Policy::Conventional)?,
-        gtsm: ipc(Policy::Gtsm)?,
+        conventional: ipc(MappingPolicy::Conventional)?,
+        gtsm: ipc(MappingPolicy::Gtsm)?,
         ideal,
         perforated: perforated.report.ipc,
         counters: perforated.stats,

@@ -2,7 +2,7 @@
 //! Variants of perforated pages beside the paper's form: other ways for the hardware to ask the
 //! hole bitmap, and a system that leaves regions with holes everywhere to 4 KB pages.
 
-use super::{Form, Fragmentation, PerforatedPoint, Policy, one};
+use super::{Form, Fragmentation, MappingPolicy, PerforatedPoint, one};
 use crate::experiment::Text;
 use crate::setup::Length;
 use ample_machine::MachineConfig;
@@ -14,23 +14,23 @@ use serde::{Deserialize, Serialize};
 const VARIANTS: [(&str, Form); 5] = [
     (
         "bitmap asked in parallel",
-        (Policy::Perforated, "perforated-parallel"),
+        (MappingPolicy::Perforated, "perforated-parallel"),
     ),
     (
         "bitmaps in an array of their own",
-        (Policy::Perforated, "perforated-apart"),
+        (MappingPolicy::Perforated, "perforated-apart"),
     ),
     (
         "confirmed pages kept",
-        (Policy::Perforated, "perforated-keep"),
+        (MappingPolicy::Perforated, "perforated-keep"),
     ),
     (
         "perforated where half the filter is clear",
-        (Policy::PerforatedWhereClear, "perforated"),
+        (MappingPolicy::PerforatedWhereClear, "perforated"),
     ),
     (
         "confirmed pages kept, bitmaps apart",
-        (Policy::Perforated, "perforated-keep-apart"),
+        (MappingPolicy::Perforated, "perforated-keep-apart"),
     ),
 ];
 
