@@ -17,6 +17,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
         "sample_every_s=300",
         "seeds=[1, 2]",
         "workloads=[\"web\", \"ci\"]",
+        // As the guide to add a policy shows one next to stock Linux.
+        "policies=[\"linux\",\"contiguitas\"]",
     ];
     let request = Request {
         set: set.map(|text| setting(text).expect("a setting")).to_vec(),
@@ -26,9 +28,20 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let result = pool.expect("threads").install(|| prepared.run(&|_| {}));
-        result.expect("a result").json
+        result.expect("a result")
     };
-    assert_eq!(with(1), with(3));
+    let one = with(1);
+    assert_eq!(one.json, with(3).json);
+    let rows = one.value["rows"].as_array().expect("rows").iter();
+    let policies: Vec<_> = rows.map(|row| row["policy"].as_str()).collect();
+    assert_eq!(
+        policies,
+        ["linux", "contiguitas"]
+            .repeat(2)
+            .into_iter()
+            .map(Some)
+            .collect::<Vec<_>>()
+    );
 }
 
 /// A machine with a hole, firmware, kernel memory all over and page cache.
