@@ -242,6 +242,7 @@ impl<T: Copy + Default> Cache<T> {
         head.dirty &= !(1 << way);
         let at = set * self.stride + way;
         self.tags[at] = EMPTY;
+        debug_assert!(!self.holds(line), "line {line:#x} was held twice");
         Some(self.values[at])
     }
 

@@ -206,6 +206,7 @@ impl Dram {
             bank.activated = precharge + (conflict - closed);
             precharge + conflict
         };
+        debug_assert!(data >= arrive + hit, "data before the command to read them");
         bank.row = row + 1;
         bank.last = arrive.max(bank.last);
         // Bursts to an open row follow one another; only opening a row keeps the bank.
@@ -215,6 +216,8 @@ impl Dram {
             end >= data + self.transfer,
             "a burst takes its time on the bus"
         );
+        let served: u64 = self.row_state.iter().sum();
+        debug_assert_eq!(served, self.reads + self.writes, "an access of no kind");
         end + (self.controller - half)
     }
 }

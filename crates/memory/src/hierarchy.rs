@@ -204,6 +204,11 @@ impl MemorySystem for PrivateMemory {
         self.train(line, start);
         self.data_hits.count(hit);
         self.fill_l1d(line, done, write);
+        debug_assert!(done >= start, "a miss answered before it was asked");
+        debug_assert!(
+            self.l1d.holds(line),
+            "a miss leaves its line in the first level"
+        );
         (done, hit)
     }
 
@@ -214,7 +219,11 @@ impl MemorySystem for PrivateMemory {
             return (ready.max(now), Level::L1);
         }
         let (done, hit) = self.beyond_l1(line, now);
-        self.l1i.install(line, done, false);
+        let victim = self.l1i.install(line, done, false);
+        debug_assert!(
+            victim.is_none_or(|v| !v.dirty),
+            "nobody writes instructions"
+        );
         (done.max(now + self.l1i_time), hit)
     }
 
@@ -234,6 +243,7 @@ impl MemorySystem for PrivateMemory {
             self.beyond_l1(line, now)
         };
         self.walk_hits.count(hit);
+        debug_assert!(done >= now, "a walk answered before it asked");
         (done, hit)
     }
 

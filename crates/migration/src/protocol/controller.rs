@@ -105,6 +105,7 @@ impl Controller {
             return Err(QueueFull);
         }
         self.queue.push_back(command);
+        debug_assert!(self.queue.len() <= usize::from(rules.queue_entries));
         Ok(())
     }
 
@@ -160,6 +161,7 @@ impl Controller {
                     waiting,
                 });
                 self.slots.sort_unstable();
+                debug_assert!(self.slots.len() <= usize::from(rules.table_entries));
                 self.broadcast(rules, Message::Install(map), out);
             }
             (Command::Migrate { map, start: true }, Some(State::Installed)) => {
@@ -238,6 +240,11 @@ impl Controller {
             unreachable!("not a message for the controller");
         };
         let slot = self.slot(map)?;
+        debug_assert!(
+            slot.waiting > 0,
+            "{:?}: no slice owes an answer",
+            slot.state
+        );
         slot.waiting = slot.waiting.checked_sub(1)?;
         if slot.waiting > 0 {
             return None;

@@ -80,6 +80,7 @@ impl<S> Slice<S> {
 
     /// All lines below `pointer` are done, and none is on its way.
     fn advance(&mut self, map: Mapping, pointer: u32) {
+        debug_assert!(pointer <= map.lines, "line {pointer} of {}", map.lines);
         if let Some(entry) = self.table.get_mut(map) {
             (entry.pointer, entry.next) = (pointer, pointer);
         }
@@ -203,6 +204,7 @@ impl<S> Slice<S> {
         let Some(&MetadataEntry { pointer, next, .. }) = self.table.get(map) else {
             return;
         };
+        debug_assert!(index < map.lines && next <= map.lines);
         self.lines.line(map.line(Role::Source, index)).busy = Busy::Copied;
         let first = pointer.min(index);
         let mut passed = first;
@@ -221,6 +223,7 @@ impl<S> Slice<S> {
         }
         if let Some(entry) = self.table.get_mut(map) {
             entry.pointer = entry.pointer.max(passed);
+            debug_assert!(entry.pointer <= entry.next, "past what was begun");
         }
         self.step_later(map, out);
     }

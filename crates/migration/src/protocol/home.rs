@@ -38,6 +38,7 @@ impl Directory {
     }
 
     fn share(&mut self, tag: LineAddr, agent: u8) {
+        debug_assert!(agent < 64, "core {agent}: the directory has 64 bits");
         let sharers = match *self {
             Self::Shared { sharers, .. } => sharers,
             _ => 0,
@@ -212,6 +213,7 @@ impl<V: Copy> HomeLine<V> {
         else {
             return None;
         };
+        debug_assert!(waiting >> agent & 1 == 1, "core {agent} was not asked");
         if let Some(data) = data {
             self.data = data;
         }

@@ -45,6 +45,8 @@ impl<V: Copy> Cached<V> {
 
     /// Takes the line in, as granted.
     pub fn fill(&mut self, grant: Grant, data: V) {
+        let lost = matches!(self, Self::Modified(_) | Self::Evicting { .. });
+        debug_assert!(!lost, "newer data is overwritten");
         *self = match grant {
             Grant::Shared => Self::Shared(data),
             Grant::Exclusive => Self::Exclusive(data),
@@ -69,9 +71,11 @@ impl<V: Copy> Cached<V> {
 
     /// The home has answered the write-back.
     pub fn write_back_done(&mut self) {
-        if matches!(self, Self::Evicting { .. }) {
-            *self = Self::Invalid;
-        }
+        debug_assert!(
+            matches!(self, Self::Evicting { .. }),
+            "no write-back is owed"
+        );
+        *self = Self::Invalid;
     }
 
     /// Answers a probe: data if the copy was modified, and whether a copy is kept.

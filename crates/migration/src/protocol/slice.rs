@@ -129,7 +129,14 @@ impl<S> Slice<S> {
                 Some(Todo::Engine(map)) => self.engine_probed(rules, map, at, out),
                 None => {}
             },
-            Message::Unblock { at } => self.lines.line(at).busy = Busy::Free,
+            Message::Unblock { at } => {
+                let line = self.lines.line(at);
+                debug_assert!(
+                    matches!(line.busy, Busy::AwaitUnblock),
+                    "{at:?} waits for nobody"
+                );
+                line.busy = Busy::Free;
+            }
             other => return self.engine_message(rules, other, out),
         }
         Taken::Yes
@@ -242,6 +249,7 @@ pub(super) fn send_probes<V>(
     cores: u64,
     out: &mut Outbox<V>,
 ) {
+    debug_assert_ne!(cores, 0, "a line that waits for nobody stays closed");
     let mut left = cores;
     while left != 0 {
         let core = left.trailing_zeros() as u8;

@@ -70,6 +70,11 @@ impl MetadataTable {
     }
 
     pub(super) fn insert(&mut self, map: Mapping) {
+        let free = self.entries.iter().all(|entry| !entry.map.overlaps(&map));
+        debug_assert!(
+            free,
+            "the controller lets no page take part in two migrations"
+        );
         self.entries.push(MetadataEntry {
             map,
             phase: Phase::Purging,
