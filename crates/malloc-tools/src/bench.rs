@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time of the page heap's `New` and `Delete` in a heap of a given size.
+//! Time of the page heap's `New` and `Delete`, and of what a release does under the heap's lock, in
+//! a heap of a given size.
 
 use crate::{index, span_pages};
 use ample_kit::random::SplitMix64;
-use ample_malloc::heap::{HeapOptions, PageHeap};
+use ample_malloc::heap::{HeapOptions, PageHeap, ReleasePolicy};
 use ample_malloc::os::vm::fake::FakeVm;
 use ample_malloc::units::{Density, GIB, PAGE_BYTES};
 use std::time::Instant;
@@ -15,7 +16,14 @@ pub struct Times {
     pub new_ns: f64,
     /// `Delete` of a span.
     pub delete_ns: f64,
+    /// A step of a release that breaks a hugepage, system calls apart.
+    pub release_ns: f64,
+    /// The longest of 99 in 100 such steps.
+    pub release_p99_ns: f64,
 }
+
+/// Steps of a release that are timed.
+const RELEASES: usize = 1000;
 
 /// Calls timed together, because reading the clock takes as long as a call.
 const BATCH: usize = 64;
@@ -55,12 +63,34 @@ pub fn page_heap(gib: usize, calls: usize, seed: u64) -> Times {
         new_ns.push(start.elapsed().as_nanos() as f64 / BATCH as f64);
         live.append(&mut made);
     }
-    let median = |mut times: Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
-    Times {
-        new_ns: median(new_ns),
-        delete_ns: median(delete_ns),
+    // Half of what is used, anywhere.
+    for _ in 0..live.len() / 2 {
+        let (page, len) = live.swap_remove(index(&mut random, live.len()));
+        heap.free(page, len);
     }
+    heap.run_queued();
+    let policy = ReleasePolicy {
+        huge_floor_percent: 0,
+        ..ReleasePolicy::DEFAULT
+    };
+    let mut release_ns = Vec::new();
+    while release_ns.len() < RELEASES {
+        let start = Instant::now();
+        let Some(step) = heap.begin_release(usize::MAX, &policy) else {
+            break;
+        };
+        heap.end_release(step, true);
+        release_ns.push(start.elapsed().as_nanos() as f64);
+    }
+    Times {
+        new_ns: quantile(&mut new_ns, 0.5),
+        delete_ns: quantile(&mut delete_ns, 0.5),
+        release_ns: quantile(&mut release_ns, 0.5),
+        release_p99_ns: quantile(&mut release_ns, 0.99),
+    }
+}
+
+fn quantile(times: &mut [f64], share: f64) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[((times.len() - 1) as f64 * share) as usize]
 }

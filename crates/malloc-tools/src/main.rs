@@ -24,7 +24,7 @@ Run programs under libample_malloc, look at them, and experiment with page heaps
   ample-malloc drive [--json] [--mib N]             the empirical driver over the page heap
   ample-malloc heaps [--mib N] [--seeds N] [--spans-release N]
                                                     this page heap and one of spans, as JSON
-  ample-malloc pageheap [--json] [--gib N]          time of New and Delete, size sweep
+  ample-malloc pageheap [--json] [--gib N]          time of New, Delete and release, by size
 
 The library is looked for beside this program and in its ../lib; AMPLE_MALLOC_LIB overrides.
 AMPLE_MALLOC=help COMMAND lists the options. Exit: 0 ok, 2 usage or I/O.
@@ -358,14 +358,16 @@ fn run_pageheap(arguments: &[String]) -> Result<(), String> {
     for gib in sizes {
         let times = bench::page_heap(gib, 400_000, 1);
         let (new_ns, delete_ns) = (times.new_ns, times.delete_ns);
+        let (release_ns, release_p99_ns) = (times.release_ns, times.release_p99_ns);
         if !json {
             println!(
                 "{gib:>4} GiB: New {new_ns:>6.1} ns, Delete {delete_ns:>6.1} ns (medians of \
-                 batches of 64)"
+                 batches of 64), release {release_ns:>6.0} ns (99 % {release_p99_ns:.0})"
             );
         }
         rows.push(json!({
-            "heap_gib": gib, "new_median_ns": new_ns, "delete_median_ns": delete_ns
+            "heap_gib": gib, "new_median_ns": new_ns, "delete_median_ns": delete_ns,
+            "release_step_median_ns": release_ns, "release_step_p99_ns": release_p99_ns
         }));
     }
     if json {

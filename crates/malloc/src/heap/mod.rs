@@ -77,6 +77,8 @@ pub struct PageHeap<V> {
     /// Empty hugepages on their way to the system: broken ones, whole ones.
     unbacking: [RangeSet; 2],
     used_peak: MinMax,
+    /// The highest peak of the last [`release::LASTING_S`], as the rounds of release see it.
+    lasting_peak: MinMax,
     /// The most pages that were ever in use.
     used_most: usize,
     released_bytes: u64,
@@ -110,6 +112,7 @@ impl<V: Vm> PageHeap<V> {
             last_with_gaps: None,
             unbacking: [RangeSet::new(), RangeSet::new()],
             used_peak: MinMax::new(),
+            lasting_peak: MinMax::new(),
             used_most: 0,
             released_bytes: 0,
             subreleased_bytes: 0,
@@ -125,6 +128,8 @@ impl<V: Vm> PageHeap<V> {
         self.filler.set_split_by_density(options.split_by_density);
         self.cache.set_min_limit(options.cache_min_hugepages);
         self.used_peak.set_windows(options.window_s / 2);
+        let lasting_s = options.window_s.max(release::LASTING_S);
+        self.lasting_peak.set_windows(lasting_s / 2);
     }
 
     /// The virtual memory.

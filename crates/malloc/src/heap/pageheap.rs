@@ -8,6 +8,7 @@ use crate::heap::span;
 use crate::heap::trace::{self, Kind};
 use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy, Sum};
 use crate::os::lock::{ForkLock, Guard, Lock};
+use crate::os::meta;
 use crate::os::numa::{self, MAX_NODES};
 use crate::os::sys;
 use crate::os::vm::Vm;
@@ -373,6 +374,9 @@ fn release_from(heap: &Lock<Pages>, wanted: usize, policy: &ReleasePolicy) -> us
             break;
         }
         released += step.bytes() >> PAGE_SHIFT;
+    }
+    if released > 0 {
+        meta::release_unused();
     }
     released
 }

@@ -25,6 +25,11 @@ const COLLAPSE_PAGES: usize = PAGES_PER_HUGE / 8 * 7;
 /// A program that uses less than three quarters of the most it ever used has had its burst: memory
 /// goes back from this share of the peak on. Before, a share near it is how a busy heap breathes.
 const START_AFTER_BURST_PERCENT: u32 = 50;
+/// What no peak of so many seconds needed is not needed soon: the price that a release may have
+/// rises.
+pub(super) const LASTING_S: u32 = 16;
+/// Of what stays backed then, this part at least stays on whole hugepages: half.
+const LASTING_FLOOR_PERCENT: u32 = 50;
 /// A refused collapse is not tried again for this long.
 const COLLAPSE_RETRY_S: u32 = 60;
 
@@ -38,8 +43,8 @@ pub struct ReleasePolicy {
     /// Hugepages are broken only when more than this share of the peak is free, and then until
     /// `keep_share_percent` is left: what a steady program leaves unused is not worth a hugepage.
     pub start_share_percent: u32,
-    /// Of the memory that stays backed, the part on unbroken hugepages may not fall below this.
-    /// 0 allows any subrelease, 100 none.
+    /// Of the memory that stays backed, the part on unbroken hugepages may not fall below this, or
+    /// below half once so much was free for 16 s. 0 allows any subrelease, 100 none.
     pub huge_floor_percent: u32,
 }
 
@@ -180,6 +185,7 @@ impl<V: Vm> PageHeap<V> {
         let least = policy.keep_pages.min(peak.max(PAGES_PER_HUGE));
         let keep = |percent: u32| peak + (peak * percent as usize / 100).max(least);
         let backed = self.sizes().backed_pages();
+        self.lasting_peak.record(now_ns, peak);
         let start_percent = if peak < self.used_most / 4 * 3 {
             policy.start_share_percent.min(START_AFTER_BURST_PERCENT)
         } else {
@@ -231,11 +237,25 @@ impl<V: Vm> PageHeap<V> {
         // What stays backed if this hugepage is broken, and how much of it is on broken ones.
         let stays = sizes.backed_pages() - tracker.free_backed_pages();
         let broken = sizes.filler.broken_used_pages + tracker.used_pages();
-        let allowed = match policy.huge_floor_percent {
+        let allowed = match self.floor_percent(policy, sizes.backed_pages()) {
             100.. => 0,
             floor => (stays * (100 - floor as usize) / 100).max(MIN_BROKEN_PAGES),
         };
         (broken <= allowed).then(|| self.begin_part(id))
+    }
+
+    /// The floor that holds now: [`ReleasePolicy::huge_floor_percent`], or less for what has been
+    /// free for long.
+    fn floor_percent(&mut self, policy: &ReleasePolicy, backed: usize) -> u32 {
+        let now_ns = self.vm.now_ns();
+        // Rounds may have been rare.
+        let recent = self.used_peak.highest(now_ns);
+        let lasting = self.lasting_peak.highest(now_ns).max(recent);
+        let kept = lasting + lasting * policy.keep_share_percent as usize / 100;
+        match policy.huge_floor_percent {
+            floor @ 0..100 if backed > kept => floor.min(LASTING_FLOOR_PERCENT),
+            floor => floor,
+        }
     }
 
     fn begin_part(&mut self, id: u32) -> Release {

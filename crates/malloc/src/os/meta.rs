@@ -2,8 +2,9 @@
 //! Memory for the allocator's own metadata.
 //!
 //! Metadata never shares a page with user memory, comes from its own mappings and is never given
-//! back. Tables are [`Pool`]s: items are named by 32-bit numbers instead of pointers, which halves
-//! the size of every link and keeps the page heap free of raw pointers.
+//! back, but for what is not in use yet. Tables are [`Pool`]s: items are named by 32-bit numbers
+//! instead of pointers, which halves the size of every link and keeps the page heap free of raw
+//! pointers.
 
 use crate::os::lock::{ForkLock, Lock};
 use core::marker::PhantomData;
@@ -20,11 +21,17 @@ const HUGE_FROM_BYTES: usize = 1 << 20;
 struct Arena {
     next: usize,
     end: usize,
+    /// From here to the end there was no memory when it was last given back.
+    unbacked_from: usize,
 }
 
 /// The first chunk of a hugepage's size, mapped when the heap might yet stay small; 0 for none.
 static EARLY_CHUNK: AtomicUsize = AtomicUsize::new(0);
-static ARENA: Lock<Arena> = Lock::new(Arena { next: 0, end: 0 });
+static ARENA: Lock<Arena> = Lock::new(Arena {
+    next: 0,
+    end: 0,
+    unbacked_from: 0,
+});
 static MAPPED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -70,6 +77,28 @@ pub fn allocate(bytes: usize, align: usize) -> Option<NonNull<u8>> {
         arena.end = base + size;
     }
     NonNull::new(base as *mut u8)
+}
+
+/// Gives back the memory of what is not used yet of the last chunk, which is a hugepage.
+pub fn release_unused() {
+    let (from, end) = {
+        let mut arena = ARENA.lock();
+        let from = arena.next.next_multiple_of(4096);
+        if from >= arena.end || arena.unbacked_from == from {
+            return;
+        }
+        let end = core::mem::replace(&mut arena.end, from);
+        (from, end)
+    };
+    // Or khugepaged would fill it up again.
+    crate::os::sys::advise(from, end - from, libc::MADV_NOHUGEPAGE);
+    crate::os::sys::advise(from, end - from, libc::MADV_DONTNEED);
+    let mut arena = ARENA.lock();
+    // Another thread may have begun a new chunk meanwhile: the address space is lost then.
+    if arena.end == from {
+        arena.end = end;
+        arena.unbacked_from = from;
+    }
 }
 
 /// Maps one chunk.

@@ -237,8 +237,8 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   keep=SIZE            and at least this much, or as much as that peak if it is less [8m]
   start_percent=N      but nothing is given back until this much is free, % of the peak; once use
                        has fallen below three quarters of the most it ever was, 50 at most [75]
-  huge_floor=N         of the memory kept, at least N % stays on whole hugepages; 100 never breaks
-                       one, 0 breaks any [92]
+  huge_floor=N         of the memory kept, at least N % stays on whole hugepages, or 50 once so much
+                       was free for 16 s; 100 never breaks one, 0 breaks any [92]
   release_rate=SIZE    give back this much each second on top, whatever the peak [0]
   collapse=N           rebuild up to N broken, refilled hugepages a round; 0 is off [8]
   background=1|0       in programs with threads, do this work on a thread of its own [0]

@@ -12,6 +12,7 @@ use crate::os::sys;
 use crate::os::threads::{has_background, note_background};
 use crate::os::vm::real::HugeMode;
 use crate::size_class::CLASSES;
+use crate::units::{PAGE_BYTES, PAGE_SHIFT};
 use crate::watch::options::Options;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -20,7 +21,7 @@ const PERIOD_NS: u64 = 250_000_000;
 /// Rounds between two looks at idle caches.
 const CACHE_ROUNDS: u32 = 4;
 /// The most that one round releases where it delays a caller, in pages: 64 MiB.
-const FOREGROUND_PAGES: usize = (64 << 20) >> crate::units::PAGE_SHIFT;
+const FOREGROUND_PAGES: usize = (64 << 20) >> PAGE_SHIFT;
 
 /// What the rounds do.
 struct Plan {
@@ -59,9 +60,8 @@ pub fn configure(options: &Options) {
     plan.policy = options.release;
     plan.enabled = options.release_enabled;
     plan.at_once = options.heap.window_s <= 2;
-    plan.steady_pages = (options.release_rate_bytes >> crate::units::PAGE_SHIFT)
-        * PERIOD_NS as usize
-        / 1_000_000_000;
+    plan.steady_pages =
+        (options.release_rate_bytes >> PAGE_SHIFT) * PERIOD_NS as usize / 1_000_000_000;
     plan.collapse.hugepages = options.collapse_hugepages;
     drop(plan);
     super::sparse::configure(options.huge == HugeMode::ByNeed);
@@ -155,7 +155,8 @@ pub fn round(limit: usize) {
         super::sparse::look();
     }
     if budget.hugepages > 0 {
-        crate::os::vm::real::collapse_beginning();
+        let backed_bytes = || pageheap::sizes().backed_pages() * PAGE_BYTES;
+        crate::os::vm::real::collapse_beginning(backed_bytes);
         pageheap::collapse(&budget);
     }
 }

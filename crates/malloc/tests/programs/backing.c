@@ -55,7 +55,7 @@ static int aligned(size_t count, size_t bytes, size_t align)
 			memset(objects[at], 1, bytes);
 		}
 		/* What a heap begins with; the second time half was freed before. */
-		long most = (long)(count * bytes / MIB * (step + 1) / 2) + 16;
+		long most = (long)(count * bytes / MIB * (step + 1) / 2) * 11 / 10 + 4;
 
 		if (expect("aligned", mib("VmRSS:") - before, most))
 			return 3;

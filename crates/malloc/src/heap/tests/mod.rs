@@ -203,6 +203,7 @@ fn partly_filled(heap: &mut PageHeap<FakeVm>, mib: usize, used_of_8: usize) {
     let freed = pages
         .into_iter()
         .filter(|page| page % PAGES_PER_HUGE >= PAGES_PER_HUGE / 8 * used_of_8);
+    heap.excess_pages(&ReleasePolicy::DEFAULT);
     freed.for_each(|page| heap.free(page, 4));
     heap.vm().advance_ns(2 * WINDOW_NS);
 }
@@ -221,6 +222,30 @@ fn a_busy_heap_keeps_what_one_after_a_burst_gives_back() {
     let free = heap.sizes().backed_pages() - heap.used_pages;
     assert!(free * 100 > heap.used_pages * 50);
     assert_eq!(heap.excess_pages(&policy), 0, "53 % more than 104 MiB");
+}
+
+/// What was free for minutes stayed, if only hugepages that are half empty held it.
+#[test]
+fn what_is_free_for_long_goes_back_at_the_price_of_hugepages() {
+    let policy = ReleasePolicy::DEFAULT;
+    let mut heap = heap();
+    partly_filled(&mut heap, 256, 3);
+    let broken_after = |heap: &mut PageHeap<FakeVm>, seconds: u64| {
+        for _ in 0..4 * seconds {
+            heap.vm().advance_ns(250_000_000);
+            let excess = heap.excess_pages(&policy);
+            heap.release(excess, &policy);
+        }
+        heap.sizes().filler.broken_hugepages
+    };
+    // A hundred and twenty-eight hugepages, each with 96 of 256 pages in use.
+    let soon = broken_after(&mut heap, 15);
+    assert!((5..40).contains(&soon), "{soon} hugepages after 15 s");
+    let later = broken_after(&mut heap, 10);
+    let sizes = heap.sizes();
+    assert!(later > 60, "{later} hugepages after 25 s");
+    assert!(2 * sizes.filler.broken_used_pages <= sizes.backed_pages());
+    assert!(sizes.backed_pages() * 10 <= sizes.used_pages * 16);
 }
 
 #[test]

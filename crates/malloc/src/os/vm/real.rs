@@ -105,14 +105,13 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 /// Hugepages that were begun with native pages, before the heap outgrew its first chunk.
 static NATIVE: [AtomicUsize; FIRST_CHUNK_BYTES / HUGE_BYTES] =
     [const { AtomicUsize::new(0) }; FIRST_CHUNK_BYTES / HUGE_BYTES];
-/// From this much address space on, they are worth a collapse: the heap's third chunk.
+/// From this much memory in the heap on, they are worth a collapse.
 const COLLAPSE_FROM_BYTES: usize = 64 << 20;
 
-/// Makes hugepages of what a large heap began with. To be called without locks.
-pub fn collapse_beginning() {
-    if NATIVE[0].load(Ordering::Relaxed) == 0
-        || RESERVED_BYTES.load(Ordering::Relaxed) < COLLAPSE_FROM_BYTES
-    {
+/// Makes hugepages of what a heap began with that is large: `heap_bytes` have memory. To be called
+/// without locks.
+pub fn collapse_beginning(heap_bytes: impl FnOnce() -> usize) {
+    if NATIVE[0].load(Ordering::Relaxed) == 0 || heap_bytes() < COLLAPSE_FROM_BYTES {
         return;
     }
     let heap = NATIVE
