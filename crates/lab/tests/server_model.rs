@@ -4,7 +4,8 @@
 use ample_lab::by_id;
 use ample_lab::experiment::Request;
 use ample_lab::files::setting;
-use ample_lab::whatif::simulate::{FreshServers, SimulatedRuns, WhatIfPlan, whatif};
+use ample_lab::whatif::options::Choice;
+use ample_lab::whatif::simulate::{FutureRun, SimulatedRuns, WhatIfPlan, whatif};
 use ample_mm::{RunResult, Workload};
 use ample_pfn::{Layout, PageClass, Pfn};
 
@@ -60,47 +61,49 @@ fn snapshot() -> (Layout, Vec<PageClass>) {
     (layout, classes.collect())
 }
 
-/// Same bytes out on one thread and on several; with servers, the ablation is complete.
+/// Same bytes out on one thread and on several; every seed adds to the verdict on the way.
 #[test]
-fn whatif_runs_every_policy_from_a_snapshot() {
+fn whatif_runs_every_option_with_every_seed_from_a_snapshot() {
     let (layout, classes) = snapshot();
     let plan = WhatIfPlan {
         workload: Workload::load("web").expect("shipped"),
         duration_s: 300.0,
         seed: 1,
+        seeds: 5,
         event_ratio: 1.0,
-        servers: Some(FreshServers {
-            memory_bytes: 256 << 20,
-            duration_s: 60.0,
-            seeds: 2,
-        }),
     };
     let on = |threads| {
+        let told = std::sync::Mutex::new(Vec::new());
+        let sharpened = |text: &str| told.lock().expect("no panic").push(text.to_string());
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let result = pool
             .expect("threads")
-            .install(|| whatif(&layout, &classes, &plan, &|_| {}));
+            .install(|| whatif(&layout, &classes, &plan, &|_| {}, &sharpened));
+        let told = told.into_inner().expect("no panic");
+        assert_eq!(told.len(), 5);
+        assert!(told[4].starts_with("after 5 of 5 seeds: "), "{told:?}");
         result.expect("a result")
     };
     let result = on(3);
-    assert_eq!(result.futures.len(), 5);
-    let ratio = |at: usize| result.futures[at].samples[0].unmovable_2m_ratio;
-    assert!(
-        ratio(0) > 0.9 && ratio(3) < 0.3,
-        "{} {}",
-        ratio(0),
-        ratio(3)
+    assert_eq!(result.futures.len(), 7 * 5);
+    let first = |choice| {
+        let run = result.of(choice).next().expect("a run");
+        run.samples[0].unmovable_2m_ratio
+    };
+    let (stock, confined) = (first(Choice::Nothing), first(Choice::Contiguitas));
+    assert!(stock > 0.9 && confined < 0.3, "{stock} {confined}");
+    let with_map = |own: &&FutureRun| !own.run.map_after.is_empty();
+    assert_eq!(
+        result.futures.iter().filter(with_map).count(),
+        7,
+        "of the first seed"
     );
-    assert_eq!(result.servers.len(), 4 * 5 * 2);
-    let names: Vec<&str> = result.ablation.iter().map(|row| row.0.as_str()).collect();
-    assert_eq!((names.len(), names[0]), (8, "complete"));
-    assert!(names[1..].iter().all(|name| name.starts_with("without ")));
     let json = |whatif: &SimulatedRuns| {
-        let runs = whatif.futures.iter().chain(&whatif.servers);
-        let all: Vec<&RunResult> = runs
-            .chain(whatif.ablation.iter().map(|row| &row.1))
-            .collect();
-        serde_json::to_string(&all).expect("JSON")
+        let runs: Vec<&RunResult> = whatif.futures.iter().map(|own| &own.run).collect();
+        serde_json::to_string(&runs).expect("JSON")
     };
     assert_eq!(json(&result), json(&on(1)));
+    let too_few = WhatIfPlan { seeds: 4, ..plan };
+    let error = whatif(&layout, &classes, &too_few, &|_| {}, &|_| {}).expect_err("no interval");
+    assert!(error.to_string().contains("at least 5"), "{error}");
 }

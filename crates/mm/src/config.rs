@@ -128,6 +128,23 @@ impl PolicyConfig {
     }
 }
 
+/// Settings of Linux that an operator changes at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// `vm.compaction_proactiveness`, from 1 to 100.
+    pub compaction_proactiveness: u64,
+    /// `vm.min_free_kbytes` over its default.
+    pub min_free_factor: u64,
+}
+
+impl Tuning {
+    /// The defaults of 6.12.
+    pub const STOCK: Tuning = Tuning {
+        compaction_proactiveness: 20,
+        min_free_factor: 1,
+    };
+}
+
 /// One simulated server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
@@ -135,6 +152,8 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Memory manager.
     pub policy: PolicyConfig,
+    /// Settings of Linux.
+    pub tuning: Tuning,
     /// Seed of everything random in the server and its workload.
     pub seed: u64,
     /// CPUs with their own page lists.
@@ -150,6 +169,7 @@ impl Config {
         Config {
             memory_bytes: 64 << 30,
             policy: PolicyConfig::new(kind),
+            tuning: Tuning::STOCK,
             seed: 1,
             cpus: 8,
             event_ratio: 1.0,
@@ -157,11 +177,13 @@ impl Config {
     }
 }
 
-/// What the allocator's shared code must know of the policy.
+/// What the allocator's shared code must know of the policy and of the settings.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Regions to try for each migratetype, best first.
     pub(crate) route: [&'static [usize]; 3],
+    /// Region that 1 GB HugeTLB pages come from.
+    pub(crate) giga_region: usize,
     /// All pages of the low region are of one type.
     pub(crate) one_type_low: bool,
     /// The low region has address bands (placement bias).
@@ -170,6 +192,8 @@ pub struct Rules {
     pub(crate) mixing: bool,
     /// Hardware can move unmovable pages.
     pub(crate) hw_moves: bool,
+    /// Settings of Linux.
+    pub(crate) tuning: Tuning,
 }
 
 /// Stock Linux: one region in which types may mix.
@@ -177,10 +201,12 @@ impl Default for Rules {
     fn default() -> Rules {
         Rules {
             route: [&[HIGH]; 3],
+            giga_region: HIGH,
             one_type_low: false,
             banded: false,
             mixing: true,
             hw_moves: false,
+            tuning: Tuning::STOCK,
         }
     }
 }

@@ -46,7 +46,7 @@ impl SimKernel {
             cpus: CpuLists::new(cpus),
             pools: Pools::default(),
             lru: Lru::EMPTY,
-            watermarks: Watermarks::default(),
+            watermarks: Watermarks::new(rules.tuning.min_free_factor),
             deferral: Deferral::default(),
             kcompactd: Kcompactd::default(),
             rules,

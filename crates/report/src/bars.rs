@@ -2,7 +2,7 @@
 //! Grouped bars with spread and, where a paper gives one, its value as a dashed mark.
 
 use crate::scale::{Axis, Unit};
-use crate::svg::{Anchor, Svg, legend, series_colour, text_width};
+use crate::svg::{Anchor, Svg, legend, series_colours, text_width};
 
 /// One bar. Values in the chart's unit.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -73,6 +73,10 @@ impl BarChart {
         svg.finish()
     }
 
+    fn colours(&self) -> Vec<String> {
+        series_colours(self.series.iter().map(String::as_str))
+    }
+
     fn largest(&self) -> f64 {
         let bars = self.groups.iter().flat_map(|group| &group.bars);
         let values = bars.flat_map(|bar| {
@@ -116,11 +120,11 @@ impl BarChart {
                 hover.push_str(&format!("; paper: {}", self.unit.format(paper)));
             }
             let height = y.px(0.0) - y.px(value);
-            let fill = series_colour(series);
+            let fill = &self.colours()[series];
             svg.rect(
                 (x + gap, y.px(value)),
                 (width - 2.0 * gap, height),
-                &fill,
+                fill,
                 &hover,
             );
             let label = self.unit.format(value).replace(' ', "");
@@ -139,11 +143,10 @@ impl BarChart {
     }
 
     fn draw_legend(&self, svg: &mut Svg) {
-        let items: Vec<(String, String)> = self
-            .series
-            .iter()
-            .enumerate()
-            .map(|(index, name)| (series_colour(index), name.clone()))
+        let items: Vec<_> = self
+            .colours()
+            .into_iter()
+            .zip(self.series.clone())
             .collect();
         let x = legend(svg, LEFT, 14.0, &items);
         let has_paper = self

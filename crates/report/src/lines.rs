@@ -2,7 +2,7 @@
 //! Lines over time (or any other axis) with bands for the spread over seeds.
 
 use crate::scale::{Axis, Unit};
-use crate::svg::{Anchor, Svg, legend, series_colour};
+use crate::svg::{Anchor, Svg, legend, series_colours};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +51,8 @@ impl LineChart {
             let label = self.x_unit.format(tick);
             svg.text((x.px(tick), HEIGHT - 8.0), Anchor::Middle, "", &label);
         }
-        for (index, series) in self.series.iter().enumerate() {
-            let colour = series_colour(index);
+        let colours = series_colours(self.series.iter().map(|series| series.name.as_str()));
+        for (series, colour) in self.series.iter().zip(&colours) {
             if series.band.len() == series.points.len() {
                 let at = |i: usize, value: f64| (x.px(series.points[i].0), y.px(value));
                 let low = (0..series.band.len()).map(|i| at(i, series.band[i].0));
@@ -60,7 +60,7 @@ impl LineChart {
                     .rev()
                     .map(|i| at(i, series.band[i].1));
                 let outline: Vec<_> = low.chain(high).collect();
-                svg.area(&outline, &colour);
+                svg.area(&outline, colour);
             }
             let points: Vec<_> = series
                 .points
@@ -73,14 +73,12 @@ impl LineChart {
                 .map_or(String::new(), |p| self.y_unit.format(p.1));
             svg.path(
                 &points,
-                &colour,
+                colour,
                 &format!("{}: {last} at the end", series.name),
             );
         }
-        let names = self.series.iter().enumerate();
-        let items: Vec<_> = names
-            .map(|(i, s)| (series_colour(i), s.name.clone()))
-            .collect();
+        let names = self.series.iter().map(|series| series.name.clone());
+        let items: Vec<_> = colours.into_iter().zip(names).collect();
         legend(&mut svg, LEFT, 14.0, &items);
         svg.finish()
     }

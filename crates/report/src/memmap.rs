@@ -9,10 +9,45 @@ use ample_pfn::{BlockState, BlockTally, Definition, Order, format_bytes};
 #[derive(Clone, Debug)]
 pub struct MemoryMap {
     title: String,
-    states: Vec<BlockState>,
+    cells: Vec<Cell>,
     blocks_per_cell: usize,
     block_bytes: u64,
     border_cell: Option<f64>,
+}
+
+/// A square: its ground, and the shares of its blocks that fill it from below.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cell {
+    /// What most of its blocks are that hold no unmovable page.
+    ground: BlockState,
+    unmovable_ratio: f64,
+    polluted_ratio: f64,
+}
+
+impl Cell {
+    fn of(blocks: &[BlockTally], definition: Definition, pages: u16) -> Cell {
+        let states: Vec<BlockState> = blocks.iter().map(|b| b.state(definition, pages)).collect();
+        let count = |state| states.iter().filter(|&&own| own == state).count();
+        let memory = (states.len() - count(BlockState::Hole)).max(1) as f64;
+        let ground = match (count(BlockState::Movable), count(BlockState::Free)) {
+            (0, 0) => BlockState::Hole,
+            (movable, free) if movable >= free => BlockState::Movable,
+            _ => BlockState::Free,
+        };
+        Cell {
+            ground,
+            unmovable_ratio: count(BlockState::Unmovable) as f64 / memory,
+            polluted_ratio: count(BlockState::Polluted) as f64 / memory,
+        }
+    }
+
+    fn shows(&self, state: BlockState) -> bool {
+        match state {
+            BlockState::Polluted => self.polluted_ratio > 0.0,
+            BlockState::Unmovable => self.unmovable_ratio > 0.0,
+            ground => self.ground == ground && self.polluted_ratio + self.unmovable_ratio < 1.0,
+        }
+    }
 }
 
 /// Colours and names of the states, in the order of the legend.
@@ -51,8 +86,9 @@ const MAX_CELLS: usize = 128 * 48;
 const TOP: f64 = 24.0;
 
 impl MemoryMap {
-    /// A map of `blocks` (each of `base` order) under a definition of unmovable. Large machines
-    /// share a cell between several blocks; it then shows the worst state among them.
+    /// A map of `blocks` (each of `base` order) under a definition of unmovable. On large machines
+    /// a square stands for several blocks; those that hold an unmovable page fill their share of
+    /// it.
     pub fn new(
         title: &str,
         blocks: &[BlockTally],
@@ -61,13 +97,13 @@ impl MemoryMap {
     ) -> MemoryMap {
         let blocks_per_cell = blocks.len().div_ceil(MAX_CELLS).max(1).next_power_of_two();
         let pages = base.pages() as u16;
-        let states = blocks
+        let cells = blocks
             .chunks(blocks_per_cell)
-            .map(|cell| worst(cell.iter().map(|block| block.state(definition, pages))))
+            .map(|cell| Cell::of(cell, definition, pages))
             .collect();
         MemoryMap {
             title: title.to_string(),
-            states,
+            cells,
             blocks_per_cell,
             block_bytes: base.bytes(),
             border_cell: None,
@@ -83,29 +119,30 @@ impl MemoryMap {
     /// The map as an `<svg>` element; runs of equal cells are one rectangle.
     pub fn to_svg(&self) -> String {
         let cell = WIDTH / COLUMNS as f64;
-        let rows = self.states.len().div_ceil(COLUMNS);
+        let rows = self.cells.len().div_ceil(COLUMNS);
         let mut svg = Svg::new(WIDTH, TOP + rows as f64 * cell + 20.0, &self.title);
         let per_cell = format_bytes(self.blocks_per_cell as u64 * self.block_bytes);
         svg.text((0.0, 14.0), Anchor::Start, "strong", &self.title);
         let note = format!("one square = {per_cell}, lowest address first");
         svg.text((WIDTH, 14.0), Anchor::End, "", &note);
-        for (row, states) in self.states.chunks(COLUMNS).enumerate() {
+        for (row, cells) in self.cells.chunks(COLUMNS).enumerate() {
             let y = TOP + row as f64 * cell;
             let mut start = 0;
-            for end in 1..=states.len() {
-                if end < states.len() && states[end] == states[start] {
-                    continue;
-                }
-                let (colour, _) = MapLegend::of(states[start]);
-                let size = ((end - start) as f64 * cell - 0.6, cell - 0.6);
-                svg.rect((start as f64 * cell, y), size, colour, "");
-                start = end;
+            for run in cells.chunk_by(|a, b| a == b) {
+                let wide = run.len() as f64 * cell - 0.6;
+                draw_cells(
+                    &mut svg,
+                    run[0],
+                    (start as f64 * cell, y),
+                    (wide, cell - 0.6),
+                );
+                start += run.len();
             }
         }
         self.draw_border(&mut svg, cell);
         let items: Vec<(String, String)> = MapLegend::ITEMS
             .iter()
-            .filter(|(state, _, _)| self.states.contains(state))
+            .filter(|(state, _, _)| self.cells.iter().any(|cell| cell.shows(*state)))
             .map(|(_, colour, name)| (colour.to_string(), name.to_string()))
             .collect();
         legend(&mut svg, 0.0, TOP + rows as f64 * cell + 15.0, &items);
@@ -124,16 +161,23 @@ impl MemoryMap {
     }
 }
 
-/// A cell shows what spoils it: polluted before unmovable before movable before free.
-fn worst(states: impl Iterator<Item = BlockState>) -> BlockState {
-    let rank = |state: &BlockState| match state {
-        BlockState::Hole => 0,
-        BlockState::Free => 1,
-        BlockState::Movable => 2,
-        BlockState::Unmovable => 3,
-        BlockState::Polluted => 4,
-    };
-    states.max_by_key(rank).unwrap_or(BlockState::Hole)
+/// Equal squares in a row: the ground, and from below what is unmovable throughout, then what is
+/// polluted.
+fn draw_cells(svg: &mut Svg, cell: Cell, (x, y): (f64, f64), (wide, high): (f64, f64)) {
+    let mut bottom = y + high;
+    let layers = [
+        (BlockState::Unmovable, cell.unmovable_ratio),
+        (BlockState::Polluted, cell.polluted_ratio),
+    ];
+    for (state, ratio) in layers.into_iter().filter(|(_, ratio)| *ratio > 0.0) {
+        // A single block of many still shows.
+        let tall = (high * ratio).max(0.5).min(bottom - y);
+        bottom -= tall;
+        svg.rect((x, bottom), (wide, tall), MapLegend::of(state).0, "");
+    }
+    if bottom > y + 0.05 {
+        svg.rect((x, y), (wide, bottom - y), MapLegend::of(cell.ground).0, "");
+    }
 }
 
 #[cfg(test)]
@@ -160,14 +204,17 @@ mod tests {
         assert!(svg.contains("one square = 2M"));
     }
 
+    /// One of 128 blocks is not all of them.
     #[test]
-    fn large_machines_share_cells_and_show_the_worst() {
+    fn a_square_of_many_blocks_is_filled_by_their_share() {
         let mut blocks = vec![block(0, 0); 1 << 19]; // 1 TB
         blocks[7] = block(0, 1);
         let map = MemoryMap::new("m", &blocks, Order(9), Definition::O);
-        assert_eq!(map.states.len(), 4096);
-        assert_eq!(map.states[0], BlockState::Polluted);
-        assert_eq!(map.states[1], BlockState::Movable);
+        assert_eq!(map.cells.len(), 4096);
+        assert_eq!(map.cells[0].polluted_ratio, 1.0 / 128.0);
+        assert_eq!(map.cells[0].ground, BlockState::Movable);
+        assert_eq!(map.cells[1].polluted_ratio, 0.0);
+        assert!(map.to_svg().contains("height='0.5'"));
     }
 
     #[test]

@@ -13,10 +13,11 @@ h3{font-size:16px;margin:24px 0 6px}p{margin:8px 0}.lead{color:var(--soft);margi
 .verdict{border-left:4px solid var(--accent);background:var(--card);padding:14px 18px;\
 border-radius:0 8px 8px 0;font-size:17px}.cards{display:grid;gap:12px;margin:18px 0;\
 grid-template-columns:repeat(auto-fit,minmax(170px,1fr))}\
-.card{background:var(--card);border-radius:8px;padding:12px 14px}\
+.card{background:var(--card);border-radius:8px;padding:12px 14px;overflow-wrap:anywhere}\
 .card b{display:block;font-size:25px;line-height:1.2}.card span{color:var(--soft);font-size:13px}\
 .note{color:var(--soft);font-size:14px}figure{margin:14px 0}figcaption{color:var(--soft);\
-font-size:14px;margin-top:4px}.scroll{overflow-x:auto}table{border-collapse:collapse;\
+font-size:14px;margin-top:4px}figure,.scroll{overflow-x:auto}\
+svg.fig{min-width:790px}table{border-collapse:collapse;\
 width:100%;font-size:13px;font-variant-numeric:tabular-nums}\
 th,td{text-align:left;padding:5px 6px;border-bottom:1px solid var(--rule)}\
 th{vertical-align:bottom}td{vertical-align:top}td.num{white-space:nowrap}\
@@ -24,7 +25,9 @@ pre{overflow-x:auto;font-size:13px;line-height:1.4;margin:8px 0}\
 th{color:var(--soft);font-weight:600}.num{text-align:right}\
 code{background:var(--card);padding:1px 5px;border-radius:4px;font-size:90%}\
 nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)}\
-@media print{body{font-size:12px}h2{break-after:avoid}figure{break-inside:avoid}}";
+@media print{body{font-size:12px}main{padding:0}h2{break-after:avoid}\
+figure,tr,.verdict{break-inside:avoid}figure,.scroll{overflow:visible}nav{display:none}\
+table{font-size:11px}td.num{white-space:normal}svg.fig{min-width:0}}";
 
 /// One section of a page.
 #[derive(Clone, Debug, Default)]

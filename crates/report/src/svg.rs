@@ -55,9 +55,26 @@ pub(crate) fn text_width(text: &str) -> f64 {
     6.6 * text.chars().count() as f64
 }
 
-/// CSS variable of the n-th series colour.
-pub(crate) fn series_colour(index: usize) -> String {
-    format!("var(--s{})", index % 7)
+/// Memory managers, whose colours are the same in every figure.
+const POLICIES: [&str; 5] = [
+    "linux",
+    "illuminator",
+    "static",
+    "contiguitas",
+    "contiguitas-hw",
+];
+
+/// CSS variables of the colours of series, in their order; policies have colours of their own
+/// wherever nothing else is drawn.
+pub(crate) fn series_colours<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names: Vec<&str> = names.collect();
+    let places = names
+        .iter()
+        .map(|name| POLICIES.iter().position(|policy| policy == name));
+    let places: Option<Vec<usize>> = places.collect();
+    let places = places.unwrap_or_else(|| (0..names.len()).collect());
+    let colours = places.iter().map(|place| format!("var(--s{})", place % 7));
+    colours.collect()
 }
 
 /// An SVG document under construction.
@@ -191,4 +208,17 @@ pub(crate) fn legend(svg: &mut Svg, x: f64, y: f64, items: &[(String, String)]) 
         at += 28.0 + text_width(name);
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_keeps_its_colour_whoever_stands_before_it() {
+        let all = series_colours(POLICIES.into_iter());
+        assert_eq!(series_colours(POLICIES.into_iter().skip(1)), all[1..]);
+        let others = series_colours(["glibc", "contiguitas"].into_iter());
+        assert_eq!(others, all[..2]);
+    }
 }

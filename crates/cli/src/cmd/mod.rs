@@ -3,6 +3,7 @@
 
 mod fleet;
 mod malloc;
+mod output;
 mod progress;
 mod record;
 mod replay;
@@ -15,9 +16,8 @@ mod whatif;
 
 pub use verdict::Verdict;
 
-use anyhow::Context;
+use output::write_file;
 use progress::progress_bar;
-use std::path::Path;
 
 /// What follows `ample` on the command line.
 #[derive(Debug, clap::Subcommand)]
@@ -31,11 +31,6 @@ pub enum Subcommand {
     Sim(sim::SimArgs),
     Trace(trace::TraceArgs),
     Whatif(whatif::Args),
-}
-
-/// Writes a file whole or not at all.
-fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    ample_kit::files::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Runs one subcommand.

@@ -221,7 +221,7 @@ pub fn run_server(
 }
 
 /// The steady state of a run: mean of a metric over the second half of its samples.
-fn steady(result: &RunResult, metric: impl Fn(&Sample) -> f64) -> f64 {
+pub(crate) fn steady(result: &RunResult, metric: impl Fn(&Sample) -> f64) -> f64 {
     let half = &result.samples[result.samples.len() / 2..];
     half.iter().map(metric).sum::<f64>() / half.len().max(1) as f64
 }

@@ -1,32 +1,78 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sections about the scanned machine itself.
+//! The sections of the page.
 
-use super::simulate::WhatIf;
-use super::speed::Prices;
-use super::verdict::{gigabytes, interval, k_size, sentences, unmovable_2m};
-use ample_mm::{PolicyKind, RunResult};
+use super::options::Choice;
+use super::simulate::{FutureRun, WhatIf};
+use super::tables::{gains_table, memory_table, ways_table};
+use super::verdict::{Advice, interval, k_size};
+use crate::charts::lines;
+use ample_kit::statistics::MedianRange;
+use ample_mm::RunResult;
 use ample_pfn::{Definition, GroupMetrics, format_bytes};
-use ample_report::MemoryMap;
-use ample_report::Section;
-use ample_report::Unit;
-use ample_report::{Align, Table};
+use ample_report::{Align, MemoryMap, Section, Series, Table, Unit};
 
-/// Today: verdict, cards, map, definitions and sources.
+/// What to do.
+pub(super) fn answer(whatif: &WhatIf, verdict: &Advice) -> Section {
+    let section = Section::new("verdict", "Verdict").cards(&cards(whatif, verdict));
+    verdict
+        .sentences
+        .iter()
+        .fold(section, |section, text| section.verdict(text))
+}
+
+fn cards(whatif: &WhatIf, verdict: &Advice) -> Vec<(String, String)> {
+    let total = &whatif.machine.metrics.total;
+    let share = |bytes: u64| {
+        k_size(total, bytes).map_or("–".into(), |size| interval(size.unmovable_ratio))
+    };
+    let free = 100.0 * total.free_bytes as f64 / total.memory_bytes.max(1) as f64;
+    let mut cards = vec![
+        (
+            share(2 << 20),
+            "of 2 MB blocks unmovable today (K)".to_string(),
+        ),
+        (
+            share(1 << 30),
+            "of 1 GB blocks unmovable today (K)".to_string(),
+        ),
+        (format!("{free:.0} %"), "of memory is free".to_string()),
+    ];
+    if let Some(own) = &verdict.recommendation {
+        cards.push((own.choice.info().name.into(), "is recommended".into()));
+    }
+    cards
+}
+
+/// All options, their gains, costs and risks.
+pub(super) fn options(whatif: &WhatIf, verdict: &Advice) -> Section {
+    let workload = whatif
+        .runs
+        .futures
+        .first()
+        .map_or("", |own| own.run.workload.as_str());
+    Section::new("options", "What can be done, the least effort first")
+        .html(&gains_table(&verdict.options, workload).to_html())
+        .note(
+            "Speed over the machine as it is, median and interval over the seeds; all kinds: from \
+             the smallest gain of any kind of program (web, cache, redis) to the largest. The \
+             gain of THP is an upper bound, that of hugetlb_cma= is computed from the run of stock \
+             Linux with the 1 GB pages reserved.",
+        )
+        .html(&memory_table(&verdict.options).to_html())
+        .note(
+            "Refused: kernel allocations that failed and processes killed for want of memory, in \
+             the whole run. Waiting: all tasks together.",
+        )
+        .html(&ways_table().to_html())
+}
+
+/// Today: map, definitions and sources.
 pub(super) fn now(whatif: &WhatIf) -> Section {
     let machine = &whatif.machine;
     let total = &machine.metrics.total;
-    let map = MemoryMap::new(
-        "This machine now",
-        &machine.blocks,
-        machine.base,
-        Definition::K,
-    );
-    let mut section = Section::new("now", "This machine now");
-    for sentence in sentences(whatif) {
-        section = section.verdict(&sentence);
-    }
-    section
-        .cards(&cards(whatif))
+    let title = "This machine now";
+    let map = MemoryMap::new(title, &machine.blocks, machine.base, Definition::K);
+    Section::new("now", title)
         .figure(
             &map.to_svg(),
             "Polluted blocks hold at least one page that may be unmovable under definition K; \
@@ -41,33 +87,6 @@ pub(super) fn now(whatif: &WhatIf) -> Section {
         )
         .heading("Who holds the blocks")
         .html(&sources(total).to_html())
-}
-
-fn cards(whatif: &WhatIf) -> Vec<(String, String)> {
-    let total = &whatif.machine.metrics.total;
-    let share = |bytes: u64| {
-        k_size(total, bytes).map_or("–".into(), |size| interval(size.unmovable_ratio))
-    };
-    let free = Unit::Percent.format(total.free_bytes as f64 / total.memory_bytes.max(1) as f64);
-    let mut cards = vec![
-        (
-            share(2 << 20),
-            "of 2 MB blocks unmovable today (K)".to_string(),
-        ),
-        (
-            share(1 << 30),
-            "of 1 GB blocks unmovable today (K)".to_string(),
-        ),
-        (free, "of memory is free".to_string()),
-    ];
-    if let Some(run) = whatif.future(PolicyKind::Contiguitas) {
-        let share = Unit::Percent.format(unmovable_2m(run));
-        cards.push((
-            share,
-            format!("of 2 MB blocks under Contiguitas, {} load", run.workload),
-        ));
-    }
-    cards
 }
 
 fn definitions(total: &GroupMetrics) -> Table {
@@ -104,12 +123,7 @@ fn definitions(total: &GroupMetrics) -> Table {
 }
 
 fn sources(total: &GroupMetrics) -> Table {
-    let mut table = Table::new(&[
-        ("source", Align::Left),
-        ("memory", Align::Right),
-        ("share", Align::Right),
-        ("2 MB blocks touched", Align::Right),
-    ]);
+    let mut table = Table::headed("source | >memory | >share | >2 MB blocks touched");
     for source in &total.sources {
         table.row(vec![
             source.source.title().to_string(),
@@ -123,23 +137,32 @@ fn sources(total: &GroupMetrics) -> Table {
     table
 }
 
-/// The futures: maps and one table.
+/// The futures: their course, and a map of each.
 pub(super) fn futures(whatif: &WhatIf) -> Section {
-    let mut section = Section::new("futures", "This machine under each policy");
-    let Some(first) = whatif.runs.futures.first() else {
-        return section.text("No policy was simulated.");
+    let mut section = Section::new("futures", "This machine under each option");
+    let Some(FutureRun { run: first, .. }) = whatif.runs.futures.first() else {
+        return section.text("Nothing was simulated.");
     };
     let hours = Unit::Seconds.format(first.duration_s);
-    section = section.text(&format!(
-        "Simulated. Every policy starts from the pages of the scan above and then serves {hours} \
-         of the {} workload, scaled to this machine’s memory, with the same seed ({}).{}",
-        first.workload,
-        first.seed,
-        whatif.thinning()
-    ));
-    section = section.html(&futures_table(&whatif.runs.futures).to_html());
-    for run in &whatif.runs.futures {
-        let title = format!("{} after {hours}", run.policy.name());
+    section = section
+        .text(&format!(
+            "Simulated. Every option starts from the pages of the scan and then serves {hours} of \
+             the {} workload, scaled to this machine’s memory, with the same seeds.{}",
+            first.workload,
+            whatif.thinning()
+        ))
+        .figure(
+            &course(whatif),
+            "2 MB blocks with an unmovable page over time: median and interval over the seeds. \
+             Definition O.",
+        );
+    let drawn = whatif
+        .runs
+        .futures
+        .iter()
+        .filter(|own| own.run.seed == first.seed);
+    for FutureRun { choice, run } in drawn {
+        let title = format!("{} after {hours}, seed {}", choice.info().name, run.seed);
         let border = run
             .samples
             .last()
@@ -156,48 +179,43 @@ pub(super) fn futures(whatif: &WhatIf) -> Section {
     section
 }
 
-/// One row a policy.
-pub fn futures_table(runs: &[RunResult]) -> Table {
-    let mut table = Table::new(&[
-        ("policy", Align::Left),
-        ("unmovable 2 MB", Align::Right),
-        ("potential 2 MB", Align::Right),
-        ("potential 32 MB", Align::Right),
-        ("potential 1 GB", Align::Right),
-        ("1 GB blocks", Align::Right),
-        ("THP coverage", Align::Right),
-        ("1 GB pages got", Align::Right),
-        ("2 MB pages got", Align::Right),
-        ("waiting for memory", Align::Right),
-        ("speed", Align::Right),
-    ]);
-    let prices = Prices::shipped();
-    let linux = runs.iter().find(|run| run.policy == PolicyKind::Linux);
-    for run in runs {
-        let Some(last) = run.samples.last() else {
-            continue;
+/// The options that are other memory managers; the settings of Linux lie on its line.
+const CURVES: [Choice; 5] = [
+    Choice::Nothing,
+    Choice::DefragMode,
+    Choice::Kernelcore,
+    Choice::Contiguitas,
+    Choice::Hardware,
+];
+
+fn course(whatif: &WhatIf) -> String {
+    let title = "Unmovable 2 MB blocks over time";
+    let series = CURVES.into_iter().map(|choice| {
+        let runs: Vec<&RunResult> = whatif.runs.of(choice).collect();
+        let count = runs.iter().map(|run| run.samples.len()).min().unwrap_or(0);
+        let at = |index: usize| {
+            let values = runs.iter().map(|run| run.samples[index].unmovable_2m_ratio);
+            let range = MedianRange::of(values.collect()).unwrap_or(MedianRange {
+                min: 0.0,
+                median: 0.0,
+                max: 0.0,
+            });
+            (runs[0].samples[index].time_s, range)
         };
-        let percent = |ratio: f64| Unit::Percent.format(ratio);
-        let (formable, whole) = gigabytes(&run.metrics.total);
-        let huge = &run.huge;
-        let stall = (run.stall_unmovable_ns + run.stall_movable_ns) as f64 / 1e9;
-        table.row(vec![
-            run.policy.name().to_string(),
-            percent(last.unmovable_2m_ratio),
-            percent(last.potential_2m_ratio),
-            percent(last.potential_32m_ratio),
-            percent(last.potential_1g_ratio),
-            format!("{formable} of {whole}"),
-            huge.thp_coverage_ratio.map_or("–".into(), percent),
-            format!("{} of {}", huge.hugetlb_1g_got, huge.hugetlb_1g_wanted),
-            format!("{} of {}", huge.hugetlb_2m_got, huge.hugetlb_2m_wanted),
-            Unit::Seconds.format(stall),
-            linux
-                .and_then(|linux| prices.gain(run, linux))
-                .map_or("–".into(), |gain| format!("{:+.1} %", 100.0 * gain)),
-        ]);
-    }
-    table
+        let points: Vec<(f64, MedianRange)> = (0..count).map(at).collect();
+        Series {
+            name: choice.info().name.into(),
+            points: points
+                .iter()
+                .map(|(time, range)| (*time, range.median))
+                .collect(),
+            band: points
+                .iter()
+                .map(|(_, range)| (range.min, range.max))
+                .collect(),
+        }
+    });
+    lines(title, (Unit::Seconds, Unit::Percent), series.collect()).to_svg()
 }
 
 /// What was done, so that a reader can judge and repeat it.
@@ -207,14 +225,10 @@ pub(super) fn method(whatif: &WhatIf) -> Section {
             "The scan reads the use of every page of this machine. The server model is a \
              page-level simulation of the page allocator, reclaim, compaction and huge pages \
              after Linux 6.12; it places the same pages at the same addresses and runs the same \
-             workload under every policy. The workloads were calibrated on stock Linux against \
+             workload under every option. The workloads were calibrated on stock Linux against \
              the published fleet figures and on nothing else: what the page says about the other \
-             policies is prediction.",
-        )
-        .text(
-            "Where a dashed mark or the word “paper” stands, the value is from Contiguitas \
-             (ISCA 2023), measured on production servers; everything else is made by this page’s \
-             command.",
+             options is prediction. What they do on freshly booted servers, beside the figures of \
+             the paper, is in results/predict.md.",
         )
         .note(&format!("To make this page again: {}", whatif.command))
 }

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page of `ample whatif`: this machine as it is, what each policy would make of it, and what
-//! the same policies do to 64 GB servers.
+//! The page of `ample whatif`: what to do about the contiguity of this machine, the machine as it
+//! is, and what each option would make of it.
 
+mod early;
+mod estimate;
 mod machine;
-mod servers;
+pub mod options;
+pub mod outlook;
 pub mod simulate;
 mod speed;
+mod tables;
 mod verdict;
 
-pub use machine::futures_table;
 pub use simulate::{Machine, WhatIf};
-pub use verdict::sentences as verdict;
+pub use speed::KindGain;
+pub use tables::{gains_table, memory_table};
+pub use verdict::{Advice, verdict};
 
 use ample_pfn::format_bytes;
 use ample_report::Page;
 
 /// The whole page.
-pub fn page(whatif: &WhatIf) -> Page {
+pub fn page(whatif: &WhatIf, verdict: &Advice) -> Page {
     let m = &whatif.machine;
     let memory = format_bytes(m.metrics.total.memory_bytes);
     let lead = format!(
@@ -33,18 +38,10 @@ pub fn page(whatif: &WhatIf) -> Page {
     };
     let title = "What this machine’s memory could be";
     let mut page = Page::new(title, &format!("{lead}{ended}"));
+    page.push(machine::answer(whatif, verdict));
+    page.push(machine::options(whatif, verdict));
     page.push(machine::now(whatif));
     page.push(machine::futures(whatif));
-    if !whatif.runs.servers.is_empty() {
-        page.push(servers::unmovable(whatif));
-        page.push(servers::potential(whatif));
-        page.push(speed::section(whatif));
-        page.push(servers::over_time(whatif));
-        page.push(servers::sources(whatif));
-    }
-    if !whatif.runs.ablation.is_empty() {
-        page.push(servers::ablation(whatif));
-    }
     page.push(machine::method(whatif));
     page
 }

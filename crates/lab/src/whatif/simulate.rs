@@ -1,35 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every policy would make of one real machine under a workload, and beside it freshly
-//! booted servers under the shipped workloads.
+//! What each option would make of one real machine under a workload, with several seeds.
 
+use super::early;
+use super::options::{Basis, Choice, OPTIONS};
 use crate::experiment::Progress;
-use crate::server_model::{check_memory, side_by_side};
-use ample_mm::Workload;
-use ample_mm::{Config, Mechanisms, PolicyConfig, PolicyKind};
-use ample_mm::{RunResult, run, run_on};
-use ample_mm::{ServerError, ServerModel};
+use crate::server_model::side_by_side;
+use ample_mm::{Config, RunResult, ServerModel, Workload, run_on};
 use ample_pfn::{BlockTally, Layout, Metrics, Order, PageClass};
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
+use std::sync::Mutex;
 
-/// The shipped server workloads, in the order of figure 11.
-const SERVERS: [&str; 4] = ["ci", "web", "cache-a", "cache-b"];
-/// Workload of the ablation, and the part of the servers' memory that it uses: eight runs more
-/// that compare Contiguitas with itself only.
-const ABLATION: &str = "web";
-const ABLATION_MEMORY_DIVISOR: u64 = 4;
-/// Samples of each run.
-const SAMPLES: f64 = 18.0;
-
-/// Size of the freshly booted servers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FreshServers {
-    /// Memory of each.
-    pub memory_bytes: u64,
-    /// Simulated seconds of each.
-    pub duration_s: f64,
-    /// Runs of each; their seeds count up from that of the machine.
-    pub seeds: u64,
-}
+/// Samples of each run, of which the last half counts.
+const SAMPLES: f64 = 36.0;
+/// Seeds that an interval needs: it holds the median with a probability of 94 %.
+pub const FEWEST_SEEDS: u64 = 5;
 
 /// What to simulate.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,25 +22,41 @@ pub struct WhatIfPlan {
     pub workload: Workload,
     /// Simulated seconds of it.
     pub duration_s: f64,
-    /// Seed of the model; fresh servers count up from it.
+    /// First seed of the model.
     pub seed: u64,
+    /// Seeds, which count up from the first: at least [`FEWEST_SEEDS`].
+    pub seeds: u64,
     /// Share of the page-cache traffic that is simulated (see [`Config::event_ratio`]).
     pub event_ratio: f64,
-    /// Also run fresh servers and the ablation.
-    pub servers: Option<FreshServers>,
+}
+
+/// One run of an option that is simulated.
+#[derive(Clone, Debug)]
+pub struct FutureRun {
+    /// What was done to the machine.
+    pub choice: Choice,
+    /// What came of it. The maps are there for the first seed only.
+    pub run: RunResult,
 }
 
 /// Everything that was simulated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SimulatedRuns {
-    /// The machine under each policy; `linux` first.
-    pub futures: Vec<RunResult>,
-    /// Fresh servers: workload by policy by seed.
-    pub servers: Vec<RunResult>,
-    /// Contiguitas complete, then without each mechanism, by name.
-    pub ablation: Vec<(String, RunResult)>,
+    /// Seed by option, in the order of [`OPTIONS`].
+    pub futures: Vec<FutureRun>,
     /// Ended early: runs that did not end are left out.
     pub partial: bool,
+}
+
+impl SimulatedRuns {
+    /// The runs of an option, by seed.
+    pub fn of(&self, choice: Choice) -> impl Iterator<Item = &RunResult> {
+        let own = self
+            .futures
+            .iter()
+            .filter(move |future| future.choice == choice);
+        own.map(|future| &future.run)
+    }
 }
 
 /// A machine as it was scanned.
@@ -94,11 +94,6 @@ pub struct WhatIf {
 }
 
 impl WhatIf {
-    /// The future under one policy.
-    pub fn future(&self, policy: PolicyKind) -> Option<&RunResult> {
-        self.runs.futures.iter().find(|run| run.policy == policy)
-    }
-
     /// What thinning the page cache's traffic does to the figures; empty where nothing was thinned.
     pub(super) fn thinning(&self) -> String {
         if self.event_ratio >= 1.0 {
@@ -113,119 +108,76 @@ impl WhatIf {
     }
 }
 
-/// One simulation to be done.
-enum Job<'a> {
-    Future(PolicyKind),
-    Server(PolicyKind, &'a Workload, u64),
-    Ablation(Option<&'static str>, &'a Workload),
-}
-
 /// Starts from the pages of a snapshot (`classes[i]` is the use of frame `i` of the layout's
-/// span) and runs the plan's workload, scaled to the memory that is free, under each policy.
-/// Simulations run in parallel; the results do not depend on the number of threads. An early end
-/// ([`crate::stop`]) gives a partial result.
+/// span) and runs the plan's workload, scaled to the memory that is free, under each option that is
+/// simulated, with each seed. Simulations run in parallel, seed after seed; the results do not
+/// depend on the number of threads. `sharpened` is told the verdict so far whenever another seed
+/// has added to it. An early end ([`crate::stop`]) gives a partial result.
 ///
 /// # Errors
-/// When a shipped workload is broken or a machine's size is out of the model's range.
+/// When there are too few seeds or the machine's size is out of the model's range.
 pub fn whatif(
     layout: &Layout,
     classes: &[PageClass],
     plan: &WhatIfPlan,
     progress: Progress<'_>,
+    sharpened: &(dyn Fn(&str) + Sync),
 ) -> Result<SimulatedRuns> {
-    if let Some(servers) = &plan.servers {
-        check_memory(servers.memory_bytes).context("servers of the report")?;
-    }
-    let shipped = SERVERS.iter().map(|name| Workload::load(name));
-    let shipped: Vec<Workload> = shipped.collect::<Result<_, _>>()?;
-    let jobs = jobs(plan, &shipped);
-    let runs = side_by_side(&jobs, progress, |job, told| {
-        Ok(simulate(layout, classes, plan, job, told)?)
-    })?;
-    let mut sorted = SimulatedRuns {
-        futures: Vec::new(),
-        servers: Vec::new(),
-        ablation: Vec::new(),
-        partial: runs.iter().any(Option::is_none),
+    ensure!(
+        plan.seeds >= FEWEST_SEEDS,
+        "{} seeds give no interval; at least {FEWEST_SEEDS} are needed",
+        plan.seeds
+    );
+    let simulated = |seed| {
+        let choices = OPTIONS.iter().map(|option| option.choice);
+        choices.map(move |choice| (choice, seed))
     };
-    let done = jobs.iter().zip(runs);
-    for (job, run) in done.filter_map(|(job, run)| Some((job, run?))) {
-        match job {
-            Job::Future(_) => sorted.futures.push(run),
-            Job::Server(..) => sorted.servers.push(run),
-            Job::Ablation(None, _) => sorted.ablation.push(("complete".into(), run)),
-            Job::Ablation(Some(name), _) => sorted.ablation.push((format!("without {name}"), run)),
+    let is_simulated = |job: &(Choice, u64)| matches!(job.0.info().basis, Basis::Simulated(..));
+    let mut jobs: Vec<(Choice, u64)> = (plan.seed..plan.seed + plan.seeds)
+        .flat_map(simulated)
+        .filter(is_simulated)
+        .collect();
+    // What the first sentence compares comes first.
+    jobs.sort_by_key(|&(choice, seed)| (seed, !early::COMPARED.contains(&choice)));
+    let so_far = Mutex::new(early::SoFar::new(plan.seeds));
+    let runs = side_by_side(&jobs, progress, |&(choice, seed), told| {
+        let run = simulate(layout, classes, plan, choice, seed, told)?;
+        let mut so_far = so_far.lock().unwrap_or_else(|broken| broken.into_inner());
+        if let Some(sentence) = so_far.add(choice, &run) {
+            sharpened(&sentence);
         }
-    }
-    Ok(sorted)
+        Ok(FutureRun { choice, run })
+    })?;
+    let mut futures: Vec<FutureRun> = Vec::new();
+    let partial = runs.iter().any(Option::is_none);
+    futures.extend(runs.into_iter().flatten());
+    futures.sort_by_key(|future| (future.run.seed, future.choice as usize));
+    Ok(SimulatedRuns { futures, partial })
 }
 
-/// The jobs, the longest first.
-fn jobs<'a>(plan: &WhatIfPlan, shipped: &'a [Workload]) -> Vec<Job<'a>> {
-    let mut jobs = Vec::new();
-    if let Some(servers) = &plan.servers {
-        for workload in shipped {
-            for kind in PolicyKind::ALL {
-                let seeds = plan.seed..plan.seed + servers.seeds;
-                jobs.extend(seeds.map(|seed| Job::Server(kind, workload, seed)));
-            }
-        }
-    }
-    jobs.extend(PolicyKind::ALL.into_iter().map(Job::Future));
-    let ablated = shipped.iter().find(|workload| workload.name == ABLATION);
-    if let (Some(_), Some(workload)) = (&plan.servers, ablated) {
-        let without = Mechanisms::NAMES.iter().map(|&name| Some(name));
-        let variants = std::iter::once(None).chain(without);
-        jobs.extend(variants.map(|name| Job::Ablation(name, workload)));
-    }
-    jobs
-}
-
+/// One option with one seed.
 fn simulate(
     layout: &Layout,
     classes: &[PageClass],
     plan: &WhatIfPlan,
-    job: &Job,
-    progress: &dyn Fn(f64),
-) -> Result<RunResult, ServerError> {
-    let fresh = plan.servers.as_ref();
-    let config = |kind| Config {
-        seed: plan.seed,
+    choice: Choice,
+    seed: u64,
+    told: &dyn Fn(f64),
+) -> Result<RunResult> {
+    let Basis::Simulated(kind, tuning) = choice.info().basis else {
+        unreachable!("{choice:?} is not simulated");
+    };
+    let config = Config {
+        seed,
         event_ratio: plan.event_ratio,
-        memory_bytes: fresh.map_or(0, |servers| servers.memory_bytes),
+        tuning,
         ..Config::new(kind)
     };
-    let boot_and_run = |config: &Config, workload: &Workload| {
-        let seconds = fresh.map_or(0.0, |servers| servers.duration_s);
-        run(config, workload, seconds, seconds / SAMPLES, progress)
-    };
-    match *job {
-        Job::Future(kind) => {
-            let config = config(kind);
-            let server = ServerModel::from_pages(&config, layout, classes)?;
-            let (seconds, every_s) = (plan.duration_s, plan.duration_s / SAMPLES);
-            let workload = &plan.workload;
-            Ok(run_on(
-                server, &config, workload, seconds, every_s, progress,
-            ))
-        }
-        Job::Server(kind, workload, seed) => {
-            let config = Config {
-                seed,
-                ..config(kind)
-            };
-            boot_and_run(&config, workload)
-        }
-        Job::Ablation(name, workload) => {
-            let mut config = config(PolicyKind::Contiguitas);
-            config.memory_bytes /= ABLATION_MEMORY_DIVISOR;
-            if let Some(mechanisms) = name.and_then(Mechanisms::without) {
-                config.policy = PolicyConfig {
-                    mechanisms,
-                    ..config.policy
-                };
-            }
-            boot_and_run(&config, workload)
-        }
+    let server = ServerModel::from_pages(&config, layout, classes)?;
+    let (seconds, every_s) = (plan.duration_s, plan.duration_s / SAMPLES);
+    let mut run = run_on(server, &config, &plan.workload, seconds, every_s, told);
+    if seed != plan.seed {
+        (run.map_before, run.map_after) = Default::default();
     }
+    Ok(run)
 }

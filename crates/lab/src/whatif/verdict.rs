@@ -1,152 +1,141 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer in plain language. Every number in it is a metric of the page.
 
+use super::estimate::{COUNT, PERCENT};
+use super::options::Choice;
+use super::outlook::{Outlook, Recommendation, outlooks, recommend};
 use super::simulate::WhatIf;
-use super::speed;
-use ample_mm::{PolicyKind, RunResult};
+use super::speed::{KindGain, Prices};
+use ample_kit::statistics::MedianRange;
 use ample_pfn::{DefinitionSize, GroupMetrics, RatioInterval};
 use ample_report::Unit;
+use serde::Serialize;
 
 const MB2: u64 = 2 << 20;
 const GB1: u64 = 1 << 30;
 
+/// What to tell the owner of a machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// Today, the likely future, what to do, and how sure that is: a sentence or two each.
+    pub sentences: Vec<String>,
+    /// What to do; `None` when nothing was simulated to its end.
+    pub recommendation: Option<Recommendation>,
+    /// All options, the least effort first.
+    pub options: Vec<Outlook>,
+}
+
 /// The row of a block size under definition K.
 pub(super) fn k_size(group: &GroupMetrics, size_bytes: u64) -> Option<&DefinitionSize> {
-    group
-        .k
-        .sizes
-        .iter()
-        .find(|size| size.size_bytes == size_bytes)
+    let mut sizes = group.k.sizes.iter();
+    sizes.find(|size| size.size_bytes == size_bytes)
 }
 
 /// `12 %`, or `4 to 18 %` where the data leave an interval, or a dash.
 pub(super) fn interval(ratio: RatioInterval) -> String {
-    let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
-        return "–".into();
-    };
-    let (low, high) = (Unit::Percent.format(low), Unit::Percent.format(high));
-    if low == high {
-        low
-    } else {
-        format!("{} to {high}", low.trim_end_matches(" %"))
-    }
+    let bounds = ratio.low.zip(ratio.high);
+    let range = bounds.and_then(|(low, high)| MedianRange::of(vec![low, high]));
+    range.map_or("–".into(), |range| PERCENT.span(&range))
 }
 
-/// A percentage for prose: no more digits than the model deserves.
-pub(super) fn rounded_percent(ratio: f64) -> String {
-    let percent = 100.0 * ratio;
-    if percent >= 10.0 {
-        format!("{percent:.0} %")
-    } else {
-        format!("{percent:.1} %")
-    }
-}
-
-/// The last sample's share of 2 MB blocks with an unmovable page.
-pub(super) fn unmovable_2m(run: &RunResult) -> f64 {
-    run.samples
-        .last()
-        .map_or(0.0, |sample| sample.unmovable_2m_ratio)
-}
-
-/// 1 GB blocks without an unmovable page, and all 1 GB blocks of the machine.
-pub(super) fn gigabytes(group: &GroupMetrics) -> (u64, u64) {
-    let formable = group.o.as_ref().unwrap_or(&group.k);
-    let formable = formable.sizes.iter().find(|size| size.size_bytes == GB1);
+/// Whole 1 GB blocks of the machine.
+pub(super) fn whole_gigabytes(group: &GroupMetrics) -> u64 {
     let whole = group.sizes.iter().find(|size| size.size_bytes == GB1);
-    (
-        formable.map_or(0, |size| size.potential_blocks.low),
-        whole.map_or(0, |size| size.whole_blocks),
-    )
+    whole.map_or(0, |size| size.whole_blocks)
 }
 
-/// What to tell the owner of this machine, in plain language, one sentence each.
-pub fn sentences(whatif: &WhatIf) -> Vec<String> {
+/// The verdict of a page.
+pub fn verdict(whatif: &WhatIf) -> Advice {
+    let options = outlooks(&whatif.runs);
+    let first = whatif.runs.of(Choice::Nothing).next();
+    let workload = first.map_or("", |run| run.workload.as_str());
+    let recommendation = recommend(&options, workload);
     let mut sentences = vec![today(whatif)];
-    let linux = whatif.future(PolicyKind::Linux);
-    let contiguitas = whatif.future(PolicyKind::Contiguitas);
-    if let Some(linux) = linux {
-        sentences.push(stock_future(linux));
+    let stock = options
+        .iter()
+        .find(|option| option.choice == Choice::Nothing);
+    sentences.extend(stock.and_then(|stock| future(whatif, stock)));
+    sentences.extend(
+        recommendation
+            .iter()
+            .map(|own| format!("Recommended: {}", own.reason)),
+    );
+    sentences.extend(worth(whatif));
+    sentences.extend(stock.map(|_| how_sure(whatif, workload)));
+    Advice {
+        sentences,
+        recommendation,
+        options,
     }
-    if let (Some(linux), Some(contiguitas)) = (linux, contiguitas) {
-        sentences.push(comparison(linux, contiguitas));
-        sentences.extend(speed::sentence(linux, contiguitas));
-    }
-    if let (Some(fixed), Some(contiguitas)) = (whatif.future(PolicyKind::Static), contiguitas) {
-        sentences.extend(static_split(fixed, contiguitas));
-    }
-    sentences
 }
 
 fn today(whatif: &WhatIf) -> String {
     let total = &whatif.machine.metrics.total;
     let held = k_size(total, MB2).map_or("–".into(), |size| interval(size.unmovable_ratio));
-    let (formable, whole) = k_size(total, GB1)
-        .map(|size| size.potential_blocks.low)
-        .zip(
-            total
-                .sizes
-                .iter()
-                .find(|s| s.size_bytes == GB1)
-                .map(|s| s.whole_blocks),
-        )
-        .unwrap_or((0, 0));
+    let formable = k_size(total, GB1).map_or(0, |size| size.potential_blocks.low);
     format!(
         "Today {held} of this machine’s 2 MB blocks hold a page that the kernel cannot move, and \
-         {formable} of its {whole} whole 1 GB blocks could still become a 1 GB page."
+         {formable} of its {} whole 1 GB blocks could still become a 1 GB page.",
+        whole_gigabytes(total)
     )
 }
 
-fn stock_future(linux: &RunResult) -> String {
-    let (formable, whole) = gigabytes(&linux.metrics.total);
-    let share = Unit::Percent.format(unmovable_2m(linux));
-    let hours = Unit::Seconds.format(linux.duration_s);
-    let name = &linux.workload;
-    format!(
-        "After {hours} of a {name} load stock Linux would have {share} of the 2 MB blocks \
-         spoiled and {formable} of {whole} 1 GB blocks left."
-    )
+/// The likely future of the machine as it is.
+fn future(whatif: &WhatIf, stock: &Outlook) -> Option<String> {
+    let run = whatif.runs.of(Choice::Nothing).next()?;
+    let huge = &run.huge;
+    Some(format!(
+        "Left as it is, after {} of a {} load {} of the 2 MB blocks are spoiled, and of {} 1 GB \
+         blocks {} are free of unmovable pages. The load then obtains {} of the {} 2 MB pages \
+         and {} of the {} 1 GB pages that it asks for.",
+        Unit::Seconds.format(run.duration_s),
+        run.workload,
+        PERCENT.of(&stock.unmovable_2m_ratio?),
+        whole_gigabytes(&run.metrics.total),
+        COUNT.of(&stock.clean_1g_blocks?),
+        COUNT.of(&stock.hugetlb_2m_got?),
+        huge.hugetlb_2m_wanted,
+        COUNT.of(&stock.hugetlb_1g_got?),
+        huge.hugetlb_1g_wanted,
+    ))
 }
 
-fn comparison(linux: &RunResult, contiguitas: &RunResult) -> String {
-    let (share, stock) = (unmovable_2m(contiguitas), unmovable_2m(linux));
-    let (formable, whole) = gigabytes(&contiguitas.metrics.total);
-    let percent = Unit::Percent.format(share);
-    let effect = if stock > 0.0 && share < 0.8 * stock {
+/// What contiguity is worth here, over the kinds of programs.
+fn worth(whatif: &WhatIf) -> Option<String> {
+    let gains = Prices::shipped().another_tenth(whatif.runs.of(Choice::Nothing));
+    let of = |gain: &KindGain| format!("{} {}", gain.program, PERCENT.of(&gain.over_stock));
+    let all: Vec<String> = gains.iter().map(of).collect();
+    (!all.is_empty()).then(|| {
         format!(
-            "{:.1} times fewer than stock Linux",
-            stock / share.max(1e-9)
-        )
-    } else if share <= 1.1 * stock {
-        "about as many as stock Linux".into()
-    } else {
-        "more than stock Linux: on this machine and load confinement does not pay".into()
-    };
-    format!(
-        "Under Contiguitas it would be {percent}, {effect}, with {formable} of {whole} 1 GB \
-         blocks free of unmovable pages."
-    )
-}
-
-/// What a fixed split costs compared with a moving border, if it shows.
-fn static_split(fixed: &RunResult, contiguitas: &RunResult) -> Option<String> {
-    let refused = |run: &RunResult| run.counters.failed_unmovable + run.counters.oom_kills;
-    let stalls = |run: &RunResult| (run.stall_unmovable_ns + run.stall_movable_ns) as f64 / 1e9;
-    if refused(fixed) > refused(contiguitas) {
-        let count = Unit::Count.format(refused(fixed) as f64);
-        return Some(format!(
-            "A fixed split (kernelcore=) would refuse {count} kernel allocations on the way; the \
-             moving border refuses {}.",
-            Unit::Count.format(refused(contiguitas) as f64)
-        ));
-    }
-    let (fixed, moving) = (stalls(fixed), stalls(contiguitas));
-    (fixed > 1.5 * moving + 1.0).then(|| {
-        format!(
-            "A fixed split (kernelcore=) would make tasks wait {} for memory, the moving \
-             border {}.",
-            Unit::Seconds.format(fixed),
-            Unit::Seconds.format(moving)
+            "Another tenth of memory in 2 MB pages is worth, by the kind of program on the \
+             simulated processor: {}.",
+            all.join(", ")
         )
     })
+}
+
+fn how_sure(whatif: &WhatIf, workload: &str) -> String {
+    let seeds = whatif.runs.of(Choice::Nothing).count();
+    let chance = 100.0 * (1.0 - 2f64.powi(1 - seeds as i32));
+    format!(
+        "How sure: medians of {seeds} seeds over the last half of each run; brackets hold the \
+         smallest and the largest, and with {chance:.0} % probability the median of more seeds. \
+         The load is {workload}, a typical one for a machine of this size and not yours: nothing \
+         was recorded here."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_of_the_data_has_no_more_digits_than_it_bears() {
+        let ratio = |low, high| RatioInterval {
+            low: Some(low),
+            high: Some(high),
+        };
+        assert_eq!(interval(ratio(0.0815, 0.13)), "8 to 13 %");
+        assert_eq!(interval(ratio(0.25, 0.25)), "25 %");
+    }
 }

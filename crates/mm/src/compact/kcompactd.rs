@@ -8,10 +8,13 @@ use crate::kernel::SimKernel;
 use crate::memory::HIGH;
 use ample_pfn::MigrateType;
 
-/// Scores at which compaction ahead of requests begins and ends, in per cent, with
-/// `compaction_proactiveness` at its default of 20 (`fragmentation_score_wmark`).
-const SCORE_HIGH: u64 = 90;
-const SCORE_LOW: u64 = 80;
+/// Scores at which compaction ahead of requests ends and begins, in per cent
+/// (`fragmentation_score_wmark`): 80 and 90 by default.
+fn score_marks(kernel: &SimKernel) -> (u64, u64) {
+    let proactiveness = kernel.rules.tuning.compaction_proactiveness;
+    let low = 100u64.saturating_sub(proactiveness).max(5);
+    (low, (low + 10).min(100))
+}
 /// Pause after a round that did not lower the score: 500 ms, 2^6 times.
 const PROACTIVE_PAUSE_NS: u64 = 500_000_000 << 6;
 
@@ -48,17 +51,17 @@ fn compact_ahead(kernel: &mut SimKernel, budget_ns: u64) {
     if kernel.now_ns < kernel.kcompactd.not_before_ns || budget_ns == 0 {
         return;
     }
-    let score = fragmentation_score(kernel);
+    let (score, (low, high)) = (fragmentation_score(kernel), score_marks(kernel));
     let mut round = match kernel.kcompactd.round {
         Some(round) => round,
-        None if score <= SCORE_HIGH => return,
+        None if score <= high => return,
         None => Round {
             scanners: Scanners::apart(&kernel.zone),
             score,
         },
     };
     let enough = |done: &Compaction| done.cost_ns() >= budget_ns;
-    let goal = Goal::Score(SCORE_LOW);
+    let goal = Goal::Score(low);
     let done = compact(kernel, goal, &mut round.scanners, enough);
     kernel.kcompactd.round = Some(round);
     if done.success || done.complete {
@@ -90,10 +93,28 @@ mod tests {
         server.allocate(pool, &AllocRequest::new(PageClass::Anon), pages, 0);
         server.release(pool, pages / 8, 0);
         server.kernel.drain_all();
-        assert!(fragmentation_score(&server.kernel) > SCORE_HIGH);
+        assert!(fragmentation_score(&server.kernel) > 90);
         server.tick(1_000_000_000);
-        assert!(fragmentation_score(&server.kernel) <= SCORE_LOW);
+        assert!(fragmentation_score(&server.kernel) <= 80);
         server.check().expect("sound");
+    }
+
+    #[test]
+    fn more_proactiveness_gathers_more() {
+        let score = |compaction_proactiveness| {
+            let mut config = Config::new(PolicyKind::Linux);
+            config.memory_bytes = 64 << 20;
+            config.tuning.compaction_proactiveness = compaction_proactiveness;
+            let mut server = ServerModel::new(&config).expect("a valid size");
+            let pool = server.new_pool();
+            let pages = server.kernel.zone.free_pages(HIGH) as u32;
+            server.allocate(pool, &AllocRequest::new(PageClass::Anon), pages, 0);
+            server.release(pool, pages / 2, 0);
+            server.kernel.drain_all();
+            server.tick(1_000_000_000);
+            fragmentation_score(&server.kernel)
+        };
+        assert!(score(100) < score(20), "{} and {}", score(100), score(20));
     }
 
     #[test]

@@ -18,24 +18,28 @@ pub struct Marks {
 
 impl Marks {
     /// For a region of `pages`: 0.1 % each step (`watermark_scale_factor` 10), and a minimum
-    /// like the one khugepaged recommends for huge pages.
-    fn for_pages(pages: u64) -> Marks {
+    /// like the one khugepaged recommends for huge pages, `min_free_factor` times.
+    fn for_pages(pages: u64, min_free_factor: u64) -> Marks {
         if pages == 0 {
             return Marks::default();
         }
         let step = (pages / 1000).max(64);
+        let min = (step * min_free_factor).min(pages / 4);
+        let step = step.max(min / 4);
         Marks {
-            min: step,
-            low: 2 * step,
-            high: 3 * step,
+            min,
+            low: min + step,
+            high: min + 2 * step,
         }
     }
 }
 
 /// The marks of both regions, and what kswapd was asked for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watermarks {
     marks: [Marks; 2],
+    /// `vm.min_free_kbytes` over its default.
+    min_free_factor: u64,
     /// Extra pages kswapd frees after a block was claimed (watermark boost).
     boost_pages: u64,
     /// Whether kswapd works for a region.
@@ -45,6 +49,17 @@ pub(crate) struct Watermarks {
 }
 
 impl Watermarks {
+    /// Marks of empty regions, until the first update.
+    pub(crate) fn new(min_free_factor: u64) -> Watermarks {
+        Watermarks {
+            marks: Default::default(),
+            min_free_factor,
+            boost_pages: 0,
+            awake: [false; 2],
+            gap_pages: 0,
+        }
+    }
+
     /// The marks of a region.
     #[inline]
     pub(crate) fn of(&self, region: usize) -> Marks {
@@ -54,7 +69,8 @@ impl Watermarks {
     /// Computes the marks again after the border moved.
     pub(crate) fn update(&mut self, zone: &Zone) {
         for region in [LOW, HIGH] {
-            self.marks[region] = Marks::for_pages(zone.region_pages(region));
+            let pages = zone.region_pages(region);
+            self.marks[region] = Marks::for_pages(pages, self.min_free_factor);
         }
     }
 

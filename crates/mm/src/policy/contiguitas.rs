@@ -189,6 +189,7 @@ impl Policy for Contiguitas {
             banded: self.on().placement_bias,
             mixing: false,
             hw_moves: self.hw,
+            ..Rules::default()
         }
     }
 

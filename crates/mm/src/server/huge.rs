@@ -84,16 +84,18 @@ impl ServerModel {
     }
 
     /// The same for 1 GB pages (`alloc_contig_pages`): tries every aligned range that has no
-    /// unmovable page in it, upwards as Linux does. Pages obtained, kept in `pool`.
+    /// unmovable page in it, upwards as Linux does, in the region where the policy allows them.
+    /// Pages obtained, kept in `pool`.
     pub fn hugetlb_1g(&mut self, pool: PoolId, wanted: u32) -> u32 {
         let mut got = 0;
-        let ranges = self.kernel.zone.block_count() / GIGA_BLOCKS;
-        for first in (0..ranges).map(|range| range * GIGA_BLOCKS) {
+        let blocks = self
+            .kernel
+            .zone
+            .region_blocks(self.kernel.rules.giga_region);
+        let ranges = blocks.start.div_ceil(GIGA_BLOCKS)..blocks.end / GIGA_BLOCKS;
+        for first in ranges.map(|range| range * GIGA_BLOCKS) {
             if got == wanted {
                 break;
-            }
-            if first < self.kernel.zone.border_block() {
-                continue;
             }
             self.make_room_for_giga();
             let kernel = &mut self.kernel;

@@ -5,7 +5,7 @@ use crate::alloc::page;
 use crate::alloc::request::AllocRequest;
 use crate::compact::kcompactd;
 use crate::compact::migrate::{move_block, split_huge};
-use crate::config::{Config, PolicyKind};
+use crate::config::{Config, PolicyKind, Rules};
 use crate::counters::Counters;
 use crate::kernel::SimKernel;
 use crate::memory::{
@@ -109,7 +109,11 @@ impl ServerModel {
                 bytes: count * BASE_PAGE_BYTES,
             });
         }
-        let kernel = SimKernel::new(count as u32, config.cpus, policy.rules(), config.seed);
+        let rules = Rules {
+            tuning: config.tuning,
+            ..policy.rules()
+        };
+        let kernel = SimKernel::new(count as u32, config.cpus, rules, config.seed);
         Ok(ServerModel {
             kernel,
             policy,

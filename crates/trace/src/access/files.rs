@@ -179,7 +179,8 @@ enum Sink {
 pub struct FileWriter(Sink);
 
 impl FileWriter {
-    /// Starts a file, which is there when it is [finished](Self::finish). A name that ends in `.gz` or `.xz` makes it compressed.
+    /// Starts a file, which is there when it is [finished](Self::finish). A name that ends in `.gz`
+    /// or `.xz` makes it compressed.
     ///
     /// # Errors
     /// If it cannot be made.

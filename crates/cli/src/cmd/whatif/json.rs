@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schema `ample.whatif/1`.
+//! Schema `ample.whatif/2`.
 
-use ample_lab::whatif::{WhatIf, verdict};
-use ample_mm::RunResult;
+use ample_lab::whatif::simulate::FutureRun;
+use ample_lab::whatif::{Advice, WhatIf};
 use serde_json::{Value, json};
 
 /// A run without its course; the ratios at its end are under definition O.
-fn view(run: &RunResult) -> Value {
+fn view(FutureRun { choice, run }: &FutureRun) -> Value {
     json!({
+        "choice": choice,
         "policy": run.policy.name(),
         "workload": run.workload,
         "seed": run.seed,
@@ -25,13 +26,10 @@ fn view(run: &RunResult) -> Value {
 ///
 /// # Errors
 /// Never in practice: every field serialises.
-pub(super) fn render(whatif: &WhatIf) -> anyhow::Result<String> {
+pub(super) fn render(whatif: &WhatIf, verdict: &Advice) -> anyhow::Result<String> {
     let (machine, runs) = (&whatif.machine, &whatif.runs);
-    let views = |runs: &[RunResult]| runs.iter().map(view).collect::<Vec<Value>>();
-    let ablation = runs.ablation.iter();
-    let ablation = ablation.map(|(name, run)| json!({ "name": name, "run": view(run) }));
     let document = json!({
-        "schema": "ample.whatif/1",
+        "schema": "ample.whatif/2",
         "command": whatif.command,
         "partial": runs.partial,
         "event_ratio": whatif.event_ratio,
@@ -43,10 +41,10 @@ pub(super) fn render(whatif: &WhatIf) -> anyhow::Result<String> {
             "scan_duration_ns": machine.scan_duration_ns,
             "metrics": machine.metrics.total,
         },
-        "verdict": verdict(whatif),
-        "futures": views(&runs.futures),
-        "servers": views(&runs.servers),
-        "ablation": ablation.collect::<Vec<Value>>(),
+        "verdict": verdict.sentences,
+        "recommendation": verdict.recommendation,
+        "options": verdict.options,
+        "futures": runs.futures.iter().map(view).collect::<Vec<Value>>(),
     });
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }

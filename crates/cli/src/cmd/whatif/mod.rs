@@ -6,21 +6,26 @@ mod json;
 use super::sim::stop_on_interrupt;
 use super::{Verdict, progress_bar, write_file};
 use ample_host::{Scan, ScanOptions, scan_live, snapshot};
-use ample_lab::whatif::simulate::{FreshServers, SimulatedRuns, WhatIfPlan, whatif};
-use ample_lab::whatif::{Machine, WhatIf, futures_table, page, verdict};
+use ample_lab::whatif::simulate::{FEWEST_SEEDS, SimulatedRuns, WhatIfPlan, whatif};
+use ample_lab::whatif::{Advice, Machine, WhatIf, page, verdict};
+use ample_lab::whatif::{
+    gains_table, memory_table,
+    options::{OPTIONS, OptionInfo},
+};
 use ample_mm::Workload;
-use ample_pfn::{MetricsBuilder, SizeList, parse_bytes};
+use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::Context;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What stock Linux, a fixed split and Contiguitas would make of this machine.
+/// What to do about this machine's contiguity: every option, the free ones first.
 ///
 /// Scans this machine (or takes a snapshot), starts the server model from exactly those pages,
-/// runs the same load under every policy, and says in plain words what changes. With --report,
-/// writes one self-contained HTML page with memory maps, curves, and freshly booted servers
-/// under each shipped workload beside the paper's figures. Simulated, and labelled so. Ctrl-C ends
-/// it early: what is there is printed, marked partial, and the exit code is 1.
+/// runs the same load with several seeds under settings of Linux, boot parameters, Contiguitas and
+/// its hardware, and says in plain words what to do, which may be nothing. A first verdict comes
+/// after the first seed, on the error stream. With --report, writes one self-contained HTML page
+/// with the options, memory maps and curves. Simulated, and labelled so. Ctrl-C ends it early: what
+/// is there is printed, marked partial, and the exit code is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -33,14 +38,9 @@ pub struct Args {
     /// Simulated hours of that load.
     #[arg(long, default_value_t = 2.0, value_parser = hours)]
     hours: f64,
-    /// Memory of the freshly booted servers in the report.
-    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = parse_bytes)]
-    server_memory: u64,
-    /// Simulated hours of the freshly booted servers.
-    #[arg(long, default_value_t = 1.0, value_parser = hours)]
-    server_hours: f64,
-    /// Runs of each server with different seeds; more give a spread.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    /// Runs of each option with different seeds, at least five.
+    #[arg(long, default_value_t = FEWEST_SEEDS,
+          value_parser = clap::value_parser!(u64).range(FEWEST_SEEDS..=100))]
     seeds: u64,
     /// First seed.
     #[arg(long, default_value_t = 1)]
@@ -59,7 +59,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "Examples:
   ample whatif                                the verdict for this machine under a web load
-  ample whatif --report report/index.html     with pictures, and 64 GB servers beside
+  ample whatif --report report/index.html     with pictures
   ample whatif --snapshot host.snap --json    another machine, for a program to read";
 
 fn hours(text: &str) -> Result<f64, String> {
@@ -91,13 +91,14 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         event_ratio: args.event_ratio,
         command: command(args),
     };
+    let answer = verdict(&whatif);
     if let Some(path) = &args.report {
-        write_report(path, &page(&whatif).to_html())?;
+        write_report(path, &page(&whatif, &answer).to_html())?;
     }
     let text = if args.json {
-        json::render(&whatif)?
+        json::render(&whatif, &answer)?
     } else {
-        text(&whatif, args)
+        text(&whatif, &answer, args)
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if whatif.runs.partial {
@@ -140,27 +141,24 @@ fn machine(scan: &mut Scan, snapshot: Option<&Path>) -> Machine {
     }
 }
 
-/// Runs the futures of this machine, and for a report the servers and the ablation too.
+/// Runs the futures of this machine.
 fn simulate(args: &Args, scan: &Scan, workload: Workload) -> anyhow::Result<SimulatedRuns> {
     let plan = WhatIfPlan {
         workload,
         duration_s: args.hours * 3600.0,
         seed: args.seed,
+        seeds: args.seeds,
         event_ratio: args.event_ratio,
-        servers: args.report.as_ref().map(|_| FreshServers {
-            memory_bytes: args.server_memory,
-            duration_s: args.server_hours * 3600.0,
-            seeds: args.seeds,
-        }),
     };
     stop_on_interrupt()?;
     eprintln!(
-        "simulating {} h of {} (Ctrl-C ends it)",
-        args.hours, args.workload
+        "simulating {} h of {} with {} seeds (Ctrl-C ends it)",
+        args.hours, args.workload, args.seeds
     );
     let bar = progress_bar("simulating");
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
-    let result = whatif(&scan.layout, &scan.pages.expand(), &plan, &told);
+    let sharpened = |sentence: &str| bar.suspend(|| eprintln!("{sentence}"));
+    let result = whatif(&scan.layout, &scan.pages.expand(), &plan, &told, &sharpened);
     bar.finish_and_clear();
     result.context("cannot simulate this machine")
 }
@@ -172,15 +170,8 @@ fn command(args: &Args) -> String {
         .as_ref()
         .map_or(String::new(), |p| format!(" --snapshot {}", p.display()));
     format!(
-        "ample whatif{snapshot} --workload {} --hours {} --server-memory {} --server-hours {} \
-         --seeds {} --seed {} --event-ratio {}",
-        args.workload,
-        args.hours,
-        ample_pfn::format_bytes(args.server_memory),
-        args.server_hours,
-        args.seeds,
-        args.seed,
-        args.event_ratio
+        "ample whatif{snapshot} --workload {} --hours {} --seeds {} --seed {} --event-ratio {}",
+        args.workload, args.hours, args.seeds, args.seed, args.event_ratio
     )
 }
 
@@ -192,25 +183,39 @@ fn write_report(path: &Path, html: &str) -> anyhow::Result<()> {
     write_file(path, html)
 }
 
-fn text(whatif: &WhatIf, args: &Args) -> String {
+fn text(whatif: &WhatIf, answer: &Advice, args: &Args) -> String {
     let machine = &whatif.machine;
     let memory = ample_pfn::format_bytes(machine.metrics.total.memory_bytes);
     let mut text = format!(
         "{}, Linux {}, {memory} of memory\n\n",
         machine.name, machine.kernel
     );
-    for sentence in verdict(whatif) {
-        text.push_str(&sentence);
-        text.push('\n');
+    for sentence in &answer.sentences {
+        text.push_str(&format!("{sentence}\n\n"));
     }
-    text.push_str(&format!(
-        "\nSimulated from the scan: {} h of {}, seed {}; definition O, blocks of 2 MB\n",
-        args.hours, args.workload, args.seed
-    ));
-    text.push_str(&futures_table(&whatif.runs.futures).to_text());
+    let futures = whatif.runs.futures.first();
+    let workload = futures.map_or("", |own| own.run.workload.as_str());
+    for table in [
+        gains_table(&answer.options, workload),
+        memory_table(&answer.options),
+    ] {
+        text.push_str(&format!("{}\n", table.to_text()));
+    }
+    for option in &OPTIONS {
+        let OptionInfo {
+            name,
+            how,
+            cost,
+            risk,
+            ..
+        } = option;
+        text.push_str(&format!(
+            "{name}: {how}\n    cost: {cost}\n    risk: {risk}\n"
+        ));
+    }
     match &args.report {
         Some(path) => text.push_str(&format!("\nThe whole picture: {}\n", path.display())),
-        None => text.push_str("\nAdd --report FILE for maps, curves and 64 GB servers beside.\n"),
+        None => text.push_str("\nAdd --report FILE for maps and curves.\n"),
     }
     text
 }
