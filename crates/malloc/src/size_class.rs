@@ -64,6 +64,27 @@ impl Class {
     }
 }
 
+/// `ceil(2^64 / bytes)` of each class, 0 for what is no size class. An offset is a multiple of the
+/// size if its product with this, modulo 2^64, is below this: Lemire, Kaser and Kurz, "Faster
+/// remainder by direct computation", Software: Practice and Experience 49 (2019), proposition 1.
+static MULTIPLES: [u64; 256] = {
+    let (mut multiples, mut class) = ([0; 256], 1);
+    while class < CLASSES {
+        multiples[class] = u64::MAX / TABLE[class].bytes as u64 + 1;
+        class += 1;
+    }
+    multiples
+};
+
+/// Whether `class` is a size class of which an object may begin `offset` bytes behind the beginning
+/// of its span.
+#[inline(always)]
+pub fn is_multiple(class: u8, offset: usize) -> bool {
+    debug_assert!(offset <= u32::MAX as usize);
+    let multiple = near!(MULTIPLES: [u64; 256])[usize::from(class)];
+    (offset as u64).wrapping_mul(multiple) < multiple
+}
+
 const fn class_bytes(class: usize) -> usize {
     if class <= LINEAR_BYTES / 16 {
         return class * 16;
@@ -239,6 +260,11 @@ mod tests {
                 let offset = index * class.bytes as usize;
                 assert_eq!(class.object_at(offset), Some(index));
                 assert_eq!(class.object_at(offset + 8), None);
+            }
+            for offset in (0..usize::from(class.pages) * PAGE_BYTES).step_by(16) {
+                let multiple = offset.is_multiple_of(class.bytes as usize);
+                let number = class_of(class.bytes as usize) as u8;
+                assert_eq!(is_multiple(number, offset), multiple);
             }
             assert_eq!(
                 class.object_at(class.objects as usize * class.bytes as usize),

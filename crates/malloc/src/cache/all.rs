@@ -24,15 +24,19 @@ fn for_each_slab(mut visit: impl FnMut(&'static CpuSlab)) {
 /// Whether any CPU's slab holds the object. A live object lies in none, so what other threads do
 /// meanwhile cannot make this true for one.
 fn holds(class: usize, object: usize) -> bool {
-    let mut found = false;
-    for_each_slab(|slab| {
+    let in_slab = |slab: &CpuSlab| {
         let header = slab.header(class);
-        let words = &slab.words[usize::from(header.begin)..usize::from(header.current)];
-        found |= words
+        slab.words[usize::from(header.begin)..usize::from(header.current)]
             .iter()
-            .any(|word| word.load(Ordering::Relaxed) == object as u64);
-    });
+            .any(|word| word.load(Ordering::Relaxed) == object as u64)
+    };
+    let mut found = false;
+    for_each_slab(|slab| found |= in_slab(slab));
     found
+        || SHARD.iter().any(|shard| {
+            // SAFETY: slabs are never freed; the lock is held.
+            unsafe { shard.lock().0.as_ref() }.is_some_and(in_slab)
+        })
 }
 
 /// Ends the process if `object` is not the start of a live object of the class: see

@@ -6,7 +6,7 @@
 //! allocated on another would fill the slab for nobody.
 
 use super::{CpuSlab, MAX_BYTES, OFFSET, SHARD, SHARDS, SLAB_LIST, SLABS};
-use crate::cache::rseq::{self, Header, Push};
+use crate::cache::rseq::{self, Header};
 use crate::central;
 use crate::os::lock::is_forking;
 use crate::os::numa;
@@ -107,7 +107,7 @@ impl Local {
         }
     }
 
-    fn push(self, class: usize, object: usize) -> Push {
+    fn push(self, class: usize, object: usize) -> bool {
         match self.offset {
             0 => self.slab.push_owned(class, object),
             // SAFETY: as for `pop`.
@@ -131,7 +131,7 @@ impl Local {
     fn push_many(self, class: usize, objects: &[usize]) -> usize {
         match self.offset {
             0 => {
-                let fits = |object: &&usize| self.slab.push_owned(class, **object) == Push::Done;
+                let fits = |object: &&usize| self.slab.push_owned(class, **object);
                 objects.iter().rev().take_while(fits).count()
             }
             // SAFETY: as for `pop`.
@@ -261,23 +261,12 @@ impl Local {
     }
 
     fn push_slow(self, class: usize, object: usize) {
-        match self.push(class, object) {
-            Push::Done => return,
-            Push::Suspect if self.is_top(class, object) => {
-                let bytes = TABLE[class].bytes;
-                crate::os::report::corrupt(format_args!(
-                    "double free of {object:#x} ({bytes} bytes)"
-                ));
-            }
-            Push::Suspect => {
-                central::put(class, &[object]);
-                return;
-            }
-            Push::Full => {}
+        if self.push(class, object) {
+            return;
         }
         count(&self.slab.overflows);
         self.note_overflow(class);
-        if self.push(class, object) == Push::Done {
+        if self.push(class, object) {
             return;
         }
         let batch = usize::from(TABLE[class].batch);
@@ -285,14 +274,6 @@ impl Local {
         objects[0] = object;
         let count = 1 + self.pop_many(class, &mut objects[1..batch]);
         central::put(class, &objects[..count]);
-    }
-
-    /// Whether the object is the one that was freed last on this CPU. (The word below the lowest
-    /// slot belongs to another class and may hold anything.)
-    fn is_top(self, class: usize, object: usize) -> bool {
-        let header = self.slab.header(class);
-        let below = &self.slab.words[usize::from(header.current) - 1];
-        header.current > header.begin && below.load(Ordering::Relaxed) == object as u64
     }
 }
 

@@ -22,7 +22,7 @@ use crate::size_class::{CLASSES, TABLE};
 use core::sync::atomic::{
     AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-use rseq::{Header, Push, Slabs};
+use rseq::{Header, Slabs};
 
 /// Slot words of all classes together.
 const SLOTS: usize = {
@@ -155,7 +155,7 @@ pub fn fast_push(class: usize, object: usize) -> bool {
     }
     let slabs = near!(SLABS: Slabs);
     // SAFETY: as for `fast_pop`.
-    unsafe { rseq::push(offset, slabs, class, object) == Push::Done }
+    unsafe { rseq::push(offset, slabs, class, object) }
 }
 
 impl CpuSlab {
@@ -239,19 +239,15 @@ impl CpuSlab {
         }
     }
 
-    /// Pushes on a slab that nobody else can reach.
-    fn push_owned(&self, class: usize, object: usize) -> Push {
+    /// Pushes on a slab that nobody else can reach; false if that is full.
+    fn push_owned(&self, class: usize, object: usize) -> bool {
         let mut header = self.header(class);
         if header.current == header.end {
-            return Push::Full;
-        }
-        let top = self.words[usize::from(header.current) - 1].load(Ordering::Relaxed);
-        if header.current > header.begin && top as usize == object {
-            return Push::Suspect;
+            return false;
         }
         self.words[usize::from(header.current)].store(object as u64, Ordering::Relaxed);
         header.current += 1;
         self.words[class].store(header.pack(), Ordering::Release);
-        Push::Done
+        true
     }
 }

@@ -3,14 +3,17 @@
 //! addresses are `usize`, 0 for none.
 
 pub mod fork;
+mod freed;
 pub mod start;
 
 use crate::cache;
 use crate::heap::pageheap;
-use crate::heap::pagemap::{self, GUARDED, LARGE, NO_SPAN, SAMPLED};
+use crate::heap::pagemap::{self, GUARDED, LARGE, NO_SPAN, PageEntry, SAMPLED};
 use crate::os::report::corrupt;
 use crate::os::sys;
-use crate::size_class::{MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of};
+use crate::size_class::{
+    MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of, is_multiple,
+};
 use crate::units::{HUGE_BYTES, PAGE_BYTES, PAGE_SHIFT, pages_for};
 use crate::watch::sparse;
 
@@ -24,12 +27,23 @@ pub fn allocate(bytes: usize) -> usize {
 #[inline(always)]
 pub fn allocate_or(bytes: usize, slow: impl FnOnce(usize) -> usize) -> usize {
     if bytes <= MAX_SMALL_BYTES {
-        let object = cache::fast_pop(class_of(bytes));
+        let object = fast_pop(class_of(bytes));
         if object != 0 {
             return object;
         }
     }
     slow(bytes)
+}
+
+/// An object from the slab of this CPU; 0 if that has none.
+#[inline(always)]
+fn fast_pop(class: usize) -> usize {
+    let object = cache::fast_pop(class);
+    if object != 0 {
+        // SAFETY: the slab gave it to nobody else.
+        unsafe { freed::clear(object) };
+    }
+    object
 }
 
 /// [`allocate`] after the fast path failed.
@@ -57,6 +71,10 @@ fn allocate_small_slow(class: usize, bytes: usize, align: usize) -> usize {
         return address;
     }
     let object = cache::pop_slow(class);
+    if object != 0 {
+        // SAFETY: the cache gave it to nobody else.
+        unsafe { freed::clear(object) };
+    }
     crate::watch::upkeep::tick();
     object
 }
@@ -97,7 +115,7 @@ pub fn allocate_aligned(bytes: usize, align: usize) -> usize {
         return allocate(bytes);
     }
     if let Some(class) = aligned_class_of(bytes, align) {
-        let object = cache::fast_pop(class);
+        let object = fast_pop(class);
         if object != 0 {
             return object;
         }
@@ -134,47 +152,59 @@ pub fn allocate_zeroed(bytes: usize) -> usize {
 /// The object is live and not used after this. (Most violations are noticed and end the process.)
 #[inline(always)]
 pub unsafe fn free(address: usize) {
-    match pagemap::class_in_window(address >> PAGE_SHIFT) {
-        Some(class) => free_of_class(address, class),
+    match pagemap::entry_in_window(address >> PAGE_SHIFT) {
+        Some(entry) => free_noted(address, entry),
         None => free_outside(address),
     }
 }
 
-/// [`free`] beyond the window: in a heap above 64 GiB.
+/// [`free`] beyond the window: in a heap above 32 GiB.
 #[inline(never)]
 extern "C" fn free_outside(address: usize) {
-    free_of_class(address, pagemap::class_outside(address >> PAGE_SHIFT));
+    free_noted(address, pagemap::entry_outside(address >> PAGE_SHIFT));
 }
 
 #[inline(always)]
-fn free_of_class(address: usize, class: u8) {
-    // Class 0 is "no span", the classes from 97 on are special: one comparison for both.
-    if class.wrapping_sub(1) < crate::size_class::CLASSES as u8 - 1
-        && cache::fast_push(class.into(), address)
-    {
-        return;
+fn free_noted(address: usize, entry: PageEntry) {
+    let class = entry.class();
+    if is_multiple(class, entry.offset(address)) {
+        // SAFETY: an object of the class begins here, which the caller gives up; it is marked
+        // before a cache may hand it out again.
+        unsafe {
+            if freed::set(address) {
+                if cache::fast_push(class.into(), address) {
+                    return;
+                }
+                freed::clear(address);
+            }
+        }
     }
-    free_slow(address, class);
+    free_slow(address, entry);
 }
 
 #[cold]
 #[inline(never)]
-extern "C" fn free_slow(address: usize, class: u8) {
+extern "C" fn free_slow(address: usize, entry: PageEntry) {
     if address == 0 {
         return;
     }
-    match class {
+    match entry.class() {
         NO_SPAN => invalid(address),
-        LARGE | SAMPLED => free_large(address, class),
+        class @ (LARGE | SAMPLED) => free_large(address, class),
         GUARDED => crate::watch::guarded::free(address),
-        _ => {
-            if start::checked() {
-                cache::check(class.into(), address);
-            }
-            cache::push_slow(class.into(), address);
-        }
+        class => free_small(address, class.into(), entry.offset(address)),
     }
     crate::watch::upkeep::tick();
+}
+
+fn free_small(address: usize, class: usize, offset: usize) {
+    let begins = TABLE[class].object_at(offset).is_some();
+    // SAFETY: an object begins there, which the caller gives up.
+    let unmarked = begins && unsafe { freed::set(address) };
+    if start::checked() || !unmarked {
+        cache::check(class, address);
+    }
+    cache::push_slow(class, address);
 }
 
 #[cold]

@@ -67,6 +67,7 @@ fn start() {
     if options.check {
         modes |= CHECKED;
     }
+    super::freed::start();
     cache::start(options.cpu_cache_bytes, options.rseq, modes == 0);
     if options.guard > 0 && crate::watch::guarded::start(options.guard) {
         modes |= GUARDED;

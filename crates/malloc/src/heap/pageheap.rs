@@ -155,9 +155,7 @@ pub fn new_span(class: usize, node: usize) -> Option<u32> {
         pages.free(page, len);
         return None;
     };
-    for page in page..page + len {
-        pagemap::set(page, class as u8, id);
-    }
+    pagemap::set_all(page, len, class as u8, id);
     Some(id)
 }
 
@@ -172,9 +170,7 @@ pub fn free_spans(ids: &[u32], node: usize) {
         (span.page, span.pages as usize)
     };
     for (page, len) in ids.iter().map(place) {
-        for page in page..page + len {
-            pagemap::set(page, pagemap::NO_SPAN, 0);
-        }
+        pagemap::set_all(page, len, pagemap::NO_SPAN, 0);
     }
     let mut pages = PAGES[node].lock();
     for (page, len) in ids.iter().map(place) {

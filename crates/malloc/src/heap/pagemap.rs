@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From an address to what lies there: a size class for the fast path of free, a span for the rest.
+//! From an address to what lies there: for the fast path of free the size class and which page of
+//! its span it is, for the rest the span.
 //!
 //! Two levels: a root entry per GiB and a leaf that covers it. Leaves are never freed, so readers
 //! need no lock; entries of a page are written while nobody else can know the page.
 //!
-//! The classes of the 64 GiB where the heap begins to grow are apart, in one flat window: free
+//! The entries of the 32 GiB where the heap begins to grow are apart, in one flat window: free
 //! waits for one load less before it knows where the object goes.
 
 use crate::near::{near, near_load};
 use crate::os::lock::Lock;
 use crate::os::meta;
 use crate::os::numa;
-use crate::units::{ADDRESS_BITS, HUGE_PAGES_SHIFT, PAGE_SHIFT};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use crate::units::{ADDRESS_BITS, HUGE_PAGES_SHIFT, PAGE_BYTES, PAGE_SHIFT};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 // Miri looks at every entry of a table at each reference to it: it gets small ones.
 const LEAF_SHIFT: u32 = if cfg!(miri) { 8 } else { 17 };
@@ -34,9 +35,33 @@ pub const SAMPLED: u8 = 254;
 /// The class of the page of a guarded object, live or freed.
 pub const GUARDED: u8 = 253;
 
+/// What is noted of a page for the fast path of free: its class, and which page of its span it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct PageEntry(u32);
+
+impl PageEntry {
+    const fn new(class: u8, index: usize) -> PageEntry {
+        debug_assert!(index < 256);
+        PageEntry(class as u32 | (index as u32) << 8)
+    }
+
+    /// A size class, or one of the special ones.
+    #[inline(always)]
+    pub const fn class(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// How far an address on the page is from the beginning of the span, in bytes.
+    #[inline(always)]
+    pub const fn offset(self, address: usize) -> usize {
+        (self.0 as usize >> 8 << PAGE_SHIFT) | (address % PAGE_BYTES)
+    }
+}
+
 /// The pages of one gibibyte.
 pub struct Leaf {
-    classes: [AtomicU8; LEAF],
+    entries: [AtomicU16; LEAF],
     spans: [AtomicU32; LEAF],
     /// NUMA nodes by hugepage: a hugepage stays with the page heap that reserved it.
     nodes: [AtomicU8; LEAF >> HUGE_PAGES_SHIFT],
@@ -44,18 +69,18 @@ pub struct Leaf {
 
 static LEAVES: [AtomicPtr<Leaf>; ROOT] = [const { AtomicPtr::new(core::ptr::null_mut()) }; ROOT];
 
-/// Pages of the window, of which a byte each: 64 GiB, less for miri. A multiple of a leaf.
-const WINDOW: usize = if cfg!(miri) { 1 } else { 64 } << LEAF_SHIFT;
-static WINDOW_CLASSES: [AtomicU8; WINDOW] = [const { AtomicU8::new(NO_SPAN) }; WINDOW];
+/// Pages of the window, of which two bytes each: 32 GiB, less for miri. A multiple of a leaf.
+const WINDOW: usize = if cfg!(miri) { 1 } else { 32 } << LEAF_SHIFT;
+static WINDOW_ENTRIES: [AtomicU16; WINDOW] = [const { AtomicU16::new(0) }; WINDOW];
 /// The first page of the window; before there is one, a number from which no page is in it.
 static WINDOW_START: AtomicUsize = AtomicUsize::new(NO_WINDOW);
 const NO_WINDOW: usize = 1 << (ADDRESS_BITS + 1);
 
-/// [`WINDOW_START`] and [`WINDOW_CLASSES`].
+/// [`WINDOW_START`] and [`WINDOW_ENTRIES`].
 #[inline(always)]
-fn window() -> (usize, &'static [AtomicU8; WINDOW]) {
+fn window() -> (usize, &'static [AtomicU16; WINDOW]) {
     let start = near_load!(WINDOW_START: usize);
-    (start, near!(WINDOW_CLASSES: [AtomicU8; WINDOW]))
+    (start, near!(WINDOW_ENTRIES: [AtomicU16; WINDOW]))
 }
 
 /// Taken to make a leaf: the page heaps of two nodes may begin one together.
@@ -116,26 +141,26 @@ fn leaf(page: usize) -> Option<&'static Leaf> {
 /// The class noted for the page, [`NO_SPAN`] for pages that are not ours.
 #[inline(always)]
 pub fn class_of(page: usize) -> u8 {
-    match class_in_window(page) {
-        Some(class) => class,
-        None => class_outside(page),
+    match entry_in_window(page) {
+        Some(entry) => entry.class(),
+        None => entry_outside(page).class(),
     }
 }
 
-/// [`class_of`] for pages in the window.
+/// What is noted of a page in the window.
 #[inline(always)]
-pub fn class_in_window(page: usize) -> Option<u8> {
-    let (start, classes) = window();
-    let class = classes.get(page.wrapping_sub(start))?;
-    Some(class.load(Ordering::Relaxed))
+pub fn entry_in_window(page: usize) -> Option<PageEntry> {
+    let (start, entries) = window();
+    let entry = entries.get(page.wrapping_sub(start))?;
+    Some(PageEntry(entry.load(Ordering::Relaxed).into()))
 }
 
-/// [`class_of`] for pages that are not in the window.
+/// What is noted of a page that is not in the window; [`NO_SPAN`] for pages that are not ours.
 #[inline]
-pub fn class_outside(page: usize) -> u8 {
+pub fn entry_outside(page: usize) -> PageEntry {
     match leaf(page) {
-        Some(leaf) => leaf.classes[page % LEAF].load(Ordering::Relaxed),
-        None => NO_SPAN,
+        Some(leaf) => PageEntry(leaf.entries[page % LEAF].load(Ordering::Relaxed).into()),
+        None => PageEntry::new(NO_SPAN, 0),
     }
 }
 
@@ -157,17 +182,29 @@ pub fn node_of(page: usize) -> usize {
     })
 }
 
-/// Notes class and span for a prepared page.
+/// Notes class and span for the first page of a span, or the only one that is noted.
 #[inline]
 pub fn set(page: usize, class: u8, span: u32) {
+    set_page(page, 0, class, span);
+}
+
+/// Notes class and span for all pages of a span.
+pub fn set_all(page: usize, len: usize, class: u8, span: u32) {
+    (0..len).for_each(|index| set_page(page, index, class, span));
+}
+
+/// Notes class and span for the prepared page that is `index` pages behind `first`.
+#[inline]
+fn set_page(first: usize, index: usize, class: u8, span: u32) {
+    let page = first + index;
     if let Some(leaf) = leaf(page) {
         leaf.spans[page % LEAF].store(span, Ordering::Release);
-        let (start, classes) = window();
-        let class_of_page = match classes.get(page.wrapping_sub(start)) {
-            Some(class) => class,
-            None => &leaf.classes[page % LEAF],
+        let (start, entries) = window();
+        let entry = match entries.get(page.wrapping_sub(start)) {
+            Some(entry) => entry,
+            None => &leaf.entries[page % LEAF],
         };
-        class_of_page.store(class, Ordering::Release);
+        entry.store(PageEntry::new(class, index).0 as u16, Ordering::Release);
     }
 }
 
@@ -190,7 +227,14 @@ mod tests {
         let (start, _) = window();
         for page in [base - 1, start - 1, start + WINDOW - 1, 5 << LEAF_SHIFT] {
             assert!(prepare(page, 2, 0));
-            set(page, 7, 70);
+            set_all(page, 2, 7, 70);
+            let entry = |page| entry_in_window(page).unwrap_or_else(|| entry_outside(page));
+            let address = (page << PAGE_SHIFT) + 48;
+            assert_eq!(entry(page).offset(address), 48);
+            assert_eq!(
+                entry(page + 1).offset(address + PAGE_BYTES),
+                PAGE_BYTES + 48
+            );
             set(page + 1, 8, 80);
             assert_eq!((class_of(page), span_of(page)), (7, 70));
             assert_eq!((class_of(page + 1), span_of(page + 1)), (8, 80));

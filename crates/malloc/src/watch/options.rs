@@ -247,7 +247,7 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   regions=1|0          1 GiB regions against the slack of spans above 1 MiB [1]
   density=1|0          spans of many and of few objects on separate hugepages [1]
   hugecache=N          empty hugepages kept whatever the demand [4]
-  check=1|0            check every free in full: slower [0]
+  check=1|0            look for every freed object in all caches first: slower [0]
   guard=N              one small object in N slow calls on a page of its own, between pages that
                        cannot be accessed; 0 is off [0]
   profile=SIZE         heap profile, one sample each SIZE bytes on average; 0 is off [0]

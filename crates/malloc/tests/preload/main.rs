@@ -201,18 +201,24 @@ fn expect_explained(options: &str, kinds: &[(&str, &str)]) {
 
 #[test]
 fn misuse_ends_the_program_with_one_clear_line() {
-    // A double free that is not at once followed is noticed at the latest when the object goes
-    // back to its span, which a small cache makes soon; `check` notices interior pointers.
+    // Once a second free was noticed only right after the first, or when the object had gone back
+    // to its span; the object was handed out twice meanwhile, or another inside it.
     let kinds = [
         ("double", "double free"),
+        ("double-aba", "double free"),
         ("double-later", "double free"),
+        ("double-thread", "double free"),
         ("double-large", "invalid free"),
         ("interior", "inside an object"),
+        ("interior-8", "inside an object"),
         ("interior-large", "invalid free"),
         ("stack", "invalid free"),
+        ("global", "invalid free"),
         ("wild", "invalid free"),
     ];
-    expect_explained("cpu_cache=4k,check=1", &kinds);
+    for options in ["", "rseq=0", "cpu_cache=4k", "check=1", "numa=2"] {
+        expect_explained(options, &kinds);
+    }
 }
 
 #[test]

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* One wrong call, chosen by the argument; the allocator is expected to end the program. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void *volatile object;
+static char global[64];
+
+static void *free_it(void *argument)
+{
+	free(object);
+	return argument;
+}
 
 /* Twenty objects, guarded ones at the start and at the end of their pages by turns. */
 static void guarded(const char *kind)
@@ -49,6 +57,18 @@ int main(int argc, char **argv)
 		free(object);
 		for (int i = 0; i < 5000; i++)
 			free(malloc(100 + i * 7));
+	} else if (!strcmp(kind, "double-aba")) {
+		void *other = malloc(100);
+
+		free(object);
+		free(other);
+		free(object);
+	} else if (!strcmp(kind, "double-thread")) {
+		pthread_t thread;
+
+		free(object);
+		pthread_create(&thread, NULL, free_it, NULL);
+		pthread_join(thread, NULL);
 	} else if (!strcmp(kind, "double-large")) {
 		object = malloc(1000000);
 		free(object);
@@ -57,11 +77,16 @@ int main(int argc, char **argv)
 		free((char *)object + 16);
 		for (int i = 0; i < 5000; i++)
 			free(malloc(100));
+	} else if (!strcmp(kind, "interior-8")) {
+		free((char *)object + 8);
 	} else if (!strcmp(kind, "interior-large")) {
 		object = malloc(1000000);
 		free((char *)object + 64);
 	} else if (!strcmp(kind, "stack")) {
 		object = local;
+		free(object);
+	} else if (!strcmp(kind, "global")) {
+		object = global + 16;
 		free(object);
 	} else if (!strcmp(kind, "wild")) {
 		object = (void *)0x123456789000;

@@ -39,4 +39,4 @@ mod none;
 use none as sequences;
 
 pub use sequences::{cpu, glibc_area, pop, pop_many, push, push_many, replace_header};
-pub use slab::{Header, Push, Slabs, TOPS};
+pub use slab::{Header, Slabs, TOPS};

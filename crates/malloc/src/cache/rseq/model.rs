@@ -2,7 +2,7 @@
 //! Restartable sequences for the model checker: a sequence that was interrupted starts over, so
 //! each is one step, before which the thread may move to another CPU.
 
-use super::slab::{Push, Slabs};
+use super::slab::Slabs;
 use crate::cache::CpuSlab;
 use crate::os::model;
 use core::sync::atomic::Ordering;
@@ -23,14 +23,14 @@ pub unsafe fn pop(_offset: isize, slabs: &Slabs, class: usize) -> usize {
     model::in_one_step(|| unsafe { slab(slabs) }.map_or(0, |slab| slab.pop_owned(class)))
 }
 
-/// Pushes an object of the class on the slab of this CPU.
+/// Pushes an object of the class on the slab of this CPU; false if that is full.
 ///
 /// # Safety
 /// As for [`pop`].
-pub unsafe fn push(_offset: isize, slabs: &Slabs, class: usize, object: usize) -> Push {
+pub unsafe fn push(_offset: isize, slabs: &Slabs, class: usize, object: usize) -> bool {
     model::in_one_step(|| {
         // SAFETY: as the caller promises.
-        unsafe { slab(slabs) }.map_or(Push::Full, |slab| slab.push_owned(class, object))
+        unsafe { slab(slabs) }.is_some_and(|slab| slab.push_owned(class, object))
     })
 }
 
@@ -71,7 +71,7 @@ pub unsafe fn push_many(offset: isize, slabs: &Slabs, class: usize, objects: &[u
             .iter()
             .rev()
             // SAFETY: as the caller promises.
-            .take_while(|&&object| unsafe { push(offset, slabs, class, object) } == Push::Done);
+            .take_while(|&&object| unsafe { push(offset, slabs, class, object) });
         pushed.count()
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! For machines without an implementation: every stack is empty and full.
 
-use super::slab::{Push, Slabs};
+use super::slab::Slabs;
 
 /// Without an implementation for this machine nothing is ever popped.
 ///
@@ -17,8 +17,8 @@ pub unsafe fn pop(_offset: isize, _slabs: &Slabs, _class: usize) -> usize {
 /// # Safety
 /// None needed.
 #[inline(always)]
-pub unsafe fn push(_offset: isize, _slabs: &Slabs, _class: usize, _object: usize) -> Push {
-    Push::Full
+pub unsafe fn push(_offset: isize, _slabs: &Slabs, _class: usize, _object: usize) -> bool {
+    false
 }
 
 /// Without an implementation for this machine nothing is ever popped.

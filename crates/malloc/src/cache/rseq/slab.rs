@@ -49,14 +49,3 @@ pub type Slab = u64;
 /// Slabs by CPU number; null for a CPU without one. The CPU field of an area that is not registered
 /// is -1 or -2, whose low 16 bits select the last entries, which stay null.
 pub type Slabs = [AtomicPtr<Slab>; MAX_CPUS];
-
-/// What became of a push.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Push {
-    /// The object is on the stack.
-    Done,
-    /// The stack is at its limit.
-    Full,
-    /// The word below is the same object: a double free, or chance.
-    Suspect,
-}

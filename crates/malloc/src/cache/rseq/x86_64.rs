@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Restartable sequences on x86-64.
 
-use super::slab::{Push, Slabs, TOPS};
+use super::slab::{Slabs, TOPS};
 use core::arch::asm;
 
 /// One restartable sequence. It announces itself in the area's `rseq_cs`, finds the slab of the CPU
@@ -99,44 +99,38 @@ pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
     object
 }
 
-/// Pushes an object of the class on the slab of this CPU.
+/// Pushes an object of the class on the slab of this CPU; false if that is full.
 ///
 /// # Safety
 /// As for [`pop`].
 #[inline(always)]
-pub unsafe fn push(offset: isize, slabs: &Slabs, class: usize, object: usize) -> Push {
-    let result: u32;
+pub unsafe fn push(offset: isize, slabs: &Slabs, class: usize, object: usize) -> bool {
+    let full: u32;
     // SAFETY: as the caller promises; the sequence ends in one store to the slab's header. The
     // slot that is written before is above the top of the stack, where nobody reads.
     unsafe {
         restartable!(
             offset, slabs, class;
-            before: ["mov {result:e}, 1"],
+            before: ["mov {full:e}, 1"],
             sequence: [
                 "test {slab}, {slab}",
                 "je 68f",
                 "movzx {current:e}, word ptr [{slab} + {class} * 8]",
                 "cmp {current:x}, word ptr [{slab} + {class} * 8 + 4]",
                 "je 68f",
-                "cmp qword ptr [{slab} + {current} * 8 - 8], {object}",
-                "je 87f",
                 "mov qword ptr [{slab} + {current} * 8], {object}",
                 "mov qword ptr [{slab} + {class} * 8 + {tops}], {object}",
                 "inc {current:e}",
                 "mov word ptr [{slab} + {class} * 8], {current:x}"
             ],
-            after: ["xor {result:e}, {result:e}", "68:"],
-            aside: ["87:", "mov {result:e}, 2", "jmp 68b"],
+            after: ["xor {full:e}, {full:e}", "68:"],
+            aside: [],
             tops = const TOPS * 8,
             object = in(reg) object,
-            result = out(reg) result,
+            full = out(reg) full,
         );
     }
-    match result {
-        0 => Push::Done,
-        1 => Push::Full,
-        _ => Push::Suspect,
-    }
+    full == 0
 }
 
 /// Pops up to `max` objects of the class into `out`, top first; how many.
