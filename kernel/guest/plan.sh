@@ -147,6 +147,17 @@ confined() {
 	return $status
 }
 
+# at_most LIMIT NUMBER
+at_most() { [ "$2" -le "$1" ]; }
+
+# stall_counts: direct reclaims of movable requests and of the others so far
+stall_counts() { awk '/^allocstall_movable/ { m = $2 } /^allocstall_[dn]/ { n += $2 }
+	END { print "\"movable_stalls\": " m ", \"other_stalls\": " n }' /proc/vmstat; }
+
+# thp_share MIB: percent of MIB that huge pages could be had for
+thp_share() { load thp $1 | sed 's/[^0-9]*\([0-9]*\)[^0-9]*\([0-9]*\).*/\1 \2/' |
+	awk '{ print int(100 * $2 / $1) }'; }
+
 # uncrossed: no extfrag event across the border since extfrag_on
 uncrossed() {
 	extfrag_crossing > /tmp/extfrag

@@ -19,6 +19,7 @@ build=$(cd "$build" && pwd)
 jobs=${JOBS:-2} nice=${NICE:-10}
 tested="6.12.117 (Debian 6.12.117-1~deb12u1)"
 export CCACHE_DIR=${CCACHE_DIR:-$build/../ccache} CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=3G
+export CCACHE_DEPEND=1
 # The same sources give the same image, however often they were linked.
 export KBUILD_BUILD_TIMESTAMP=2026-01-01 KBUILD_BUILD_USER=ample KBUILD_BUILD_HOST=ample
 export KBUILD_BUILD_VERSION=1

@@ -1,24 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Run one plan in a QEMU guest (software emulation) with a time limit.
+# Run one plan in a QEMU guest with a time limit: in software emulation with one thread for all
+# CPUs, or with ACCEL=kvm in parallel, where the host's KVM boots Linux (not each nested one does).
 #
 # usage: guest.sh TREE PLAN OUT [--mem 2G] [--smp 2] [--nodes 1] [--append "..."]
-#                 [--timeout SECONDS] [--disk MIB] [--raw MIB] [--qemu "..."]
+#                 [--timeout SECONDS] [--disk MIB] [--raw MIB] [--device-mib N] [--qemu "..."]
 # TREE  a built kernel tree
 # PLAN  a file of kernel/guest/plans without .sh, or "shell" for a shell
+# --device-mib N  the second of two nodes has no memory but that of a device, /dev/dax0.0
 # OUT   directory: console.log, results.jsonl, disk.img (ext4), raw.img (bytes)
 # exit: 0 the plan ran to its end and the kernel did not complain; 1 it did
 #       not, or the console shows a warning; 2 usage
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 3 ] || { sed -n '4,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '6,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 tree=$1 plan=$2 out=$3
 shift 3
-mem=2G smp=2 nodes=1 append='' limit=300 disk=0 raw=0 extra=''
+mem=2G smp=2 nodes=1 append='' limit=300 disk=0 raw=0 device=0 extra=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--mem) mem=$2 ;; --smp) smp=$2 ;; --nodes) nodes=$2 ;; --append) append=$2 ;;
 	--timeout) limit=$2 ;; --disk) disk=$2 ;; --raw) raw=$2 ;; --qemu) extra=$2 ;;
+	--device-mib) device=$2 nodes=2 ;;
 	*) echo "guest.sh: unknown option $1" >&2; exit 2 ;;
 	esac
 	shift 2
@@ -28,11 +31,16 @@ image=$tree/arch/x86/boot/bzImage
 mkdir -p "$out"
 "$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan"
 
-# One thread for all CPUs: with one each, a CPU may go on in code that another has patched (a jump
-# label), and the guest dies of its own int3.
-# Without these bits the kernel copies by words: emulation takes each byte of "rep movsb" by itself.
-accel=(-accel "tcg,thread=single,tb-size=256") clock=clocksource=hpet cpu=max,-erms,-fsrm
-case $extra in *-icount*) accel=() clock=clocksource=tsc ;; esac
+if [ "${ACCEL:-tcg}" = kvm ]; then
+	accel=(-accel kvm) clock=tsc=reliable cpu=host,-arch-capabilities
+else
+	# One thread for all CPUs: with one each, a CPU may go on in code that another has patched
+	# (a jump label), and the guest dies of its own int3.
+	# Without these bits the kernel copies by words: emulation takes each byte of "rep movsb" by
+	# itself.
+	accel=(-accel "tcg,thread=single,tb-size=256") clock=clocksource=hpet cpu=max,-erms,-fsrm
+fi
+case $extra in *-icount*) accel=() clock=clocksource=tsc cpu=max,-erms,-fsrm ;; esac
 args=("${accel[@]}" -cpu "$cpu" -smp "$smp" -m "$mem" -display none
 	-no-reboot -nodefaults -kernel "$image" -initrd "$out/initramfs.gz")
 # Which interrupt a device has is told by a loop in the firmware of the default machine. With KASAN
@@ -46,6 +54,11 @@ if [ "$nodes" = 2 ]; then
 		-numa "node,nodeid=0,memdev=m0,cpus=0-$((last / 2))"
 		-numa "node,nodeid=1,memdev=m1,cpus=$((last / 2 + 1))-$last")
 fi
+# Memory set aside for a device, from where the second node begins. What is left of it is reserved:
+# a block of 128 MiB, of which the firmware's tables have the end.
+if [ "$device" != 0 ]; then
+	append="memmap=${device}M%$half-1+0xefffffff memmap=128M\$$((${half%M} + device))M $append"
+fi
 if [ "$disk" != 0 ]; then
 	rm -f "$out/disk.img"
 	truncate -s "${disk}M" "$out/disk.img"
@@ -58,7 +71,10 @@ if [ "$raw" != 0 ]; then
 	args+=(-device "virtio-blk-pci,drive=raw,serial=raw"
 		-drive "file=$out/raw.img,if=none,id=raw,format=raw,cache=unsafe")
 fi
-cmdline="console=ttyS0 panic=-1 $clock ample.plan=$plan $append"
+# The image lies where it always does, unless the plan is about that.
+[ "$plan" = kaslr ] || append="nokaslr $append"
+# On a busy host the timer of an emulated machine can come later than Linux waits for its first tick.
+cmdline="console=ttyS0 panic=-1 no_timer_check $clock ample.plan=$plan $append"
 if [ "$plan" = shell ]; then
 	exec qemu-system-x86_64 "${args[@]}" -serial mon:stdio -append "$cmdline" $extra
 fi

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Forced resizes under load: ample.cycles of them, each a growth and a shrink. User memory takes
 # ample.user= (92) percent: less in a small guest, where the kernel itself needs more than the rest.
+# ample.storm=MIB: atomic storms of that size meanwhile, that claim what is being emptied.
 disk
 mkdir -p /mnt/t
 insmod /lib/modules/ample_hostile.ko
@@ -25,6 +26,8 @@ load stall > /tmp/stall &
 stall=$!
 (while :; do load churn /mnt/t 200 1 ${seed:-1} > /dev/null; load fork 2 16; done) &
 loop=$!
+[ -z "$storm" ] || (while :; do echo $storm > $hostile/storm; sleep 0.05; done) &
+storms=$!
 # let the load settle: from here on the border goes up and comes back
 sleep 5
 n=0 grown=0 shrunk=0
@@ -39,7 +42,7 @@ while [ $grown -lt ${cycles:-100} -o $shrunk -lt ${cycles:-100} ] &&
 	[ $((n % 50)) = 0 ] && echo "@@ note cycle $n at $(cut -d' ' -f1 /proc/uptime) s"
 done
 end=$(cut -d' ' -f1 /proc/uptime)
-kill $loop $hog $stall; wait 2>/dev/null
+kill $loop $storms $hog $stall; wait 2>/dev/null
 emit cycles "\"cycles\": $n, \"grown\": $grown, \"shrunk\": $shrunk, \
 	\"start_s\": $start, \"end_s\": $end"
 expect "as many grew as asked for" [ $grown -ge ${cycles:-100} ]
@@ -66,4 +69,6 @@ low=$(awk '/^Node/ && /type +(Unmovable|Reclaimable|HighAtomic)/ {
 	END { print s }' /proc/pagetypeinfo)
 listed=$(cat $ctg/node0/unmovable_free_bytes)
 emit low_free "\"on_lists_bytes\": ${low:-0}, \"counted_bytes\": $listed"
+expect "what is free below the border is what its lists hold" \
+	at_most 4194304 $((low > listed ? low - listed : listed - low))
 counters counters

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The kernel's image lies where KASLR puts it: an island above the border, that spoils its own
+# blocks and nothing else. ample.plain= is the size of the region with nokaslr.
+image=$(awk '/Kernel code/ { print substr($1, 1, index($1, "-") - 1) }' /proc/iomem)
+size=$(region_mib)
+kpf $(border) > /tmp/kpf
+emit kaslr "\"image_mib\": $((0x$image / 1048576)), \"region_mib\": $size"
+result kpf cat /tmp/kpf
+expect "the feature is on" [ -d $ctg ]
+[ -z "$plain" ] || expect "the region is within 5 % of what it is without" \
+	at_most $((plain / 20 + 4)) $((size > plain ? size - plain : plain - size))
+insmod /lib/modules/ample_hostile.ko
+echo 64 > $hostile/hold
+result held cat $hostile/stats
