@@ -24,6 +24,10 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/contiguitas.h>
 
+/* Every allocation reads the watermarks, and every list operation writes the counter. */
+static_assert(offsetof(struct zone, nr_free_unmovable) / INTERNODE_CACHE_BYTES !=
+	      offsetof(struct zone, _watermark) / INTERNODE_CACHE_BYTES);
+
 static DEFINE_MUTEX(ctg_hw_lock);	/* held while it is at work */
 static const struct contiguitas_hw_ops *ctg_hw;
 
@@ -73,7 +77,7 @@ void ctg_set_border(struct contiguitas_node *n, unsigned long pfn)
 
 	WRITE_ONCE(contiguitas_border[n->nid], pfn);
 	for (i = 0; i < MAX_NR_ZONES; i++)
-		WRITE_ONCE(zones[i].above_border, zones[i].zone_start_pfn >= pfn);
+		WRITE_ONCE(zones[i].skip_unmovable, zones[i].zone_start_pfn >= pfn);
 }
 
 /*
@@ -86,7 +90,7 @@ static unsigned long take_chunk(struct contiguitas_node *n, struct zone *zone,
 	unsigned long gained = 0;
 
 	/* Holes have none; CMA and blocks that somebody isolates keep theirs. */
-	if (chunk_whole(zone, pfn) && chunk_types(pfn) == BIT(MIGRATE_MOVABLE))
+	if (chunk_whole(zone, pfn))
 		gained = contiguitas_retype(zone, pfn, MIGRATE_MOVABLE, migratetype);
 	if (gained < CTG_CHUNK)
 		n->stray_pfn = min(n->stray_pfn, pfn);
@@ -101,10 +105,11 @@ static unsigned long take_chunk(struct contiguitas_node *n, struct zone *zone,
  * @alloc_flags: of the request
  *
  * A free block costs one list operation. For a request that must not fail
- * lightly up to CTG_BAND pages are looked at, and blocks taken that are only
- * partly free, or that the resizer is emptying: it leaves them on our side. If
- * that was in vain it is not repeated within the tick. The maximum size is a
- * matter of policy and does not bind here: failing the request would be worse.
+ * lightly CTG_BAND pages are within reach, CTG_BATCH of them are looked at one
+ * by one, and blocks taken that are only partly free, or that the resizer is
+ * emptying: it leaves them on our side. If that was in vain it is not repeated
+ * within the tick. The maximum size binds requests that can wait: failing the
+ * others would be worse.
  *
  * Return: true if the zone has more free pages of @migratetype than before.
  */
@@ -112,17 +117,24 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 {
 	struct contiguitas_node *n = contiguitas_nodes[zone_to_nid(zone)];
 	unsigned long border = READ_ONCE(contiguitas_border[zone_to_nid(zone)]), from = border;
-	bool desperate = (alloc_flags & (ALLOC_MIN_RESERVE | ALLOC_OOM | ALLOC_NO_WATERMARKS)) &&
-			 time_before(n->claim_dry, jiffies);
-	unsigned long pfn, reach = desperate ? CTG_BAND : CTG_CHUNK, gained = 0, holes = 0;
+	bool waits = !(alloc_flags & (ALLOC_RESERVES | ALLOC_CLAIM | ALLOC_NO_WATERMARKS));
+	bool desperate = alloc_flags & (ALLOC_MIN_RESERVE | ALLOC_OOM | ALLOC_NO_WATERMARKS |
+					ALLOC_CLAIM);
+	unsigned long pfn, reach, gained = 0, holes = 0, looks = CTG_BATCH / CTG_CHUNK;
 
 	lockdep_assert_held(&zone->lock);
-	/* Who can wait has what is lent back first, unless that was not enough. */
-	if (!zone_spans_pfn(zone, border) ||
-	    (READ_ONCE(n->lent) && !READ_ONCE(n->expand_hard) && !(alloc_flags & ALLOC_RESERVES)))
+	/* memory that came after boot, in a node that had none: all of it is movable */
+	if (!n || !zone_spans_pfn(zone, border))
 		return false;
+	/* Who can wait has first what need not be in the region. */
+	if (waits && (READ_ONCE(n->cache) || ctg_size(n) >= READ_ONCE(n->max_pages) ||
+		      (READ_ONCE(n->lent) && !READ_ONCE(n->expand_hard))))
+		return false;
+	desperate = desperate && time_before(n->claim_dry, jiffies);
+	reach = desperate ? CTG_BAND : CTG_CHUNK;
 	for (pfn = border; pfn < border + reach && pfn < n->end_pfn; pfn += CTG_CHUNK) {
 		unsigned int types = chunk_whole(zone, pfn) ? chunk_types(pfn) : 0;
+		bool look;
 
 		if (desperate && (types & BIT(MIGRATE_ISOLATE)) && pfn < border + CTG_BATCH)
 			continue;
@@ -133,7 +145,9 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 		}
 		if (types != BIT(MIGRATE_MOVABLE))
 			break;
-		if (!chunk_free(pfn) && (!desperate || !chunk_has_free(pfn)))
+		look = desperate && looks;
+		looks -= look;
+		if (!chunk_free(pfn) && !(look && chunk_has_free(pfn)))
 			continue;
 		for (; border <= pfn; border += CTG_CHUNK)
 			gained += take_chunk(n, zone, border, migratetype);
@@ -159,6 +173,7 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_flags)
 {
 	unsigned long mark = wmark_pages(zone, alloc_flags & ALLOC_WMARK_MASK);
+	struct contiguitas_node *n;
 	long free;
 
 	if (alloc_flags & ALLOC_NO_WATERMARKS)
@@ -172,9 +187,14 @@ bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_
 		set_bit(ZONE_BOOSTED_WATERMARK, &zone->flags);
 	if (free > (long)(mark / CTG_LOW_MARK_DIV))
 		return true;
-	return (alloc_flags & ALLOC_WMARK_MASK) == ALLOC_WMARK_MIN &&
-	       (contiguitas_claim(zone, migratetype, alloc_flags) ||
-		(alloc_flags & ALLOC_RESERVES));
+	if ((alloc_flags & ALLOC_WMARK_MASK) == ALLOC_WMARK_MIN &&
+	    (contiguitas_claim(zone, migratetype, alloc_flags) || (alloc_flags & ALLOC_RESERVES)))
+		return true;
+	/* Not again, where a lower zone has the rest of the region, until this one has more. */
+	n = contiguitas_nodes[zone_to_nid(zone)];
+	if (n && zone->zone_start_pfn > n->base_pfn)
+		WRITE_ONCE(zone->skip_unmovable, true);
+	return false;
 }
 
 /*

@@ -33,6 +33,9 @@ struct alloc_context;
 /* What lies so close to the border is handed out last, and claimed first. */
 #define CTG_BAND	(16 * CTG_CHUNK)
 
+/* For contiguitas_claim(): nothing else is left to a request that may not have the reserves. */
+#define ALLOC_CLAIM	0x1000
+
 /* What requests that cannot wait found missing is not given back for this long. */
 #define CTG_HOLD_MS	10000
 
@@ -62,6 +65,10 @@ struct contiguitas_node {
 	unsigned long max_pages;
 	unsigned long stray_pfn;	/* first chunk with lent or swallowed movable pages */
 	bool lent;			/* some of them are lent */
+	bool cache;			/* the region holds cache that can be dropped */
+	unsigned long swept_pages;	/* dropped since the sweep began */
+	unsigned long sweep_after;	/* jiffies: until then another would be in vain */
+	unsigned long beyond_after;	/* jiffies: the next step beyond max_pages */
 	unsigned long claim_dry;	/* jiffies: a desperate claim found nothing */
 	unsigned long dry_pages;	/* if it could not wait: the size then, and 64 MB */
 
@@ -130,11 +137,17 @@ static inline bool contiguitas_near_border(int nid, unsigned long pfn)
 	       pfn + CTG_BAND - READ_ONCE(contiguitas_border[nid]) < 2 * CTG_BAND;
 }
 
-/* Is there nothing in @zone for an unmovable request? Asked if enabled only. */
+/* Does the whole of @zone lie above the border? */
 static inline bool contiguitas_zone_above(struct zone *zone)
 {
+	return contiguitas_above(zone_to_nid(zone), zone->zone_start_pfn);
+}
+
+/* Had an unmovable request better look in a lower zone than @zone? Asked if enabled only. */
+static inline bool contiguitas_skip_zone(struct zone *zone)
+{
 #ifdef CONFIG_CONTIGUITAS
-	return READ_ONCE(zone->above_border);
+	return READ_ONCE(zone->skip_unmovable);
 #else
 	return false;
 #endif
@@ -158,15 +171,20 @@ static inline unsigned long contiguitas_deficit(struct zone *zone)
 {
 	long lacks = (long)low_wmark_pages(zone) - contiguitas_free_low(zone);
 
-	return contiguitas_enabled() && !contiguitas_zone_above(zone) && lacks > 0 ? lacks : 0;
+	return contiguitas_enabled() && lacks > 0 && !contiguitas_zone_above(zone) ? lacks : 0;
 }
 
 /* Called wherever free pages are counted, zone->lock held. */
 static inline void contiguitas_account_free(struct zone *zone, int nr_pages, int mt)
 {
 #ifdef CONFIG_CONTIGUITAS
-	if (contiguitas_enabled() && contiguitas_low_type(mt))
-		WRITE_ONCE(zone->nr_free_unmovable, zone->nr_free_unmovable + nr_pages);
+	if (contiguitas_enabled() && contiguitas_low_type(mt)) {
+		long free = (long)zone->nr_free_unmovable + nr_pages;
+
+		WRITE_ONCE(zone->nr_free_unmovable, free);
+		if (READ_ONCE(zone->skip_unmovable) && free > (long)low_wmark_pages(zone) / 2)
+			WRITE_ONCE(zone->skip_unmovable, false);
+	}
 #endif
 }
 
@@ -179,7 +197,7 @@ int contiguitas_retype(struct zone *zone, unsigned long pfn, int old_mt, int new
 bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_flags);
 bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_flags);
 void __contiguitas_wake(int nid);
-bool contiguitas_relieve(struct alloc_context *ac, unsigned int order, bool last);
+bool contiguitas_relieve(struct alloc_context *ac, gfp_t gfp, unsigned int order, bool last);
 void __contiguitas_stall(int nid, enum contiguitas_side side, bool enter);
 
 /*
@@ -192,11 +210,25 @@ static inline bool contiguitas_admit(struct zone *zone, int migratetype, unsigne
 	return !contiguitas_enabled() || __contiguitas_admit(zone, migratetype, alloc_flags);
 }
 
-/* Where contiguous ranges may be looked for, given a stock choice of @pfn. */
-static inline unsigned long contiguitas_contig_start(struct zone *zone, unsigned long pfn)
+/*
+ * Where alloc_contig_pages() looks after @pfn: downwards, as far as the border, since
+ * what it finds can stay for long, and in the way of the region if it lies low.
+ */
+static inline unsigned long contiguitas_contig_next(struct zone *zone, unsigned long pfn,
+						    unsigned long nr_pages)
 {
-	return !contiguitas_enabled() ? pfn :
-	       max(pfn, READ_ONCE(contiguitas_border[zone_to_nid(zone)]));
+	if (!contiguitas_enabled())
+		return pfn + nr_pages;
+	return pfn < READ_ONCE(contiguitas_border[zone_to_nid(zone)]) + nr_pages ? ULONG_MAX :
+	       pfn - nr_pages;
+}
+
+/* Where it begins. */
+static inline unsigned long contiguitas_contig_start(struct zone *zone, unsigned long nr_pages)
+{
+	if (!contiguitas_enabled())
+		return ALIGN(zone->zone_start_pfn, nr_pages);
+	return contiguitas_contig_next(zone, ALIGN_DOWN(zone_end_pfn(zone), nr_pages), nr_pages);
 }
 
 static inline void contiguitas_wake(int nid)

@@ -6,7 +6,6 @@
 #include <linux/kernel.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
-#include <asm/sections.h>
 #include "contiguitas.h"
 
 /* A node smaller than this has nothing to gain. */
@@ -70,11 +69,11 @@ static unsigned long __init size_in_pages(const struct ctg_boot_size *size,
 			    size->value >> PAGE_SHIFT, CTG_CHUNK);
 }
 
-/* What memblock has handed out in the node by now, the kernel image included. */
-static unsigned long __init boot_used_pages(int nid, unsigned long base, unsigned long end)
+/* What memblock has handed out of [@base, @end) by now, the kernel image included. */
+static unsigned long __init boot_used_pages(unsigned long base, unsigned long end)
 {
 	phys_addr_t from, to;
-	unsigned long used = 0, image_end = PFN_UP(__pa_symbol(_end));
+	unsigned long used = 0;
 	u64 i;
 
 	for_each_reserved_mem_range(i, &from, &to) {
@@ -84,8 +83,6 @@ static unsigned long __init boot_used_pages(int nid, unsigned long base, unsigne
 		if (lo < hi)
 			used += hi - lo;
 	}
-	if (image_end > base && image_end <= end)
-		used = max(used, image_end - base);
 	return used;
 }
 
@@ -107,7 +104,7 @@ static const char * __init init_node(int nid)
 	pg_data_t *pgdat = NODE_DATA(nid);
 	struct zone *movable = &pgdat->node_zones[ZONE_MOVABLE];
 	struct contiguitas_node *n;
-	unsigned long base, end, pages, used, initial;
+	unsigned long base, end, pages, used, initial, from;
 	int side;
 
 	base = ALIGN_DOWN(pgdat->node_start_pfn, CTG_CHUNK);
@@ -119,10 +116,17 @@ static const char * __init init_node(int nid)
 		return "is interleaved with another node";
 
 	pages = end - base;
-	used = boot_used_pages(nid, base, end);
+	/*
+	 * Boot allocates from the low end up. What it needs elsewhere (the image where
+	 * KASLR put it, an initrd, room for a crash kernel) is an island above the border.
+	 */
 	initial = size_in_pages(&boot_size[0], pages,
-				ctg_initial_pages(pgdat->node_present_pages, used, CTG_CHUNK));
-	initial = max_t(unsigned long, initial, ctg_round_up(used + used / 8, CTG_CHUNK));
+				ctg_initial_pages(pgdat->node_present_pages, 0, CTG_CHUNK));
+	do {
+		from = initial;
+		used = boot_used_pages(base, min(base + from, end));
+		initial = max_t(unsigned long, from, ctg_round_up(used + used / 8, CTG_CHUNK));
+	} while (initial > from);
 	if (initial + CTG_CHUNK > pages)
 		return "cannot hold the requested unmovable region";
 
@@ -137,8 +141,9 @@ static const char * __init init_node(int nid)
 	n->claim_dry = jiffies - 1;
 	n->min_pages = min(size_in_pages(&boot_size[1], pages,
 					 ctg_round_up(max(initial / 2, used), CTG_CHUNK)), initial);
-	n->max_pages = clamp(size_in_pages(&boot_size[2], pages, pages), initial,
-			     pages - CTG_CHUNK);
+	n->max_pages = clamp(size_in_pages(&boot_size[2], pages,
+					   ctg_round_up(pages / 4, CTG_CHUNK)),
+			     initial, pages - CTG_CHUNK);
 	mutex_init(&n->resize_lock);
 	init_waitqueue_head(&n->wait);
 	init_waitqueue_head(&n->done);

@@ -7,8 +7,11 @@
 
 /*
  * Is @folio below the border as a page of a cache that asks for unmovable memory?
+ * Of what is no regular file (a cache that a file system has for itself) the mapping
+ * does not tell.
  * Migration may move it while nobody holds it, but not above. It is not locked:
- * the mapping may go away, after an RCU grace period.
+ * the mapping, that of an inode, may go away, after an RCU grace period. Anonymous
+ * and shared memory on its way to swap has none of its own.
  */
 bool contiguitas_keep_low(struct folio *folio)
 {
@@ -16,8 +19,10 @@ bool contiguitas_keep_low(struct folio *folio)
 	bool keep;
 
 	rcu_read_lock();
-	mapping = folio_mapping(folio);
-	keep = mapping && !(mapping_gfp_mask(mapping) & __GFP_MOVABLE) &&
+	mapping = READ_ONCE(folio->mapping);
+	keep = mapping && !((unsigned long)mapping & PAGE_MAPPING_FLAGS) &&
+	       (!(mapping_gfp_mask(mapping) & __GFP_MOVABLE) ||
+		!S_ISREG(mapping->host->i_mode)) &&
 	       !contiguitas_above(folio_nid(folio), folio_pfn(folio));
 	rcu_read_unlock();
 	return keep;

@@ -20,11 +20,19 @@
 /* While the region is larger than at boot, see this often whether it need be. */
 #define CTG_REVIEW_MS	5000
 
+/* A review gives back this part of what is free beyond twice the low mark. */
+#define CTG_GIVE_DIV	4
+
 /*
  * An unmovable request waits at most this long for a step of the border, then
- * reclaims: many times what a step takes, for what must not retry fails then.
+ * reclaims. One that may not wait for I/O, or may fail, waits for less: the
+ * step may need the I/O that it holds up.
  */
-#define CTG_RELIEVE_MS	4000
+#define CTG_RELIEVE_MS	1000
+#define CTG_RELIEVE_SHORT_MS	100
+
+/* Beyond the maximum the border moves a chunk at a time, and not more often than this. */
+#define CTG_BEYOND_MS	100
 
 struct ctg_tunables ctg_tunables = {
 	.policy = {
@@ -60,7 +68,7 @@ void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
 
 		if (!managed_zone(zone))
 			continue;
-		low_free = READ_ONCE(zone->nr_free_unmovable);
+		low_free = max(contiguitas_free_low(zone), 0L);
 		free = zone_page_state(zone, NR_FREE_PAGES);
 		s->mov_free_pages += free - min(free, low_free);
 		/* Memory that GFP_KERNEL may not have is no use to it. */
@@ -77,14 +85,24 @@ void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
 }
 
 /*
- * Up to @nr movable pages that were lent room, or swallowed with their chunks, go
- * back above the border, so that the region holds what it is for and need not grow.
- * Only kswapd makes room for them; what finds none waits for the next round.
- * Returns how many went.
+ * Pages of a cache that asks for unmovable memory (of a block device, of the
+ * metadata of file systems) are in the region for as long as nobody needs the room:
+ * those that were not read again go before the region grows.
  */
-static unsigned long send_strays_home(struct contiguitas_node *n, unsigned long nr)
+static bool cold_cache(struct folio *folio)
 {
-	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), moved = 0;
+	return !folio_test_active(folio) && !folio_test_unevictable(folio);
+}
+
+/*
+ * What need not be in the region leaves it: up to @nr pages, movable ones that were
+ * lent room or swallowed with their chunks to above the border, and with @drop clean
+ * pages of a cold cache for good. Only kswapd makes room above; what finds none waits
+ * for the next round. Returns how many went.
+ */
+static unsigned long sweep(struct contiguitas_node *n, unsigned long nr, bool drop)
+{
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), gone = 0;
 	unsigned long pfn = xchg(&n->stray_pfn, ULONG_MAX);
 	struct migration_target_control mtc = {
 		.nid = n->nid,
@@ -93,37 +111,69 @@ static unsigned long send_strays_home(struct contiguitas_node *n, unsigned long 
 	};
 	struct compact_control cc = {
 		.order = -1,
+		.gfp_mask = GFP_KERNEL,
 		.mode = MIGRATE_SYNC_LIGHT,
 		.ignore_skip_hint = true,
 		.no_set_skip_hint = true,
 	};
+	LIST_HEAD(cold);
+	LIST_HEAD(stay);
 	int ret;
 
 	INIT_LIST_HEAD(&cc.migratepages);
-	while (pfn < border && moved < nr) {
+	while (pfn < border && gone < nr) {
 		struct page *page = pfn_to_online_page(pfn);
-		unsigned int went = 0;
+		unsigned int went = 0, dropped;
 		unsigned long end = min(pfn + CTG_CHUNK, border);
+		struct folio *folio, *next;
 
 		cc.migrate_pfn = end;
 		cc.nr_migratepages = 0;
 		cc.zone = page ? page_zone(page) : NULL;
 		if (!page || isolate_migratepages_range(&cc, pfn, end))
 			cc.migrate_pfn = end;
+		list_for_each_entry_safe(folio, next, &cc.migratepages, lru)
+			if (!__folio_test_movable(folio) && contiguitas_keep_low(folio))
+				list_move(&folio->lru, drop && cold_cache(folio) ? &cold : &stay);
+		dropped = list_empty(&cold) ? 0 : reclaim_clean_pages_from_list(cc.zone, &cold);
+		list_splice_init(&cold, &stay);
+		putback_movable_pages(&stay);
 		ret = migrate_pages(&cc.migratepages, alloc_migration_target, NULL,
 				    (unsigned long)&mtc, cc.mode, mtc.reason, &went);
 		putback_movable_pages(&cc.migratepages);
-		moved += went;
+		n->swept_pages += dropped;
+		count_vm_events(CTG_DROP, dropped);
+		gone += went + dropped;
+		pfn = cc.migrate_pfn;
 		if (ret < 0)
 			break;
-		pfn = cc.migrate_pfn;
 		cond_resched();
 	}
 	/* ... a claim, or a request that was lent to, may have left others meanwhile */
 	if (pfn < border)
 		n->stray_pfn = min(READ_ONCE(n->stray_pfn), pfn);
+	if (pfn >= border || n->swept_pages >= CTG_BATCH)
+		WRITE_ONCE(n->cache, n->swept_pages >= CTG_BATCH);
 	WRITE_ONCE(n->lent, n->lent && READ_ONCE(n->stray_pfn) < border);
-	return moved;
+	return gone;
+}
+
+/*
+ * May a sweep make room in the region? One that is under way may; another begins if
+ * the last one was not in vain lately, and there is cache to drop at all.
+ */
+static bool may_sweep(struct contiguitas_node *n)
+{
+	if (READ_ONCE(n->stray_pfn) < READ_ONCE(contiguitas_border[n->nid]))
+		return true;
+	if (node_page_state(NODE_DATA(n->nid), NR_INACTIVE_FILE) < CTG_BATCH)
+		WRITE_ONCE(n->cache, false);
+	if (!READ_ONCE(n->cache) && time_before(jiffies, n->sweep_after))
+		return false;
+	n->sweep_after = jiffies + msecs_to_jiffies(CTG_REVIEW_MS);
+	n->swept_pages = 0;
+	WRITE_ONCE(n->stray_pfn, n->base_pfn);
+	return true;
 }
 
 static unsigned long backoff_until(unsigned int failures)
@@ -139,12 +189,31 @@ static bool must_grow(const struct ctg_state *s, bool urgent)
 }
 
 /*
+ * How large the region may become for who waits now. Its maximum binds all growth
+ * for what may come. Who waits when that is reached is served in small steps with
+ * time between them, in which others that wait reclaim: kernel memory in use has no
+ * other place.
+ */
+static unsigned long limit_pages(struct contiguitas_node *n, const struct ctg_state *s)
+{
+	unsigned long now = s->unmov_pages, last = n->end_pfn - n->base_pfn;
+
+	if (now + CTG_CHUNK <= s->max_pages)
+		return s->max_pages;
+	if (time_before(jiffies, n->beyond_after))
+		return now;
+	n->beyond_after = jiffies + msecs_to_jiffies(CTG_BEYOND_MS);
+	return min(now + CTG_CHUNK, last);
+}
+
+/*
  * Grow to @target, a batch at a time: what was urgent when Algorithm 1 was
  * asked is served by the first of them. The rest is for what may come: it spares
  * blocks that do not empty, is not worth starving the movable side, and ends
- * when as much as was wanted has become free in the region itself.
+ * when as much as was wanted has become free in the region itself. Blocks that gave
+ * nothing do not count, up to @limit.
  */
-static int grow(struct contiguitas_node *n, unsigned long target, bool urgent)
+static int grow(struct contiguitas_node *n, unsigned long target, unsigned long limit, bool urgent)
 {
 	unsigned long wanted = target - ctg_size(n);
 	struct ctg_state s;
@@ -164,7 +233,7 @@ static int grow(struct contiguitas_node *n, unsigned long target, bool urgent)
 		ret = ctg_resize(n, min(target, ctg_size(n) + CTG_BATCH), must);
 		/* Who waits has had nothing of blocks that were taken as they are. */
 		if (passes == atomic_read(&n->passes))
-			target = min(target + CTG_CHUNK, n->end_pfn - n->base_pfn);
+			target = max(target, min(target + CTG_CHUNK, limit));
 		else
 			urgent = false;
 		if (ret || ctg_size(n) >= target)
@@ -176,38 +245,48 @@ static int grow(struct contiguitas_node *n, unsigned long target, bool urgent)
 static bool resizer_round(struct contiguitas_node *n)
 {
 	bool urgent = xchg(&n->urgent, false), starved;
-	unsigned long now, target;
+	unsigned long now, target, enough, limit = 0;
 	struct ctg_state s;
-	int ret = -EAGAIN;
+	int ret = -EAGAIN, i;
 
 	ctg_read_state(n, &s);
 	now = s.unmov_pages;
 	target = ctg_target_pages(&ctg_tunables.policy, &s);
 	/*
 	 * The pressure is an average over 10 s and outlives its cause: what an
-	 * earlier round gained and nobody has taken yet answers it.
+	 * earlier round gained and nobody has taken yet answers it, and a burst that
+	 * is over is no reason to grow for another, nor to keep what it has left.
 	 */
-	if (s.unmov_free_pages >= 2 * s.unmov_low_wmark_pages)
-		target = min(target, now);
+	enough = 2 * s.unmov_low_wmark_pages;
+	target = min(target, now + round_up(enough - min(enough, s.unmov_free_pages), CTG_CHUNK));
+	if (s.unmov_free_pages > enough)
+		target = min(target, now - round_down((s.unmov_free_pages - enough) / CTG_GIVE_DIV,
+						      CTG_CHUNK));
+	target = max(target, s.min_pages);
 	/* Somebody waits, so free pages there may be are of no use to him. */
-	if (urgent)
-		target = max(target, min(now + CTG_CHUNK, n->end_pfn - n->base_pfn));
+	if (urgent) {
+		limit = limit_pages(n, &s);
+		target = max(target, min(now + CTG_CHUNK, limit));
+	}
 	/* The gap is worth migrating for, but only the last of it blocks taken as they are. */
 	starved = s.unmov_free_pages < s.unmov_low_wmark_pages;
 	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
 				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
 
-	/* What was lent is had back, for all CPUs, before the region grows for want of it. */
-	if (target > now && READ_ONCE(n->lent) && send_strays_home(n, CTG_BATCH)) {
+	/* What need not be there has left, for all CPUs, before the region grows for want of it. */
+	for (i = 0; i < 4 && (target > now || urgent) && may_sweep(n) &&
+		    sweep(n, CTG_BATCH, true); i++) {
 		drain_all_pages(NULL);
 		ctg_read_state(n, &s);
-		if (!must_grow(&s, false))
-			target = now;
+		if (!must_grow(&s, false)) {
+			target = min(target, now);
+			break;
+		}
 	}
 	/* Back-off after an attempt that spared blocks does not bind one that must. */
 	if (target > now && ((must_grow(&s, urgent) && !n->expand_hard) ||
 			     !time_before(jiffies, n->expand_after))) {
-		ret = grow(n, target, urgent);
+		ret = grow(n, target, limit, urgent);
 		n->expand_failures = ret ? n->expand_failures + 1 : 0;
 		WRITE_ONCE(n->expand_after, backoff_until(n->expand_failures));
 	} else if (target < now && !time_before(jiffies, n->shrink_after)) {
@@ -217,13 +296,13 @@ static bool resizer_round(struct contiguitas_node *n)
 		ret = -EAGAIN;
 	}
 	/* Nobody waits in a burst of atomic requests: what it lacked is there for the next one. */
-	if (now < READ_ONCE(n->dry_pages) && s.mov_free_pages >= s.mov_low_wmark_pages &&
+	if (now < min(READ_ONCE(n->dry_pages), s.max_pages) && s.mov_free_pages >= s.mov_low_wmark_pages &&
 	    time_before(jiffies, READ_ONCE(n->claim_dry) + msecs_to_jiffies(CTG_HOLD_MS)) &&
-	    ctg_resize(n, n->dry_pages, false))
+	    ctg_resize(n, min(n->dry_pages, s.max_pages), false))
 		WRITE_ONCE(n->dry_pages, 0);
 	if (!starved && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages &&
 	    (!READ_ONCE(n->lent) || s.mov_free_pages > 2 * s.mov_low_wmark_pages))
-		send_strays_home(n, ULONG_MAX);
+		sweep(n, ULONG_MAX, false);
 	/* Who asked meanwhile has had nothing yet: the next round is for him. */
 	if (!READ_ONCE(n->urgent))
 		ctg_served(n);
@@ -275,14 +354,13 @@ static bool may_lend(struct contiguitas_node *n)
 	    s.pressure_mov_bp < ctg_tunables.policy.threshold_mov_bp ||
 	    s.unmov_free_pages < 2 * s.unmov_low_wmark_pages + CTG_CHUNK)
 		return false;
-	WRITE_ONCE(n->stray_pfn, n->base_pfn);
-	WRITE_ONCE(n->lent, true);
 	return true;
 }
 
 /**
  * contiguitas_relieve - find memory for a request that may sleep before it reclaims
  * @ac: the request; a movable one that is lent a page of the region becomes unmovable
+ * @gfp: its flags
  * @order: of the request
  * @last: nothing is left but the OOM killer: any movable request is lent to
  *
@@ -290,21 +368,26 @@ static bool may_lend(struct contiguitas_node *n)
  *
  * Return: true if it should look for a page now.
  */
-bool contiguitas_relieve(struct alloc_context *ac, unsigned int order, bool last)
+bool contiguitas_relieve(struct alloc_context *ac, gfp_t gfp, unsigned int order, bool last)
 {
 	int nid = zonelist_node_idx(ac->preferred_zoneref), passes;
 	struct contiguitas_node *n = contiguitas_nodes[nid];
+	bool hurry = (gfp & __GFP_NORETRY) || !gfp_has_io_fs(gfp);
 	long left;
 
 	/* What the resizer itself needs, reclaim must find. */
 	if (!n || !n->task || (current == n->task && !last))
 		return false;
-	if (last || (ac->migratetype == MIGRATE_MOVABLE && !order && may_lend(n))) {
+	if (ac->migratetype == MIGRATE_MOVABLE) {
+		if (!last && (order || !may_lend(n)))
+			return false;
+		WRITE_ONCE(n->stray_pfn, n->base_pfn);
+		WRITE_ONCE(n->lent, true);
 		ac->migratetype = MIGRATE_UNMOVABLE;
 		count_vm_event(CTG_OVERFLOW);
 		return true;
 	}
-	if (ac->migratetype == MIGRATE_MOVABLE ||
+	if (last || freezing(n->task) || frozen(n->task) ||
 	    (READ_ONCE(n->expand_hard) && time_before(jiffies, READ_ONCE(n->expand_after))))
 		return false;
 
@@ -313,10 +396,11 @@ bool contiguitas_relieve(struct alloc_context *ac, unsigned int order, bool last
 	contiguitas_stall(nid, CONTIGUITAS_UNMOVABLE, true);
 	WRITE_ONCE(n->urgent, true);
 	wake_up_interruptible(&n->wait);
-	left = wait_event_timeout(n->done, atomic_read(&n->passes) != passes,
-				  msecs_to_jiffies(CTG_RELIEVE_MS));
+	left = wait_event_killable_timeout(n->done, atomic_read(&n->passes) != passes,
+					   msecs_to_jiffies(hurry ? CTG_RELIEVE_SHORT_MS :
+							    CTG_RELIEVE_MS));
 	contiguitas_stall(nid, CONTIGUITAS_UNMOVABLE, false);
-	return left;
+	return left > 0;
 }
 
 static int __init contiguitas_start(void)

@@ -5,7 +5,10 @@
  */
 #include <kunit/test.h>
 #include <linux/highmem.h>
+#include <linux/memremap.h>
 #include <linux/mm.h>
+#include <linux/page-isolation.h>
+#include <linux/pagemap.h>
 #include "contiguitas.h"
 
 static void need_border(struct kunit *test)
@@ -110,6 +113,110 @@ static void test_resize_and_back(struct kunit *test)
 	}
 }
 
+/* Free pages on the lists of the low side. zone->lock held. */
+static long listed_low(struct zone *zone)
+{
+	struct list_head *at;
+	long pages = 0;
+	int order, mt;
+
+	for (order = 0; order < NR_PAGE_ORDERS; order++)
+		for (mt = 0; mt < MIGRATE_TYPES; mt++)
+			if (contiguitas_low_type(mt))
+				list_for_each(at, &zone->free_area[order].free_list[mt])
+					pages += 1L << order;
+	return pages;
+}
+
+/*
+ * A claim goes past a chunk of which somebody has isolated a half, and who gives up
+ * then: both halves are on our side, and counted there.
+ */
+static void test_claim_past_isolation(struct kunit *test)
+{
+	struct contiguitas_node *n = contiguitas_nodes[first_online_node];
+	unsigned long border, size, flags, i;
+	long listed, counted;
+	struct zone *zone;
+
+	need_border(test);
+	border = contiguitas_border[n->nid];
+	size = ctg_size(n);
+	zone = page_zone(pfn_to_page(border));
+	KUNIT_ASSERT_EQ(test, start_isolate_page_range(border, border + pageblock_nr_pages,
+						       MIGRATE_MOVABLE, 0, GFP_KERNEL), 0);
+	n->claim_dry = jiffies - 1;
+	spin_lock_irqsave(&zone->lock, flags);
+	contiguitas_claim(zone, MIGRATE_UNMOVABLE, ALLOC_CLAIM);
+	spin_unlock_irqrestore(&zone->lock, flags);
+	undo_isolate_page_range(border, border + pageblock_nr_pages, MIGRATE_MOVABLE);
+
+	KUNIT_EXPECT_GT(test, ctg_size(n), size + CTG_CHUNK);
+	for (i = border; i < contiguitas_border[n->nid]; i += pageblock_nr_pages)
+		KUNIT_EXPECT_TRUE(test,
+				  contiguitas_low_type(get_pageblock_migratetype(pfn_to_page(i))));
+	spin_lock_irqsave(&zone->lock, flags);
+	listed = listed_low(zone);
+	counted = zone->nr_free_unmovable;
+	spin_unlock_irqrestore(&zone->lock, flags);
+	KUNIT_EXPECT_EQ(test, listed, counted);
+	KUNIT_EXPECT_EQ(test, ctg_resize(n, size, false), 0);
+}
+
+/* Pages of a cache stay low by its mapping; anonymous ones on their way to swap have none. */
+static void test_keep_low(struct kunit *test)
+{
+	struct inode *inode = kunit_kzalloc(test, sizeof(*inode), GFP_KERNEL);
+	struct folio *folio;
+
+	need_border(test);
+	folio = folio_alloc(GFP_KERNEL, 0);
+	KUNIT_ASSERT_NOT_NULL(test, inode);
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	address_space_init_once(&inode->i_data);
+	inode->i_data.host = inode;
+	inode->i_mode = S_IFREG;
+	mapping_set_gfp_mask(&inode->i_data, GFP_USER);
+	folio->mapping = &inode->i_data;
+	KUNIT_EXPECT_TRUE(test, contiguitas_keep_low(folio));
+	mapping_set_gfp_mask(&inode->i_data, GFP_HIGHUSER_MOVABLE);
+	KUNIT_EXPECT_FALSE(test, contiguitas_keep_low(folio));
+	inode->i_mode = 0;
+	KUNIT_EXPECT_TRUE(test, contiguitas_keep_low(folio));
+	folio->mapping = NULL;
+#ifdef CONFIG_SWAP
+	/* no gfp mask at all, and freed without a grace period */
+	folio_set_swapbacked(folio);
+	folio_set_swapcache(folio);
+	KUNIT_EXPECT_FALSE(test, contiguitas_keep_low(folio));
+	folio_clear_swapcache(folio);
+	folio_clear_swapbacked(folio);
+#endif
+	folio_put(folio);
+}
+
+/* Above the border nothing may be pinned for long but the memory of a device. */
+static void test_pinnable(struct kunit *test)
+{
+	struct dev_pagemap pgmap = { .type = MEMORY_DEVICE_GENERIC };
+	enum zone_type zone;
+	struct folio *folio;
+
+	need_border(test);
+	folio = folio_alloc(GFP_HIGHUSER_MOVABLE, 0);
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	zone = page_zonenum(&folio->page);
+	KUNIT_EXPECT_FALSE(test, folio_is_longterm_pinnable(folio));
+#ifdef CONFIG_ZONE_DEVICE
+	set_page_zone(&folio->page, ZONE_DEVICE);
+	folio->page.pgmap = &pgmap;
+	KUNIT_EXPECT_TRUE(test, folio_is_longterm_pinnable(folio));
+	set_page_zone(&folio->page, zone);
+	INIT_LIST_HEAD(&folio->lru);
+#endif
+	folio_put(folio);
+}
+
 /* A device that can move the one page it is shown. */
 static struct page *hw_src, *hw_dst;
 static int hw_cleared, hw_shown_typed;
@@ -180,6 +287,9 @@ static struct kunit_case contiguitas_cases[] = {
 	KUNIT_CASE(test_policy),
 	KUNIT_CASE(test_pages_go_where_they_belong),
 	KUNIT_CASE(test_resize_and_back),
+	KUNIT_CASE(test_claim_past_isolation),
+	KUNIT_CASE(test_keep_low),
+	KUNIT_CASE(test_pinnable),
 	KUNIT_CASE(test_hardware_seam),
 	{}
 };
