@@ -124,7 +124,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     };
     // At exit as well the statistics go to stderr: the file is for a running program.
     let list = format!(
-        "stats=1,background=1,signal={STATS_SIGNAL},signal_to={}{options}",
+        "stats=1,signal={STATS_SIGNAL},signal_to={}{options}",
         stats_path("%p")
     );
     start(command, &list)
@@ -181,8 +181,8 @@ fn stats(arguments: &[String]) -> Result<(), String> {
         }
     }
     Err(format!(
-        "process {pid} did not answer within 2 s: without a background thread it answers at its \
-         next slow allocation"
+        "process {pid} did not answer within 2 s: it is stopped or blocks signal {STATS_SIGNAL}, \
+         or the signal met it inside the allocator and it answers at its next slow allocation"
     ))
 }
 

@@ -3,7 +3,7 @@
 
 use super::{ADMIN, CpuSlab, SHARD, SLAB_LIST, SLABS, SlabSizes, fence, uses_rseq, vfork};
 use crate::central;
-use crate::os::lock::{ForkLock, is_forking, model_step};
+use crate::os::lock::{ForkLock, Lock, is_forking, model_step};
 use crate::os::threads::may_exist;
 use crate::size_class::{CLASSES, MAX_BATCH};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +55,11 @@ pub fn for_each_sizes(mut visit: impl FnMut(SlabSizes)) {
             visit(slab.sizes());
         }
     }
+}
+
+/// Whether nobody holds the lock of a shared slab.
+pub fn is_free() -> bool {
+    SHARD.iter().all(Lock::is_free)
 }
 
 /// Free objects of a class in all slabs.

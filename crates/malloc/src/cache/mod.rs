@@ -9,7 +9,9 @@ mod local;
 pub mod rseq;
 mod vfork;
 
-pub use all::{check, drain, for_each_sizes, fork_child, fork_done, fork_prepare, objects_of};
+pub use all::{
+    check, drain, for_each_sizes, fork_child, fork_done, fork_prepare, is_free, objects_of,
+};
 pub use fence::{allowed as may_fence, forbid as forbid_fences, register as register_fences};
 pub use local::{pop_slow, push_slow};
 pub use vfork::{begin as begin_vfork, end as end_vfork};

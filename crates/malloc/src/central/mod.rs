@@ -94,6 +94,14 @@ pub fn sizes(class: usize) -> CentralSizes {
     sizes
 }
 
+/// Whether nobody holds a lock of a class.
+pub fn is_free() -> bool {
+    nodes()
+        .iter()
+        .flatten()
+        .all(|central| central.transfer.is_free() && central.spans.is_free())
+}
+
 /// Takes the locks of all classes before fork.
 pub fn fork_prepare() {
     for central in nodes().iter().flatten() {

@@ -112,6 +112,11 @@ pub fn is_quiet() -> bool {
     heaps().iter().all(quiet)
 }
 
+/// Whether nobody holds the lock of a heap.
+pub fn is_free() -> bool {
+    heaps().iter().all(Lock::is_free)
+}
+
 /// Applies options before the first allocation.
 pub fn configure(mode: HugeMode, hugetlb_shift: u32, options: HeapOptions) {
     for (node, heap) in heaps().iter().enumerate() {

@@ -70,6 +70,11 @@ static POOLS: Lock<Pools> = Lock::new(Pools {
     extensions: Pool::new(),
 });
 
+/// Whether nobody holds the lock.
+pub fn is_free() -> bool {
+    POOLS.is_free()
+}
+
 /// The lock to shut for a fork.
 pub fn fork_lock() -> &'static dyn ForkLock {
     &POOLS

@@ -162,6 +162,11 @@ impl<T> Lock<T> {
         }
     }
 
+    /// Whether nobody holds the lock at this moment.
+    pub fn is_free(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FREE
+    }
+
     /// The value, without taking the lock.
     pub const fn value_pointer(&self) -> *mut T {
         self.value.get()

@@ -3,9 +3,9 @@
 
 use crate::heap::pageheap;
 use crate::os::lock::{ForkLock, Lock};
-use crate::os::{numa, report};
+use crate::os::{numa, report, sys};
 use crate::watch::options::{Options, Path};
-use crate::watch::{observe, stats};
+use crate::watch::{observe, stats, upkeep};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
@@ -73,10 +73,15 @@ fn with_file(path: &Path, write: impl FnOnce(i32)) {
     }
 }
 
-/// The handler asks for statistics; they are written by the next slow call or upkeep round, because
-/// a handler may interrupt a thread that holds the locks.
+/// The handler writes statistics; where it interrupts a thread that holds a lock of the allocator,
+/// the next slow call or upkeep round does. Locks that other threads take meanwhile it waits for.
 extern "C" fn on_signal(_signal: i32) {
-    crate::watch::upkeep::request_dump();
+    let saved = sys::errno();
+    upkeep::request_dump();
+    if PATHS.is_free() && stats::is_readable() {
+        upkeep::serve_dump();
+    }
+    sys::set_errno(saved);
 }
 
 /// Writes the statistics that a signal asked for.
@@ -124,7 +129,7 @@ pub fn loaded() {
     }
     let signal = SIGNAL.load(Ordering::Relaxed);
     if signal > 0 {
-        // SAFETY: a zeroed sigaction with a handler that only stores a flag.
+        // SAFETY: a zeroed sigaction with a handler that allocates nothing.
         unsafe {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;

@@ -174,6 +174,12 @@ fn kib_field(text: &str, name: &str) -> Option<usize> {
     Some(kib << 10)
 }
 
+/// Whether nobody holds a lock that a reading takes: a signal handler, which may have interrupted
+/// the thread that holds one, may read.
+pub fn is_readable() -> bool {
+    pageheap::is_free() && span::is_free() && central::is_free() && cache::is_free()
+}
+
 /// Writes the page of text.
 pub fn write_text(fd: i32) {
     let mut out = Out::new(fd);
