@@ -26,6 +26,9 @@ impl Policy for Static {
         Rules {
             // Zonelists start at the highest zone a request may use.
             route: [&[LOW], &[HIGH, LOW], &[LOW]],
+            // `hugepage_movable_supported` (`include/linux/hugetlb.h`) is false for gigantic pages:
+            // none is made in ZONE_MOVABLE.
+            giga_region: LOW,
             ..Rules::default()
         }
     }

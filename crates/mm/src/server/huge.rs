@@ -142,6 +142,17 @@ mod tests {
         assert_eq!(server.hugetlb_2m(pool, 32), 32);
     }
 
+    /// All of memory is clean, and the kernel's part has room for one: Linux makes no more.
+    #[test]
+    fn a_fixed_split_gives_no_1g_page_out_of_zone_movable() {
+        let mut config = Config::new(PolicyKind::Static);
+        config.memory_bytes = 4 << 30;
+        config.policy.low_region_ratio = 0.375;
+        let mut server = ServerModel::new(&config).expect("a valid size");
+        let pool = server.new_pool();
+        assert_eq!(server.hugetlb_1g(pool, 4), 1);
+    }
+
     /// What is free below the border of Contiguitas is no room for the pages of the range.
     #[test]
     fn page_cache_makes_room_for_a_1g_page_above_a_border() {
