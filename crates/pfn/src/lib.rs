@@ -21,6 +21,7 @@
 
 mod aggregate;
 mod class;
+mod culprits;
 mod frame;
 mod layout;
 mod metrics;
@@ -29,6 +30,7 @@ mod sizes;
 mod tally;
 
 pub use class::{CLASS_COUNT, ClassSet, Definition, Mobility, PageClass, Source};
+pub use culprits::Culprit;
 pub use frame::{
     BASE_PAGE_BYTES, MAX_PAGE_ORDER, Order, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK, Pfn, PfnRange,
 };

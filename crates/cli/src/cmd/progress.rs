@@ -11,5 +11,7 @@ pub(super) fn progress_bar(what: &str) -> ProgressBar {
         bar.set_style(style);
     }
     bar.set_message(what.to_string());
+    // The time goes on where a part takes minutes.
+    bar.enable_steady_tick(std::time::Duration::from_millis(500));
     bar
 }

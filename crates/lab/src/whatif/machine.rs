@@ -86,7 +86,11 @@ pub(super) fn now(whatif: &WhatIf) -> Section {
              what free pages in per-CPU lists leave open.",
         )
         .heading("Who holds the blocks")
-        .html(&sources(total).to_html())
+        .html(&sources(whatif).to_html())
+        .note(
+            "Blocks that hold a page of the source, and those that hold unmovable pages of no \
+             other source: they are won back when it goes.",
+        )
 }
 
 fn definitions(total: &GroupMetrics) -> Table {
@@ -122,16 +126,23 @@ fn definitions(total: &GroupMetrics) -> Table {
     table
 }
 
-fn sources(total: &GroupMetrics) -> Table {
-    let mut table = Table::headed("source | >memory | >share | >2 MB blocks touched");
-    for source in &total.sources {
+fn sources(whatif: &WhatIf) -> Table {
+    let mut table = Table::headed(
+        "source | >memory | >share | >2 MB blocks | >2 MB blocks alone | >1 GB blocks | \
+         >1 GB blocks alone",
+    );
+    let machine = &whatif.machine;
+    for (source, culprit) in machine.metrics.total.sources.iter().zip(&machine.culprits) {
         table.row(vec![
             source.source.title().to_string(),
             format_bytes(source.pages * 4096),
             source
                 .ratio
                 .map_or("–".into(), |ratio| Unit::Percent.format(ratio)),
-            source.blocks_2m.to_string(),
+            culprit.blocks_2m.to_string(),
+            culprit.alone_2m.to_string(),
+            culprit.blocks_1g.to_string(),
+            culprit.alone_1g.to_string(),
         ]);
     }
     table

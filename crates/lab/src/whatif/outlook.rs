@@ -155,14 +155,19 @@ pub struct Recommendation {
 }
 
 /// The option of least effort that gains [`WORTH_RATIO`] with every seed and refuses the kernel no
-/// memory that stock Linux grants; a later one where that gains as much again. `None` without runs.
-pub fn recommend(outlooks: &[Outlook], workload: &str) -> Option<Recommendation> {
+/// memory that stock Linux grants; a later one where that gains as much again. `kernel` is the
+/// release that the machine runs. `None` without runs.
+pub fn recommend(outlooks: &[Outlook], workload: &str, kernel: &str) -> Option<Recommendation> {
     let stock = outlooks.iter().find(|own| own.choice == Choice::Nothing)?;
     let refuses = |own: &Outlook| {
         let most = |outlook: &Outlook| outlook.refused.map_or(0.0, |range| range.max);
         most(own) > most(stock)
     };
-    let can_be_had = |own: &&Outlook| !matches!(own.choice, Choice::Nothing | Choice::Hardware);
+    let can_be_had = |own: &&Outlook| match own.choice {
+        Choice::Nothing | Choice::Hardware => false,
+        Choice::DefragMode => has_defrag_mode(kernel),
+        _ => true,
+    };
     let gains = outlooks.iter().filter(can_be_had);
     let gains: Vec<(&Outlook, MedianRange)> = gains
         .filter_map(|own| Some((own, own.gain(workload)?)))
@@ -192,6 +197,13 @@ pub fn recommend(outlooks: &[Outlook], workload: &str) -> Option<Recommendation>
             reason: nothing_is_worth_it(&gains, refuses, percent),
         },
     })
+}
+
+/// Whether a kernel of this release has `vm.defrag_mode`: 6.15 and later.
+fn has_defrag_mode(release: &str) -> bool {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
+    part().zip(part()).is_some_and(|version| version >= (6, 15))
 }
 
 fn nothing_is_worth_it(
@@ -244,7 +256,7 @@ mod tests {
     fn choice(options: &[&Outlook]) -> Choice {
         let stock = outlook(Choice::Nothing, [0.0; 3], 0.0);
         let all: Vec<Outlook> = [&[&stock], options].concat().into_iter().cloned().collect();
-        recommend(&all, "web").expect("runs").choice
+        recommend(&all, "web", "6.18.44-fc").expect("runs").choice
     }
 
     #[test]
@@ -262,5 +274,18 @@ mod tests {
         assert_eq!(choice(&all), Choice::DefragMode);
         let much_better = outlook(Choice::Contiguitas, [0.05, 0.06, 0.07], 0.0);
         assert_eq!(choice(&[&defrag, &much_better]), Choice::Contiguitas);
+    }
+
+    #[test]
+    fn a_setting_that_the_kernel_lacks_is_not_recommended() {
+        let stock = outlook(Choice::Nothing, [0.0; 3], 0.0);
+        let defrag = outlook(Choice::DefragMode, [0.05; 3], 0.0);
+        let of = |kernel| recommend(&[stock.clone(), defrag.clone()], "web", kernel);
+        assert_eq!(of("6.12.117").map(|own| own.choice), Some(Choice::Nothing));
+        assert_eq!(
+            of("6.15.0-rc1").map(|own| own.choice),
+            Some(Choice::DefragMode)
+        );
+        assert!(has_defrag_mode("7.0") && !has_defrag_mode("5.99") && !has_defrag_mode("next"));
     }
 }

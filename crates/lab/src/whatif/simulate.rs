@@ -6,7 +6,7 @@ use super::options::{Basis, Choice, OPTIONS};
 use crate::experiment::Progress;
 use crate::server_model::side_by_side;
 use ample_mm::{Config, RunResult, ServerModel, Workload, run_on};
-use ample_pfn::{BlockTally, Layout, Metrics, Order, PageClass};
+use ample_pfn::{BlockTally, Culprit, Layout, Metrics, Order, PageClass};
 use anyhow::{Result, ensure};
 use std::sync::Mutex;
 
@@ -74,6 +74,8 @@ pub struct Machine {
     pub scan_duration_ns: u64,
     /// All its metrics, by zone and node.
     pub metrics: Metrics,
+    /// What each source spoils.
+    pub culprits: Vec<Culprit>,
     /// Its 2 MB blocks, for the map.
     pub blocks: Vec<BlockTally>,
     /// Order of those blocks.

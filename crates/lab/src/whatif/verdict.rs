@@ -49,7 +49,7 @@ pub fn verdict(whatif: &WhatIf) -> Advice {
     let options = outlooks(&whatif.runs);
     let first = whatif.runs.of(Choice::Nothing).next();
     let workload = first.map_or("", |run| run.workload.as_str());
-    let recommendation = recommend(&options, workload);
+    let recommendation = recommend(&options, workload, &whatif.machine.kernel);
     let mut sentences = vec![today(whatif)];
     let stock = options
         .iter()

@@ -7,7 +7,7 @@ use super::style::{Colour, Style};
 use super::view::View;
 use ample_host::Scan;
 use ample_pfn::{
-    Definition, DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder,
+    Culprit, Definition, DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder,
     RatioInterval, SourceMetrics, format_bytes,
 };
 use ample_report::Table;
@@ -43,7 +43,7 @@ pub fn render(scan: &Scan, builder: &MetricsBuilder, style: &Style) -> String {
     }
     section(
         "Unmovable pages by source",
-        sources(&metrics.total.sources, style),
+        sources(&metrics.total.sources, &builder.culprits(), style),
     );
     section("Notes", notes(scan, style));
     text
@@ -232,15 +232,16 @@ fn migratetypes(rows: &[TypeRow], untyped: u64) -> String {
     text
 }
 
-fn sources(sources: &[SourceMetrics], style: &Style) -> String {
+fn sources(sources: &[SourceMetrics], culprits: &[Culprit], style: &Style) -> String {
     let widest = sources
         .iter()
         .filter_map(|source| source.ratio)
         .fold(0.0, f64::max);
-    let room = style.columns.saturating_sub(52).clamp(8, 60) as f64;
+    let room = style.columns.saturating_sub(65).clamp(8, 60) as f64;
     let glyph = if style.unicode { "█" } else { "#" };
     let mut text = String::new();
-    for source in sources {
+    for (source, culprit) in sources.iter().zip(culprits) {
+        debug_assert_eq!(source.source, culprit.source);
         let ratio = source.ratio.unwrap_or(0.0);
         let cells = if widest > 0.0 {
             (ratio / widest * room).round() as usize
@@ -251,12 +252,13 @@ fn sources(sources: &[SourceMetrics], style: &Style) -> String {
         let pad = " ".repeat(room as usize - cells.min(room as usize));
         let _ = writeln!(
             text,
-            "{:<13} {}{pad} {:>8} {:>9} in {} blocks",
+            "{:<13} {}{pad} {:>8} {:>9} in {} blocks, {} alone",
             source.source.name().replace('_', " "),
             style.paint(Colour::Polluted, &bar),
             percent(source.ratio),
             format_bytes(source.pages * 4096),
             source.blocks_2m,
+            culprit.alone_2m,
         );
     }
     text
@@ -267,6 +269,8 @@ fn notes(scan: &Scan, style: &Style) -> String {
         "of free: share of the free memory that lies in wholly free blocks of this size. \
          potential: share of all memory that a perfect compaction could form. \
          free inside: share of the blocks that hold an unmovable page that is free."
+            .to_string(),
+        "alone: blocks that hold unmovable pages of no other source and are won back when it goes."
             .to_string(),
         "K: what the kernel cannot move. P: by page flags, pages free in per-CPU lists count. \
          O: by owner (absent unless owners are known). a-b: the data leave an interval."

@@ -4,8 +4,8 @@
 use super::pageblocks::{self, TypeRow};
 use ample_host::{Scan, ZoneCounters};
 use ample_pfn::{
-    BASE_PAGE_BYTES, Coverage, Definition, DefinitionMetrics, DefinitionSize, GroupMetrics,
-    Metrics, MetricsBuilder, Order, SizeList, SizeMetrics, SourceMetrics,
+    BASE_PAGE_BYTES, Coverage, Culprit, Definition, DefinitionMetrics, DefinitionSize,
+    GroupMetrics, Metrics, MetricsBuilder, Order, SizeList, SizeMetrics, SourceMetrics,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub struct View {
     /// The whole machine.
     #[serde(flatten)]
     pub total: Group,
+    /// What each source spoils, and what it spoils alone; `null` when no page was read.
+    pub culprits: Option<Vec<Culprit>>,
     /// Per NUMA node.
     pub nodes: Vec<Group>,
     /// Per zone.
@@ -222,6 +224,7 @@ impl View {
             coverage: Some(meta.coverage),
             notes: meta.notes.clone(),
             total: total.into(),
+            culprits: Some(builder.culprits()),
             nodes: nodes.into_iter().map(Group::from).collect(),
             zones: zones.into_iter().map(Group::from).collect(),
             pageblocks,
@@ -248,6 +251,7 @@ impl View {
             coverage: None,
             notes: vec!["free lists only: without root no page can be looked at".into()],
             total: Group::from_free_lists(&zones.iter().collect::<Vec<_>>(), sizes),
+            culprits: None,
             nodes: Vec::new(),
             zones: zones.iter().map(by_zone).collect(),
             pageblocks: None,

@@ -40,6 +40,7 @@ pub(super) fn render(whatif: &WhatIf, verdict: &Advice) -> anyhow::Result<String
             "uptime_seconds": machine.uptime_s,
             "scan_duration_ns": machine.scan_duration_ns,
             "metrics": machine.metrics.total,
+            "culprits": machine.culprits,
         },
         "verdict": verdict.sentences,
         "recommendation": verdict.recommendation,

@@ -136,6 +136,7 @@ fn machine(scan: &mut Scan, snapshot: Option<&Path>) -> Machine {
         uptime_s: meta.uptime_seconds,
         scan_duration_ns: meta.duration_ns,
         metrics: builder.finish(&meta.coverage),
+        culprits: builder.culprits(),
         blocks: blocks.to_vec(),
         base,
     }
