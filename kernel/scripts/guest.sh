@@ -73,7 +73,7 @@ if [ "$raw" != 0 ]; then
 fi
 # The image lies where it always does, unless the plan is about that.
 [ "$plan" = kaslr ] || append="nokaslr $append"
-# On a busy host the timer of an emulated machine can come later than Linux waits for its first tick.
+# On a busy host the timer of an emulated machine can come later than Linux waits for its tick.
 cmdline="console=ttyS0 panic=-1 no_timer_check $clock ample.plan=$plan $append"
 if [ "$plan" = shell ]; then
 	exec qemu-system-x86_64 "${args[@]}" -serial mon:stdio -append "$cmdline" $extra
