@@ -5,6 +5,7 @@
 //! `cargo run --release -p ample-malloc --no-default-features --example global`; with
 //! `--target x86_64-unknown-linux-musl` it is a static program.
 
+use ample_malloc::watch::stats;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -72,6 +73,6 @@ fn main() {
         ended.map(|intact| intact.expect("no thread panics")).sum()
     });
     println!("{intact} of {} messages intact", THREADS * MESSAGES);
-    ample_malloc::watch::stats::write_text(1);
+    stats::write(1, stats::StatsForm::Text);
     assert_eq!(intact, THREADS * MESSAGES);
 }

@@ -12,9 +12,9 @@
 extern "C" {
 #endif
 
-/* Writes the statistics to a file descriptor: a page of text, or one JSON object with the schema
- * "ample.malloc-stats/1". */
-void ample_malloc_stats(int fd, int json);
+/* Writes the statistics to a file descriptor: a page of text (0), one JSON object with the schema
+ * "ample.malloc-stats/1" (1), or OpenMetrics 1.0 (2). */
+void ample_malloc_stats(int fd, int form);
 
 /* Writes the sampled heap profile in the text format that pprof reads. It is empty unless the
  * process was started with AMPLE_MALLOC=profile=SIZE. */

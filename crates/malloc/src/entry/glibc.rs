@@ -96,7 +96,7 @@ pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc_stats() {
     crate::front::start::ensure();
-    crate::watch::stats::write_text(2);
+    crate::watch::stats::write(2, crate::watch::stats::StatsForm::Text);
 }
 
 /// glibc's `malloc_info`: an XML document on a stream.

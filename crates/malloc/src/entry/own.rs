@@ -3,13 +3,14 @@
 
 use crate::front;
 use crate::units::PAGE_BYTES;
+use crate::watch::stats::{self, StatsForm};
 use core::ffi::{c_int, c_void};
 
-/// Writes the statistics to a file descriptor, as text or as one JSON object.
+/// Writes the statistics to a file descriptor: 0 as text, 1 as one JSON object, 2 as OpenMetrics.
 #[unsafe(no_mangle)]
-pub extern "C" fn ample_malloc_stats(fd: c_int, json: c_int) {
+pub extern "C" fn ample_malloc_stats(fd: c_int, form: c_int) {
     crate::front::start::ensure();
-    crate::watch::dump::write(fd, json != 0);
+    stats::write(fd, StatsForm::from_number(form as u8));
 }
 
 /// Writes the heap profile to a file descriptor, in the text format of pprof.

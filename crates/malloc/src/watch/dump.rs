@@ -5,11 +5,12 @@ use crate::heap::pageheap;
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::{numa, report, sys};
 use crate::watch::options::{Options, Path};
-use crate::watch::{observe, stats, upkeep};
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use crate::watch::stats::{self, StatsForm};
+use crate::watch::{observe, upkeep};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
-static JSON: AtomicBool = AtomicBool::new(false);
+static FORM: AtomicU8 = AtomicU8::new(0);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 struct Paths {
@@ -29,7 +30,7 @@ static PATHS: Lock<Paths> = Lock::new(Paths {
 /// Applies the options.
 pub fn configure(options: &Options) {
     AT_EXIT.store(options.stats_at_exit, Ordering::Relaxed);
-    JSON.store(options.stats_json, Ordering::Relaxed);
+    FORM.store(options.stats_form as u8, Ordering::Relaxed);
     SIGNAL.store(options.signal, Ordering::Relaxed);
     *PATHS.lock() = Paths {
         stats: options.stats_to,
@@ -37,15 +38,6 @@ pub fn configure(options: &Options) {
         profile: options.profile_to,
         record: options.record,
     };
-}
-
-/// Writes the statistics to a file descriptor.
-pub fn write(fd: i32, json: bool) {
-    if json {
-        stats::write_json(fd);
-    } else {
-        stats::write_text(fd);
-    }
 }
 
 extern "C" fn at_exit() {
@@ -95,11 +87,11 @@ pub fn requested() {
 
 /// Writes the statistics to a file, or to stderr without one.
 fn write_to(path: Path) {
-    let json = JSON.load(Ordering::Relaxed);
+    let form = StatsForm::from_number(FORM.load(Ordering::Relaxed));
     if path.is_some() {
-        with_file(&path, |fd| write(fd, json));
+        with_file(&path, |fd| stats::write(fd, form));
     } else {
-        write(2, json);
+        stats::write(2, form);
     }
 }
 

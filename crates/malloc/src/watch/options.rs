@@ -5,6 +5,7 @@ use crate::heap::{HeapOptions, ReleasePolicy};
 use crate::os::numa;
 use crate::os::report;
 use crate::os::vm::real::HugeMode;
+use crate::watch::stats::StatsForm;
 
 /// A path, with `%p` for the process id.
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +98,8 @@ pub struct Options {
     pub profile_bytes: usize,
     /// Whether statistics are written at exit.
     pub stats_at_exit: bool,
-    /// Whether they are JSON.
-    pub stats_json: bool,
+    /// In what form.
+    pub stats_form: StatsForm,
     /// Where statistics go instead of stderr.
     pub stats_to: Path,
     /// Where the statistics that a signal asks for go instead.
@@ -129,7 +130,7 @@ impl Options {
         guard: 0,
         profile_bytes: 0,
         stats_at_exit: false,
-        stats_json: false,
+        stats_form: StatsForm::Text,
         stats_to: Path::NONE,
         signal_to: Path::NONE,
         profile_to: Path::NONE,
@@ -206,10 +207,12 @@ impl Options {
             "profile" => self.profile_bytes = size(value)?,
             "stats" => {
                 self.stats_at_exit = value != "0";
-                self.stats_json = value == "json";
-                if !matches!(value, "0" | "1" | "text" | "json") {
-                    return None;
-                }
+                self.stats_form = match value {
+                    "0" | "1" | "text" => StatsForm::Text,
+                    "json" => StatsForm::Json,
+                    "metrics" => StatsForm::Metrics,
+                    _ => return None,
+                };
             }
             "stats_to" => self.stats_to = Path::new(value)?,
             "signal_to" => self.signal_to = Path::new(value)?,
@@ -251,7 +254,7 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   guard=N              one small object in N slow calls on a page of its own, between pages that
                        cannot be accessed; 0 is off [0]
   profile=SIZE         heap profile, one sample each SIZE bytes on average; 0 is off [0]
-  stats=1|json|0       statistics on stderr at exit [0]
+  stats=1|json|metrics|0  statistics at exit, on stderr; metrics are OpenMetrics [0]
   stats_to=PATH        statistics go to this file; %p is the process id [stderr]
   signal=N             signal N writes statistics [0: none]
   signal_to=PATH       to this file [where stats_to says]

@@ -58,6 +58,11 @@ static void json(int fd)
 	ample_malloc_stats(fd, 1);
 }
 
+static void metrics(int fd)
+{
+	ample_malloc_stats(fd, 2);
+}
+
 static void on_stderr(int fd)
 {
 	int before = dup(2);
@@ -96,6 +101,8 @@ static void reports(void)
 	written(json);
 	CHECK(!strncmp(text, "{\"schema\":\"ample.malloc-stats/1\",", 33));
 	CHECK(text[strlen(text) - 2] == '}');
+	written(metrics);
+	CHECK(strstr(text, "\nample_malloc_backed_bytes ") && strstr(text, "\n# EOF\n"));
 	written(ample_malloc_profile);
 	CHECK(!strncmp(text, "heap profile: ", 14) && strstr(text, "MAPPED_LIBRARIES:"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The statistics as one JSON object.
+//! The statistics as one JSON object, and as OpenMetrics.
 
 use super::{SCHEMA, Stats, classes};
 use crate::heap::pageheap;
@@ -104,6 +104,20 @@ pub fn format_json(out: &mut impl Write, stats: &Stats) -> fmt::Result {
         out,
         ",\"cache_kind\":\"{caches}\",\"upkeep\":\"{upkeep}\"}}"
     )
+}
+
+/// OpenMetrics 1.0: a line for each number, of unknown type, and an end.
+pub fn format_metrics(out: &mut impl Write, stats: &Stats) -> fmt::Result {
+    let kernel = stats.kernel.into_iter().flat_map(|kernel| {
+        [
+            ("rss_bytes", kernel.rss),
+            ("anon_huge_bytes", kernel.anon_huge),
+        ]
+    });
+    for (name, value) in numbers(stats).into_iter().chain(kernel) {
+        writeln!(out, "ample_malloc_{name} {value}")?;
+    }
+    writeln!(out, "# EOF")
 }
 
 /// What each node's heap has in use and backed, where there are several.

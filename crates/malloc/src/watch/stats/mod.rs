@@ -8,7 +8,7 @@ pub mod classes;
 mod json;
 mod text;
 
-pub use json::format_json;
+pub use json::{format_json, format_metrics};
 pub use text::format_text;
 
 use crate::heap::HeapSizes;
@@ -180,17 +180,37 @@ pub fn is_readable() -> bool {
     pageheap::is_free() && span::is_free() && central::is_free() && cache::is_free()
 }
 
-/// Writes the page of text.
-pub fn write_text(fd: i32) {
-    let mut out = Out::new(fd);
-    let _ = format_text(&mut out, &Stats::read(true));
-    out.flush();
+/// How statistics are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum StatsForm {
+    /// A page of text.
+    Text,
+    /// One JSON object.
+    Json,
+    /// OpenMetrics 1.0, without the size classes.
+    Metrics,
 }
 
-/// Writes the JSON object.
-pub fn write_json(fd: i32) {
-    let mut out = Out::new(fd);
-    let _ = format_json(&mut out, &Stats::read(true));
+impl StatsForm {
+    /// The form of that number, in the order of declaration; text of others.
+    pub const fn from_number(number: u8) -> StatsForm {
+        match number {
+            1 => StatsForm::Json,
+            2 => StatsForm::Metrics,
+            _ => StatsForm::Text,
+        }
+    }
+}
+
+/// Writes the statistics to a file descriptor.
+pub fn write(fd: i32, form: StatsForm) {
+    let (mut out, stats) = (Out::new(fd), Stats::read(true));
+    let _ = match form {
+        StatsForm::Text => format_text(&mut out, &stats),
+        StatsForm::Json => format_json(&mut out, &stats),
+        StatsForm::Metrics => format_metrics(&mut out, &stats),
+    };
     out.flush();
 }
 
@@ -207,6 +227,24 @@ mod tests {
         assert_eq!(text.matches('{').count(), text.matches('}').count());
         assert!(text.contains("\"rss_bytes\":null") && !text.contains(",,"));
         assert_eq!(text.matches('"').count() % 2, 0);
+    }
+
+    #[test]
+    fn metrics_are_names_with_numbers_and_an_end() {
+        let mut text = String::new();
+        format_metrics(&mut text, &Stats::default()).unwrap();
+        let lines = text.strip_suffix("# EOF\n").expect("the end").lines();
+        let mut names: Vec<&str> = lines
+            .map(|line| {
+                let (name, value) = line.split_once(' ').expect("a name and a value");
+                assert!(name.starts_with("ample_malloc_") && value.parse::<u64>().is_ok());
+                name
+            })
+            .collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert!(count > 40 && names.len() == count);
     }
 
     #[test]
