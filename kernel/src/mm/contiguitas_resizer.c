@@ -189,6 +189,23 @@ static bool must_grow(const struct ctg_state *s, bool urgent)
 }
 
 /*
+ * Does what need not be in the region make the room that it lacks, for all CPUs, before
+ * it grows for want of it? Brings @s up to date.
+ */
+static bool sweep_enough(struct contiguitas_node *n, struct ctg_state *s)
+{
+	int rounds;
+
+	for (rounds = 0; rounds < 4 && may_sweep(n) && sweep(n, CTG_BATCH, true); rounds++) {
+		drain_all_pages(NULL);
+		ctg_read_state(n, s);
+		if (!must_grow(s, false))
+			return true;
+	}
+	return false;
+}
+
+/*
  * How large the region may become for who waits now. Its maximum binds all growth
  * for what may come. Who waits when that is reached is served in small steps with
  * time between them, in which others that wait reclaim: kernel memory in use has no
@@ -245,9 +262,9 @@ static int grow(struct contiguitas_node *n, unsigned long target, unsigned long 
 static bool resizer_round(struct contiguitas_node *n)
 {
 	bool urgent = xchg(&n->urgent, false), starved;
-	unsigned long now, target, enough, limit = 0;
+	unsigned long now, target, enough, dry, limit = 0;
 	struct ctg_state s;
-	int ret = -EAGAIN, i;
+	int ret = -EAGAIN;
 
 	ctg_read_state(n, &s);
 	now = s.unmov_pages;
@@ -273,16 +290,8 @@ static bool resizer_round(struct contiguitas_node *n)
 	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
 				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
 
-	/* What need not be there has left, for all CPUs, before the region grows for want of it. */
-	for (i = 0; i < 4 && (target > now || urgent) && may_sweep(n) &&
-		    sweep(n, CTG_BATCH, true); i++) {
-		drain_all_pages(NULL);
-		ctg_read_state(n, &s);
-		if (!must_grow(&s, false)) {
-			target = min(target, now);
-			break;
-		}
-	}
+	if ((target > now || urgent) && sweep_enough(n, &s))
+		target = min(target, now);
 	/* Back-off after an attempt that spared blocks does not bind one that must. */
 	if (target > now && ((must_grow(&s, urgent) && !n->expand_hard) ||
 			     !time_before(jiffies, n->expand_after))) {
@@ -296,9 +305,10 @@ static bool resizer_round(struct contiguitas_node *n)
 		ret = -EAGAIN;
 	}
 	/* Nobody waits in a burst of atomic requests: what it lacked is there for the next one. */
-	if (now < min(READ_ONCE(n->dry_pages), s.max_pages) && s.mov_free_pages >= s.mov_low_wmark_pages &&
+	dry = min(READ_ONCE(n->dry_pages), s.max_pages);
+	if (now < dry && s.mov_free_pages >= s.mov_low_wmark_pages &&
 	    time_before(jiffies, READ_ONCE(n->claim_dry) + msecs_to_jiffies(CTG_HOLD_MS)) &&
-	    ctg_resize(n, min(n->dry_pages, s.max_pages), false))
+	    ctg_resize(n, dry, false))
 		WRITE_ONCE(n->dry_pages, 0);
 	if (!starved && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages &&
 	    (!READ_ONCE(n->lent) || s.mov_free_pages > 2 * s.mov_low_wmark_pages))
