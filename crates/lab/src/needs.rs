@@ -46,7 +46,13 @@ impl Need {
                 (source_tree().is_some(), told)
             }
             Need::KernelGuest => {
-                let is_built = |root: PathBuf| root.join("build/kernel/ample").is_dir();
+                let image = "arch/x86/boot/bzImage";
+                let is_built = |root: PathBuf| {
+                    let kernels = root.join("build/kernel");
+                    ["stock", "ample"]
+                        .iter()
+                        .all(|name| kernels.join(name).join(image).is_file())
+                };
                 let told = "guest kernels: make kernel (half an hour, 10 GB of disk)".into();
                 (source_tree().is_some_and(is_built), told)
             }
