@@ -25,7 +25,7 @@ build: ample     ## build the command, target/release/ample, and the allocator, 
 ample: setup     ## build the command alone
 	$(CARGO) build --locked --release -p ample-cli --no-default-features --features "$(FEATURES)"
 
-demo: ample      ## look at this machine, predict it under every policy, write report/index.html
+demo: ample      ## look at this machine, predict it under every option, write report/index.html
 	$(HUGE_TABLES) $(AMPLE) whatif --report report/index.html
 
 test:            ## everything CI checks: format, lints, tests of all layers
