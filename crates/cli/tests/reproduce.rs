@@ -199,6 +199,21 @@ fn a_worsened_value_ends_with_1() {
         run(folder.path(), &more)
     };
     assert_eq!(with("--accept").status.code(), Some(0));
+    // Verdicts that cannot be written are no matter of --out.
+    let nowhere = folder.path().join("no/verdicts.json");
+    let more = [
+        "--quick",
+        "--accept",
+        "--verdicts",
+        nowhere.to_str().unwrap(),
+    ];
+    let refused = run(folder.path(), &[&FAST[..], &more].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        error.contains("cannot write") && !error.contains("--out"),
+        "{error}"
+    );
     let good = with("--check");
     assert_eq!(good.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&good.stdout).contains("No verdict got worse"));

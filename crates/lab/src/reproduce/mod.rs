@@ -15,7 +15,7 @@ pub use job::{Job, jobs};
 pub use page::{Contents, write_report};
 pub use run::{Done, Ended, Limits, Watcher, run};
 pub use schedule::Budget;
-pub use store::{Key, Store, Stored, write_whole};
+pub use store::{Key, Store, Stored};
 
 #[cfg(test)]
 mod tests;

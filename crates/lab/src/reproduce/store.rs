@@ -145,11 +145,11 @@ fn cannot_write(path: &Path) -> String {
     )
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file of the report or the store, whole or not at all.
 ///
 /// # Errors
 /// When the folder cannot be written to or the disk is full.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     ample_kit::files::write(path, bytes).with_context(|| cannot_write(path))
 }
 

@@ -3,13 +3,12 @@
 
 mod console;
 
-use super::Verdict;
 use super::sim::stop_on_interrupt;
+use super::{Verdict, write_file};
 use ample_lab::claims::{Accepted, JudgedClaim, Regression, judge, regressions, shipped};
 use ample_lab::experiment::AnyExperiment;
 use ample_lab::reproduce::{
     Budget, Contents, Done, Ended, Job, Key, Limits, Store, jobs, run as run_jobs, write_report,
-    write_whole,
 };
 use ample_lab::{nearest, stop};
 use ample_pfn::parse_bytes;
@@ -191,7 +190,7 @@ fn accept(args: &Args, claims: &[JudgedClaim]) -> Result<()> {
     };
     accepted.accept(args.quick, claims);
     let text = serde_json::to_string_pretty(&accepted)? + "\n";
-    write_whole(&path, text.as_bytes())
+    write_file(&path, text)
 }
 
 fn answer(
