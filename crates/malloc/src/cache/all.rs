@@ -99,7 +99,8 @@ pub fn drain(all: bool) {
         // Every slab is parked.
         return;
     }
-    {
+    let alone = !may_exist();
+    if alone || fence::ready() {
         let _admin = ADMIN.lock();
         for_each_slab(|slab| {
             let misses =
@@ -110,7 +111,7 @@ pub fn drain(all: bool) {
                 let entry = &SLABS[cpu as usize];
                 entry.store(core::ptr::null_mut(), Ordering::Release);
                 model_step();
-                if !may_exist() || fence::fence_cpu(cpu) {
+                if alone || fence::fence_cpu(cpu) {
                     drain_owned(slab);
                 }
                 entry.store(slab.pointer(), Ordering::Release);
@@ -143,7 +144,7 @@ pub fn fork_prepare(threads: bool) {
             SLABS[cpu].store(core::ptr::null_mut(), Ordering::Release);
             model_step();
         });
-        UNFENCED.store(!fence::fence_all(), Ordering::Relaxed);
+        UNFENCED.store(!(fence::ready() && fence::fence_all()), Ordering::Relaxed);
     }
 }
 

@@ -2,11 +2,12 @@
 //! `membarrier`, which makes sure that no other thread is inside a restartable sequence that it
 //! began before.
 //!
-//! A program that confines itself by seccomp may not allow the call, and would be killed by it:
-//! once that may have happened ([`forbid`]), or once the call has failed, it is not made any more.
-//! Without it the slabs of other CPUs are left as they are, and the child of a fork, which cannot
-//! know what a sequence was about to do, gives up the objects in its slabs.
+//! A program that is confined by seccomp may not allow the call, and would be killed by it: once
+//! it confines itself ([`forbid`]), has been found confined or the call has failed, it is not made
+//! any more. Without it the slabs of other CPUs are left as they are, and the child of a fork,
+//! which cannot know what a sequence was about to do, gives up the objects in its slabs.
 
+use crate::os::sys;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Commands and a flag (Linux 5.10, `include/uapi/linux/membarrier.h`).
@@ -20,10 +21,10 @@ const REGISTERED: u8 = 1;
 const FORBIDDEN: u8 = 2;
 
 fn membarrier(command: i32, flags: u32, cpu: u32) -> bool {
-    let saved = crate::os::sys::errno();
+    let saved = sys::errno();
     // SAFETY: the call has no effect on memory contents.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu) };
-    crate::os::sys::set_errno(saved);
+    sys::set_errno(saved);
     if result != 0 {
         forbid();
     }
@@ -35,32 +36,50 @@ pub fn forbid() {
     STATE.store(FORBIDDEN, Ordering::Relaxed);
 }
 
-/// Whether the program has not confined itself, as far as is known.
+/// Whether system calls that glibc's malloc does not make may be made: the calling thread runs
+/// under no filter. Looks into `/proc` (proc(5)) every time, because a filter may be installed past
+/// the C library at any time; to be called without locks, since a filter may run a handler.
 pub fn allowed() -> bool {
-    STATE.load(Ordering::Relaxed) != FORBIDDEN
+    if STATE.load(Ordering::Relaxed) == FORBIDDEN {
+        return false;
+    }
+    let mut status = [0; 4096];
+    let Some(status) = sys::read_bytes(c"/proc/thread-self/status", &mut status) else {
+        return false;
+    };
+    let allowed = status.windows(12).any(|line| line == b"\nSeccomp:\t0\n");
+    if !allowed {
+        forbid();
+    }
+    allowed
 }
 
-/// Registers the process with the kernel, which is cheap while it has one thread only.
-pub fn register() {
-    if super::uses_rseq()
-        && STATE.load(Ordering::Relaxed) == UNKNOWN
-        && membarrier(REGISTER_RSEQ, 0, 0)
-    {
+/// Prepares for [`fence_cpu`] and [`fence_all`]; false if they cannot be used. Registers the
+/// process with the kernel, which is cheap while it has one thread only.
+pub fn ready() -> bool {
+    if !super::uses_rseq() || !allowed() {
+        return false;
+    }
+    if STATE.load(Ordering::Relaxed) == UNKNOWN && membarrier(REGISTER_RSEQ, 0, 0) {
         STATE.store(REGISTERED, Ordering::Relaxed);
+    }
+    STATE.load(Ordering::Relaxed) == REGISTERED
+}
+
+/// Before the first threads.
+pub fn register() {
+    if STATE.load(Ordering::Relaxed) == UNKNOWN {
+        ready();
     }
 }
 
-fn fence(flags: u32, cpu: u32) -> bool {
-    register();
-    STATE.load(Ordering::Relaxed) == REGISTERED && membarrier(RSEQ, flags, cpu)
-}
-
-/// Ends all sequences under way on a CPU; false if that cannot be done.
+/// Ends all sequences under way on a CPU; false if that cannot be done. To be called soon after
+/// [`ready`].
 pub fn fence_cpu(cpu: u32) -> bool {
-    fence(FLAG_CPU, cpu)
+    STATE.load(Ordering::Relaxed) == REGISTERED && membarrier(RSEQ, FLAG_CPU, cpu)
 }
 
-/// Ends all sequences under way; false if that cannot be done.
+/// Ends all sequences under way; false if that cannot be done. To be called soon after [`ready`].
 pub fn fence_all() -> bool {
-    fence(0, 0)
+    STATE.load(Ordering::Relaxed) == REGISTERED && membarrier(RSEQ, 0, 0)
 }

@@ -58,6 +58,74 @@ pub unsafe extern "C" fn prctl(
     unsafe { libc::syscall(libc::SYS_prctl, option, second, third, fourth, fifth) as c_int }
 }
 
+#[cfg(target_arch = "x86_64")]
+extern "C" fn note_call(number: isize, first: isize) {
+    let option = first as c_int;
+    if number == libc::SYS_seccomp as isize
+        || matches!(option, libc::PR_SET_NO_NEW_PRIVS | libc::PR_SET_SECCOMP)
+    {
+        crate::cache::forbid_fences();
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+extern "C" fn refused(result: isize) -> isize {
+    crate::os::sys::set_errno(-result as i32);
+    -1
+}
+
+/// Linux `syscall`, the other way to confine the program.
+///
+/// # Safety
+/// As syscall(2) says.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn syscall() {
+    core::arch::naked_asm!(
+        "cmp rdi, {prctl}",
+        "je 3f",
+        "cmp rdi, {seccomp}",
+        "je 3f",
+        "2:",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, qword ptr [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 4f",
+        "ret",
+        "3:",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "sub rsp, 8",
+        "call {note}",
+        "add rsp, 8",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "jmp 2b",
+        "4:",
+        "mov rdi, rax",
+        "jmp {refused}",
+        prctl = const libc::SYS_prctl,
+        seccomp = const libc::SYS_seccomp,
+        note = sym note_call,
+        refused = sym refused,
+    );
+}
+
 /// Runs when the library is loaded: what may not happen during the first allocation.
 extern "C" fn loaded() {
     crate::front::start::ensure();

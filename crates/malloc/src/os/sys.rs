@@ -218,21 +218,27 @@ pub fn prefer_node(address: usize, bytes: usize, node: u32) -> bool {
     result == 0
 }
 
-/// The beginning of a file, as much as the buffer takes; `None` if it cannot be read or is no text.
-/// Keeps errno.
-pub fn read_file<'a>(name: &CStr, text: &'a mut [u8]) -> Option<&'a str> {
+/// The beginning of a file, as much as one call puts into the buffer; `None` if it cannot be read.
+/// Keeps errno, and is no cancellation point.
+pub fn read_bytes<'a>(name: &CStr, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
     let saved = errno();
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: a C string, and a buffer of the given length.
     let len = unsafe {
-        let fd = libc::open(name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        let len = libc::read(fd, text.as_mut_ptr().cast(), text.len());
+        let fd = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0);
+        let len = libc::syscall(libc::SYS_read, fd, bytes.as_mut_ptr(), bytes.len());
         if fd >= 0 {
-            libc::close(fd);
+            libc::syscall(libc::SYS_close, fd);
         }
         len
     };
     set_errno(saved);
-    core::str::from_utf8(text.get(..usize::try_from(len).ok()?)?).ok()
+    bytes.get(..usize::try_from(len).ok()?)
+}
+
+/// [`read_bytes`] of a file that is text.
+pub fn read_file<'a>(name: &CStr, text: &'a mut [u8]) -> Option<&'a str> {
+    core::str::from_utf8(read_bytes(name, text)?).ok()
 }
 
 /// Monotonic time in nanoseconds, from the coarse clock (a few nanoseconds to read; it moves once

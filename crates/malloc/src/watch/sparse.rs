@@ -81,6 +81,12 @@ pub fn end(address: usize) {
     }
 }
 
+/// Whether there are such objects.
+pub fn any() -> bool {
+    let exists = |object: &Object| object.start.load(Ordering::Relaxed) != 0;
+    OBJECTS.iter().any(exists)
+}
+
 /// Looks at all objects.
 pub fn look() {
     OBJECTS.iter().for_each(Object::look);

@@ -133,6 +133,13 @@ programs! {
     /// `membarrier` killed programs that had confined themselves.
     a_program_that_confines_itself_goes_on:
         "seccomp.c", [&["0"], &["1"], &["2"]], ["", "rseq=0"];
+    /// It killed those that had confined themselves past the C library's `prctl`, or before they
+    /// were started.
+    #[cfg(target_arch = "x86_64")]
+    a_program_that_is_confined_past_the_c_library_goes_on:
+        "seccomp.c",
+        [&["2", "syscall"], &["2", "instruction", "late"], &["2", "exec"]],
+        [""];
     /// The background thread had too small a stack, the priority and the processors of its creator
     /// and no name, and was always there.
     a_background_thread_is_as_any_other: "background.c", [&["1"]], ["background=1"];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A process that confines itself to what glibc's malloc and threads need, then allocates, frees and
- * idles, with and without other threads. Any other system call kills it.
+ * idles, with and without other threads. Any other system call kills it. Arguments: threads, how
+ * the filter is set, and "late" to idle with other threads before.
  */
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -25,20 +26,61 @@ static const int ALLOWED[] = {
 	SYS_getpid, SYS_newfstatat, SYS_fstat, SYS_set_tid_address, SYS_rt_sigreturn,
 	SYS_getrandom,
 };
+/* A filter that the C library knows nothing of is seen in /proc only. */
+static const int FILES[] = {SYS_openat, SYS_read, SYS_close};
+/* What the next program needs to start. */
+static const int START[] = {
+	SYS_execve, SYS_access, SYS_pread64, SYS_arch_prctl, SYS_prlimit64, SYS_readlink,
+	SYS_sched_getaffinity, SYS_rt_sigaction, SYS_readlinkat,
+};
+
+static char how = 'p';
+static struct sock_filter code[80];
+static int length;
+
+static void statement(unsigned short kind, unsigned value, int past)
+{
+	code[length++] = (struct sock_filter)BPF_JUMP(kind, value, past, 0);
+}
+
+/* Jumps to the last statement, which allows. */
+static void allow(const int *calls, int count, int total)
+{
+	for (int at = 0; at < count; at++)
+		statement(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[at], total - length - 2);
+}
+
+static long instruction(long number, long a, long b, long c)
+{
+	register long fourth __asm__("r10") = 0;
+	register long fifth __asm__("r8") = 0;
+
+	__asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth)
+			 : "rcx", "r11", "memory");
+	return number;
+}
+
+#define LENGTH(list) ((int)(sizeof(list) / sizeof *(list)))
 
 static int confine(void)
 {
-	enum { COUNT = sizeof ALLOWED / sizeof *ALLOWED };
-	struct sock_filter code[COUNT + 3];
-	struct sock_fprog program = {.len = COUNT + 3, .filter = code};
+	int files = how == 'i' || how == 'e' ? LENGTH(FILES) : 0;
+	int start = how == 'e' ? LENGTH(START) : 0;
+	int total = LENGTH(ALLOWED) + files + start + 3;
+	struct sock_fprog program = {.len = total, .filter = code};
 
-	code[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-					       offsetof(struct seccomp_data, nr));
-	for (int at = 0; at < COUNT; at++)
-		code[1 + at] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-							    (unsigned)ALLOWED[at], COUNT - at, 0);
-	code[1 + COUNT] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	code[2 + COUNT] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	statement(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0);
+	allow(ALLOWED, LENGTH(ALLOWED), total);
+	allow(FILES, files, total);
+	allow(START, start, total);
+	statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0);
+	statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0);
+	if (how == 's')
+		return syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+	if (how == 'i')
+		return instruction(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0) ||
+		       instruction(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, (long)&program);
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
 }
@@ -69,12 +111,17 @@ int main(int count, char **arguments)
 	int threads = count > 1 ? atoi(arguments[1]) : 0;
 	pthread_t thread;
 
+	how = count > 2 ? *arguments[2] : how;
 	if (threads && pthread_create(&thread, NULL, work, NULL))
 		return 1;
-	if (confine()) {
+	if (count > 3)
+		churn();
+	if (how != 'n' && confine()) {
 		puts("ok: no filter can be set here");
 		return 0;
 	}
+	if (how == 'e')
+		execl("/proc/self/exe", "seccomp", arguments[1], "none", NULL);
 	churn();
 	if (threads > 1) {
 		pid_t child = fork();
