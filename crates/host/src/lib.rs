@@ -20,6 +20,7 @@
 mod bench;
 #[cfg(feature = "bpf")]
 mod bpf;
+mod cgroups;
 mod chase;
 mod error;
 pub mod flags;
@@ -32,11 +33,16 @@ mod root;
 mod runs;
 mod scan;
 pub mod snapshot;
+mod spoiling;
 pub mod structpage;
+mod symbols;
+#[cfg(feature = "bpf")]
+mod watch;
 
 pub use bench::{ReaderTimes, bench_readers};
 #[cfg(feature = "bpf")]
 pub use bpf::BpfReader;
+pub use cgroups::Cgroups;
 pub use chase::{PageBacking, TestMemory, clock_ghz};
 pub use error::HostError;
 pub use page_owner::{Owners, PAGE_OWNER};
@@ -47,3 +53,7 @@ pub use reader::{PageblockRun, Reader};
 pub use root::Root;
 pub use runs::{PageRuns, RunEncoder, RunError};
 pub use scan::{ReaderChoice, Scan, ScanMeta, ScanOptions, scan_live};
+pub use spoiling::{Harm, SpoilEvent, SpoilSite, SpoilSites, spoiled_blocks};
+pub use symbols::KernelSymbols;
+#[cfg(feature = "bpf")]
+pub use watch::SpoilWatch;

@@ -12,10 +12,13 @@ mod scan;
 mod sim;
 mod trace;
 mod verdict;
+mod watch;
 mod whatif;
 
 pub use verdict::Verdict;
 
+#[cfg(any(feature = "bpf", test))]
+use output::printable;
 use output::write_file;
 use progress::progress_bar;
 
@@ -30,6 +33,7 @@ pub enum Subcommand {
     Scan(scan::ScanArgs),
     Sim(sim::SimArgs),
     Trace(trace::TraceArgs),
+    Watch(watch::WatchArgs),
     Whatif(whatif::Args),
 }
 
@@ -47,6 +51,7 @@ pub fn run(command: Subcommand) -> anyhow::Result<Verdict> {
         Subcommand::Scan(args) => scan::run(&args),
         Subcommand::Sim(args) => sim::run(&args),
         Subcommand::Trace(args) => trace::run(&args),
+        Subcommand::Watch(args) => watch::run(&args),
         Subcommand::Whatif(args) => whatif::run(&args),
     }
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reader that copies `struct page` in bulk through a BPF program.
 
+mod events;
 mod format;
 mod kernel;
 mod pageblocks;
+
+pub(crate) use self::events::EventPrograms;
 
 use self::kernel::BpfPrograms;
 use crate::procfs::sections;
@@ -49,6 +52,11 @@ impl BpfReader {
             base,
             unreadable_pages: 0,
         })
+    }
+
+    /// Address of the `struct page` of frame 0.
+    pub(crate) fn memory_map(&self) -> u64 {
+        self.base
     }
 
     /// Decodes the chunk that was copied last, asking for slab caches not met before.

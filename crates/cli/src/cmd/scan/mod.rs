@@ -10,7 +10,7 @@ mod pageblocks;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub(super) mod rows;
-mod style;
+pub(super) mod style;
 mod text;
 pub(super) mod view;
 #[cfg(feature = "watch")]
