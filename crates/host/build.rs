@@ -4,7 +4,7 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     #[cfg(feature = "bpf")]
-    for name in ["pages", "events"] {
+    for name in ["pages", "events", "traffic"] {
         skeleton(name);
     }
 }
@@ -17,7 +17,7 @@ fn skeleton(name: &str) {
     let skeleton = std::path::Path::new(&out).join(format!("{name}.skel.rs"));
     let built = libbpf_cargo::SkeletonBuilder::new()
         .source(&source)
-        .clang_args(["-Wall", "-Werror"])
+        .clang_args(["-Wall", "-Werror", "-mcpu=v3"])
         .build_and_generate(&skeleton);
     if let Err(error) = built {
         eprintln!("cannot build {source}: {error:?}");

@@ -36,12 +36,13 @@ pub mod snapshot;
 mod spoiling;
 pub mod structpage;
 mod symbols;
+mod traffic;
 #[cfg(feature = "bpf")]
 mod watch;
 
 pub use bench::{ReaderTimes, bench_readers};
 #[cfg(feature = "bpf")]
-pub use bpf::BpfReader;
+pub use bpf::{BpfReader, TrafficRecorder};
 pub use cgroups::Cgroups;
 pub use chase::{PageBacking, TestMemory, clock_ghz};
 pub use error::HostError;
@@ -55,5 +56,6 @@ pub use runs::{PageRuns, RunEncoder, RunError};
 pub use scan::{ReaderChoice, Scan, ScanMeta, ScanOptions, scan_live};
 pub use spoiling::{Harm, SpoilEvent, SpoilSite, SpoilSites, spoiled_blocks};
 pub use symbols::KernelSymbols;
+pub use traffic::{LIFETIME_BUCKETS, TrafficCounts, TrafficOrigin};
 #[cfg(feature = "bpf")]
 pub use watch::SpoilWatch;

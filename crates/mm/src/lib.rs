@@ -26,4 +26,4 @@ pub use policy::policy_ffi::ResizeParams;
 pub use psi::{Psi, Stall};
 pub use run::{HugeResult, RunResult, Sample, pages_after, run, run_after, run_on};
 pub use server::{ServerError, ServerModel};
-pub use workload::{Workload, WorkloadError};
+pub use workload::{Observed, Workload, WorkloadError};

@@ -58,7 +58,7 @@ pub(crate) struct EventPrograms {
     timing: Option<OwnedFd>,
 }
 
-fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> HostError {
+pub(super) fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> HostError {
     move |error| HostError::Bpf(format!("{what}: {error}; it needs root"))
 }
 

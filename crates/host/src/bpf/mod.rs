@@ -5,8 +5,10 @@ mod events;
 mod format;
 mod kernel;
 mod pageblocks;
+mod traffic;
 
 pub(crate) use self::events::EventPrograms;
+pub use self::traffic::TrafficRecorder;
 
 use self::kernel::BpfPrograms;
 use crate::procfs::sections;

@@ -7,6 +7,7 @@ mod estimate;
 mod machine;
 pub mod options;
 pub mod outlook;
+pub mod recording;
 pub mod simulate;
 mod speed;
 mod tables;

@@ -3,6 +3,7 @@
 
 use super::early;
 use super::options::{Basis, Choice, OPTIONS};
+use super::recording::RecordedLoad;
 use crate::experiment::Progress;
 use crate::server_model::side_by_side;
 use ample_mm::{Config, RunResult, ServerModel, Workload, run_on};
@@ -89,6 +90,8 @@ pub struct WhatIf {
     pub machine: Machine,
     /// What was simulated.
     pub runs: SimulatedRuns,
+    /// The machine's own load, if that was recorded.
+    pub recorded: Option<RecordedLoad>,
     /// Share of the page cache's traffic that was simulated.
     pub event_ratio: f64,
     /// Command that makes this page again.

@@ -85,11 +85,14 @@ fn future(whatif: &WhatIf, stock: &Outlook) -> Option<String> {
     let run = whatif.runs.of(Choice::Nothing).next()?;
     let huge = &run.huge;
     Some(format!(
-        "Left as it is, after {} of a {} load {} of the 2 MB blocks are spoiled, and of {} 1 GB \
+        "Left as it is, after {} of {} load {} of the 2 MB blocks are spoiled, and of {} 1 GB \
          blocks {} are free of unmovable pages. The load then obtains {} of the {} 2 MB pages \
          and {} of the {} 1 GB pages that it asks for.",
         Unit::Seconds.format(run.duration_s),
-        run.workload,
+        match whatif.recorded {
+            Some(_) => "its own".to_string(),
+            None => format!("a {}", run.workload),
+        },
         PERCENT.of(&stock.unmovable_2m_ratio?),
         whole_gigabytes(&run.metrics.total),
         COUNT.of(&stock.clean_1g_blocks?),
@@ -120,8 +123,14 @@ fn how_sure(whatif: &WhatIf, workload: &str) -> String {
     format!(
         "How sure: medians of {seeds} seeds over the last half of each run; brackets hold the \
          smallest and the largest, and with {chance:.0} % probability the median of more seeds. \
-         The load is {workload}, a typical one for a machine of this size and not yours: nothing \
-         was recorded here."
+         {}",
+        whatif.recorded.map_or_else(
+            || format!(
+                "The load is {workload}, a typical one for a machine of this size and not yours: \
+                 nothing was recorded here (ample whatif --record 10m)."
+            ),
+            |own| own.sentence()
+        )
     )
 }
 

@@ -46,6 +46,15 @@ pub enum ServerError {
     },
 }
 
+/// The pages of a snapshot on a server.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotPages {
+    /// Pools by class; page cache is on the lists of the LRU instead.
+    pub(crate) pools: Vec<(PageClass, PoolId)>,
+    /// Pages placed, page cache included.
+    pub(crate) placed: u64,
+}
+
 /// A simulated server under one policy. All operations are deterministic in the configuration
 /// and the order of the calls. A CPU number may be any: it stands for one of the server's.
 #[derive(Debug)]
@@ -55,6 +64,8 @@ pub struct ServerModel {
     layout: Layout,
     first: u64,
     kind: PolicyKind,
+    /// What a snapshot left: pools by class, and pages placed in all, until a workload takes over.
+    pub(super) snapshot: SnapshotPages,
 }
 
 const MIN_BYTES: u64 = 64 << 20;
@@ -120,6 +131,7 @@ impl ServerModel {
             layout,
             first,
             kind: config.policy.kind,
+            snapshot: SnapshotPages::default(),
         })
     }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starting a server from the pages of a real machine.
 
-use super::model::{ServerError, ServerModel};
+use super::model::{ServerError, ServerModel, SnapshotPages};
 use crate::alloc::request::AllocRequest;
 use crate::config::{Config, PolicyKind};
-use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind};
+use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, PoolId};
 use crate::policy;
 use ample_pfn::{
     BASE_PAGE_BYTES, CLASS_COUNT, Layout, MigrateType, PageClass, PageSource, is_movable,
@@ -57,7 +57,24 @@ impl ServerModel {
             Some(pfn) => server.kernel.give(pools[class as usize], pfn),
             None => {}
         });
+        server.snapshot = SnapshotPages {
+            pools: PageClass::all().zip(pools).collect(),
+            placed: classes.iter().filter(|&&class| is_placed(class)).count() as u64,
+        };
         Ok(server)
+    }
+
+    /// The pages of the snapshot; none when the server booted, or when they were taken before.
+    pub(crate) fn take_snapshot(&mut self) -> SnapshotPages {
+        std::mem::take(&mut self.snapshot)
+    }
+
+    /// Gives all blocks of one pool to another.
+    pub(crate) fn move_entries(&mut self, from: PoolId, to: PoolId) {
+        while let Some(last) = self.kernel.pools.len(from).checked_sub(1) {
+            let block = self.kernel.take_from(from, last);
+            self.kernel.give(to, block);
+        }
     }
 
     /// The machine of a snapshot with what stays where it is, and the rest of memory free:

@@ -8,7 +8,7 @@ use crate::memory::{BLOCK_PAGES, PoolId, begins_group};
 use crate::psi::{REFAULT_NS, Stall};
 use crate::server::ServerModel;
 use ample_kit::random::Xoshiro256 as Rng;
-use ample_pfn::PageClass;
+use ample_pfn::{PageClass, is_movable};
 
 /// Turns that the sources of a workload take in one second, so that their pages interleave.
 const TURNS: u32 = 8;
@@ -57,7 +57,10 @@ pub(crate) struct Driver {
 impl Driver {
     /// Boots the workload: long-lived kernel memory and the cached system image first.
     pub(crate) fn new(server: &mut ServerModel, workload: &Workload, event_ratio: f64) -> Driver {
-        let pages = server.free_pages() as f64;
+        let snapshot = server.take_snapshot();
+        let continues = workload.continues && snapshot.placed > 0;
+        let own = if continues { snapshot.placed } else { 0 };
+        let pages = (server.free_pages() + own) as f64;
         let mut rng = server.kernel.rng.fork(0x776f_726b);
         // One load drives all sources of a server: they rise and fall together.
         let phase = rng.unit();
@@ -95,7 +98,11 @@ impl Driver {
             rng,
             workload: workload.clone(),
         };
-        driver.boot(server);
+        if continues {
+            driver.adopt(server, &snapshot.pools);
+        } else {
+            driver.boot(server);
+        }
         driver
     }
 
@@ -110,6 +117,37 @@ impl Driver {
         }
         let cached = (self.workload.cache.boot_ratio * self.pages) as u32;
         server.read_cache(PageClass::File, cached, 0);
+    }
+
+    /// Takes over the pages of a snapshot ([`Workload::continues`]). What no process and no source
+    /// of the workload stands for stays where it is.
+    fn adopt(&mut self, server: &mut ServerModel, held: &[(PageClass, PoolId)]) {
+        let source = |reclaimable: bool| {
+            let kind =
+                |source: &&Source| (source.class() == PageClass::SlabReclaimable) == reclaimable;
+            self.sources.iter().find(kind).map(Source::adopting_pool)
+        };
+        let (kernel, reclaimable) = (source(false), source(true));
+        let process = self.processes.first();
+        let (user, tables) = (process.map(|p| p.pool), process.map(|p| p.tables));
+        for &(class, pool) in held {
+            let target = match class {
+                PageClass::Anon => user,
+                PageClass::PageTable => tables.or(kernel),
+                PageClass::SlabReclaimable => reclaimable,
+                class if is_movable(class) => None,
+                _ => kernel,
+            };
+            if let Some(target) = target {
+                server.move_entries(pool, target);
+            }
+        }
+        if let Some(process) = self.processes.first_mut() {
+            process.pages = server.pool_len(process.pool) as u64;
+        }
+        for process in &mut self.processes {
+            process.age_s = self.workload.process[process.group].grow_s;
+        }
     }
 
     /// One simulated second.

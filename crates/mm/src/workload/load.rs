@@ -229,6 +229,7 @@ impl KernelSpec {
             ("boot_ratio", self.boot_ratio),
             ("wave_ratio", self.wave_ratio),
             ("churn_per_hour", self.churn_per_hour),
+            ("trend_per_hour", self.trend_per_hour),
             ("wave_s", self.wave_s),
             ("burst_every_s", self.burst_every_s),
             ("burst_s", self.burst_s),

@@ -5,11 +5,13 @@
 
 mod driver;
 mod load;
+mod observed;
 mod source;
 mod spec;
 
 pub(crate) use driver::Driver;
 pub use load::{WorkloadError, shipped_workloads};
+pub use observed::{Lifetimes, Observed, PageStream, StreamOrigin};
 pub use spec::{
     Deploy, HugeDemand, KernelSpec, PageCacheSpec, Pins, Process, UserMemory, Workload,
 };

@@ -48,6 +48,20 @@ impl Source {
         }
     }
 
+    /// The pool that takes over pages of a snapshot, one by one.
+    pub(super) fn adopting_pool(&self) -> PoolId {
+        if self.spec.order == 0 {
+            self.pool
+        } else {
+            self.singles
+        }
+    }
+
+    /// What its pages are used for.
+    pub(super) fn class(&self) -> PageClass {
+        self.request.class
+    }
+
     /// A burst ends or begins, by chance: called once a second.
     pub(super) fn start_bursts(&mut self, pages: f64, rng: &mut Rng) {
         self.burst_left_s -= 1.0;
@@ -85,7 +99,9 @@ impl Source {
         } else {
             1.0
         };
-        self.spec.level_ratio * pages * ramp * wave + self.burst_pages
+        let level = self.spec.level_ratio * pages;
+        let trend = (self.spec.trend_per_hour * pages * time_s / 3600.0).min(level);
+        level * ramp * wave + trend + self.burst_pages
     }
 
     /// Pages a second by which it follows its goal: within some twenty seconds.

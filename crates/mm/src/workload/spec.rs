@@ -11,6 +11,11 @@ pub struct Workload {
     pub name: String,
     /// One line for people.
     pub title: String,
+    /// Goes on from the pages of a snapshot: they are this load's own, its kernel memory is that
+    /// of the first source of its kind, its user memory that of the first process, and shares refer
+    /// to all memory that can be allocated. Without a snapshot, and by default, it boots.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continues: bool,
     /// User processes.
     #[serde(default)]
     pub process: Vec<Process>,
@@ -96,6 +101,9 @@ pub struct KernelSpec {
     /// Share of the pool that is replaced every hour.
     #[serde(default)]
     pub churn_per_hour: f64,
+    /// Share of memory by which it grows every hour, until it has twice its level.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trend_per_hour: f64,
     /// Whether old blocks are replaced first (rings) instead of any (random lifetimes).
     #[serde(default)]
     pub fifo: bool,
@@ -123,6 +131,31 @@ pub struct KernelSpec {
     /// Inherently long-lived.
     #[serde(default)]
     pub long_lived: bool,
+}
+
+impl Default for KernelSpec {
+    /// A source without a name that holds nothing.
+    fn default() -> KernelSpec {
+        KernelSpec {
+            name: String::new(),
+            class: String::new(),
+            level_ratio: 0.0,
+            boot_ratio: 0.0,
+            order: 0,
+            single_page_fallback: false,
+            churn_per_hour: 0.0,
+            trend_per_hour: 0.0,
+            fifo: false,
+            wave_ratio: 0.0,
+            wave_s: day(),
+            burst_ratio: 0.0,
+            burst_every_s: 0.0,
+            burst_s: minute(),
+            grow_s: 0.0,
+            atomic: false,
+            long_lived: false,
+        }
+    }
 }
 
 /// Page cache: it fills what is left of memory.
@@ -183,6 +216,10 @@ impl Default for HugeDemand {
             stopped_ratio: 1.0,
         }
     }
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 fn one() -> u32 {

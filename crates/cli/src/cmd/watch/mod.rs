@@ -49,7 +49,7 @@ const EXAMPLES: &str = "Examples:
 const MAX_SECONDS: f64 = 30.0 * 86_400.0;
 
 /// A length of time: a number with s (the default), m or h.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.as_bytes().last() {
         Some(b's') => (&text[..text.len() - 1], 1.0),
         Some(b'm') => (&text[..text.len() - 1], 60.0),

@@ -33,6 +33,7 @@ pub(super) fn render(whatif: &WhatIf, verdict: &Advice) -> anyhow::Result<String
         "command": whatif.command,
         "partial": runs.partial,
         "event_ratio": whatif.event_ratio,
+        "recorded": whatif.recorded,
         "machine": {
             "name": machine.name,
             "kernel": machine.kernel,

@@ -2,6 +2,7 @@
 //! `ample whatif`: from a scan, what each policy would make of this machine.
 
 mod json;
+mod record;
 
 use super::sim::stop_on_interrupt;
 use super::{Verdict, progress_bar, write_file};
@@ -17,6 +18,7 @@ use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::Context;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What to do about this machine's contiguity: every option, the free ones first.
 ///
@@ -32,9 +34,18 @@ pub struct Args {
     /// Start from this snapshot (ample scan --format snapshot) instead of a live scan.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Load to put on this machine: web, cache-a, cache-b, ci, or a TOML file.
+    /// Load to put on this machine: web, cache-a, cache-b, ci, or a TOML file. With --record, what
+    /// kind of program runs here, for the worth of huge pages and the demand for them.
     #[arg(long, default_value = "web")]
     workload: String,
+    /// Record this machine's own load for so long (90s, 10m, 2h; at least 10s) and predict from
+    /// that instead. Its first third predicts the rest, as a check. Needs the feature bpf.
+    #[arg(long, value_name = "TIME", value_parser = super::watch::time,
+          conflicts_with = "snapshot")]
+    record: Option<Duration>,
+    /// Write the recorded load to FILE, to be used as --workload with a --snapshot of this machine.
+    #[arg(long, value_name = "FILE", requires = "record")]
+    save_workload: Option<PathBuf>,
     /// Simulated hours of that load.
     #[arg(long, default_value_t = 2.0, value_parser = hours)]
     hours: f64,
@@ -60,6 +71,7 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   ample whatif                                the verdict for this machine under a web load
   ample whatif --report report/index.html     with pictures
+  ample whatif --record 10m                   under the load that this machine has
   ample whatif --snapshot host.snap --json    another machine, for a program to read";
 
 fn hours(text: &str) -> Result<f64, String> {
@@ -82,12 +94,30 @@ fn event_ratio(text: &str) -> Result<f64, String> {
 /// When the machine cannot be scanned, the snapshot or workload cannot be read, or the report
 /// cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let workload = Workload::load(&args.workload)?;
-    let mut scan = scan(args.snapshot.as_deref())?;
+    let mut workload = Workload::load(&args.workload)?;
+    let (mut scan, recorded) = match args.record {
+        Some(length) => {
+            stop_on_interrupt()?;
+            // Found out before the recording, not after it.
+            let folder = args.save_workload.as_ref().and_then(|path| path.parent());
+            let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                anyhow::bail!("cannot write into {}: no such folder", folder.display());
+            }
+            let found = record::record(length, &workload)?;
+            workload = found.workload;
+            if let Some(path) = &args.save_workload {
+                write_file(path, toml::to_string(&workload)?)?;
+            }
+            (found.scan, Some(found.load))
+        }
+        None => (scan(args.snapshot.as_deref())?, None),
+    };
     let machine = machine(&mut scan, args.snapshot.as_deref());
     let whatif = WhatIf {
         machine,
         runs: simulate(args, &scan, workload)?,
+        recorded,
         event_ratio: args.event_ratio,
         command: command(args),
     };
@@ -152,9 +182,13 @@ fn simulate(args: &Args, scan: &Scan, workload: Workload) -> anyhow::Result<Simu
         event_ratio: args.event_ratio,
     };
     stop_on_interrupt()?;
+    let load = match args.record {
+        Some(_) => "this load",
+        None => args.workload.as_str(),
+    };
     eprintln!(
-        "simulating {} h of {} with {} seeds (Ctrl-C ends it)",
-        args.hours, args.workload, args.seeds
+        "simulating {} h of {load} with {} seeds (Ctrl-C ends it)",
+        args.hours, args.seeds
     );
     let bar = progress_bar("simulating");
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
@@ -170,8 +204,12 @@ fn command(args: &Args) -> String {
         .snapshot
         .as_ref()
         .map_or(String::new(), |p| format!(" --snapshot {}", p.display()));
+    let record = args.record.map_or(String::new(), |length| {
+        format!(" --record {}s", length.as_secs())
+    });
     format!(
-        "ample whatif{snapshot} --workload {} --hours {} --seeds {} --seed {} --event-ratio {}",
+        "ample whatif{snapshot}{record} --workload {} --hours {} --seeds {} --seed {} \
+         --event-ratio {}",
         args.workload, args.hours, args.seeds, args.seed, args.event_ratio
     )
 }

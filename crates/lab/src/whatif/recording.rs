@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine's own load, recorded, and how well its first third predicts the rest.
+
+use super::estimate::PERCENT;
+use ample_kit::statistics::MedianRange;
+use ample_mm::{Config, PolicyKind, ServerModel, Workload, run_on};
+use ample_pfn::{Layout, PageClass};
+use anyhow::Result;
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// How the page says where its load comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RecordedLoad {
+    /// Length of the recording in seconds.
+    pub seconds: f64,
+    /// 2 MB blocks with an unmovable page (K) at its end, as predicted from its first third.
+    pub predicted_2m_ratio: MedianRange,
+    /// The same, as found.
+    pub found_2m_ratio: f64,
+}
+
+impl RecordedLoad {
+    pub(super) fn sentence(&self) -> String {
+        format!(
+            "The load is this machine’s own, recorded for {:.1} minutes. As a check, the first \
+             third of the recording predicted {} of 2 MB blocks with unmovable pages (K) at its \
+             end; found were {:.1} %. What happens seldom, such as a deployment, is in the \
+             prediction only if it is in the recording.",
+            self.seconds / 60.0,
+            PERCENT.of(&self.predicted_2m_ratio),
+            100.0 * self.found_2m_ratio
+        )
+    }
+}
+
+/// Blocks of 2 MB with an unmovable page (K) after `seconds` of a load that goes on from the pages
+/// of a snapshot under stock Linux: the median of `seeds` seeds, and their range.
+///
+/// # Errors
+/// When the machine's size is out of the model's range.
+pub fn predict_2m_ratio(
+    layout: &Layout,
+    classes: &[PageClass],
+    workload: &Workload,
+    seconds: f64,
+    seeds: u64,
+) -> Result<MedianRange> {
+    let run = |seed| {
+        let config = Config {
+            seed,
+            ..Config::new(PolicyKind::Linux)
+        };
+        let server = ServerModel::from_pages(&config, layout, classes)?;
+        let run = run_on(server, &config, workload, seconds, seconds, &|_| {});
+        let last = run.samples.last().expect("a run ends with a sample");
+        Ok(last.unmovable_2m_ratio_k)
+    };
+    let ratios: Result<Vec<f64>> = (1..=seeds.max(1)).into_par_iter().map(run).collect();
+    Ok(MedianRange::of(ratios?).expect("at least one seed"))
+}
