@@ -10,8 +10,8 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check properties \
-	malloc-models malloc-soak malloc-suites malloc-bench bench count-instructions record-pages \
-	fmt lint book deny advisories rtl tighten clean
+	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench bench count-instructions \
+	record-pages fmt lint book deny advisories rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -61,6 +61,10 @@ malloc-models:   ## check the allocator's concurrent parts with a randomised sch
 malloc-soak:     ## the allocator under real programs and ten million random calls
 	$(CARGO) build --locked --profile malloc -p ample-malloc
 	bench/malloc/soak.py
+
+malloc-foreign:  ## browsers, servers, compilers, aarch64 under the allocator, beside glibc
+	$(CARGO) build --locked --profile malloc -p ample-malloc
+	bench/malloc/foreign.py $(ARGS)
 
 malloc-suites:   ## the own tests of redis, sqlite and CPython under the allocator, beside glibc
 	$(CARGO) build --locked --profile malloc -p ample-malloc

@@ -12,7 +12,7 @@ mod vfork;
 pub use all::{
     check, drain, for_each_sizes, fork_child, fork_done, fork_prepare, is_free, objects_of,
 };
-pub use fence::{allowed as may_fence, forbid as forbid_fences, register as register_fences};
+pub use fence::{allowed as unconfined, forbid as forbid_fences, register as register_fences};
 pub use local::{pop_slow, push_slow};
 pub use vfork::{begin as begin_vfork, end as end_vfork};
 

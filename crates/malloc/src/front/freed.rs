@@ -21,6 +21,20 @@ pub fn start() {
     SECRET.store(random.unwrap_or(0) | 1, Ordering::Release);
 }
 
+/// What the marks of this process are combined with.
+pub fn secret() -> u64 {
+    SECRET.load(Ordering::Relaxed)
+}
+
+/// Whether the object has the mark.
+///
+/// # Safety
+/// As for [`set`], but the object may be live.
+pub unsafe fn is_set(address: usize) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { word(address).read() == secret() ^ address as u64 }
+}
+
 #[inline(always)]
 fn word(address: usize) -> *mut u64 {
     (address + 8) as *mut u64

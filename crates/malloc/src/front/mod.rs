@@ -4,6 +4,7 @@
 
 pub mod fork;
 mod freed;
+mod redzone;
 pub mod start;
 
 use crate::cache;
@@ -70,6 +71,9 @@ fn allocate_small_slow(class: usize, bytes: usize, align: usize) -> usize {
     {
         return address;
     }
+    if start::checked() {
+        return allocate_checked(bytes, align);
+    }
     let object = cache::pop_slow(class);
     if object != 0 {
         // SAFETY: the cache gave it to nobody else.
@@ -77,6 +81,22 @@ fn allocate_small_slow(class: usize, bytes: usize, align: usize) -> usize {
     }
     crate::watch::upkeep::tick();
     object
+}
+
+/// An object with a zone around it that shows what is written there.
+fn allocate_checked(bytes: usize, align: usize) -> usize {
+    let Some((class, lead)) = redzone::class_of(bytes, align) else {
+        return allocate_large(bytes, align.max(PAGE_BYTES), false).0;
+    };
+    let slot = cache::pop_slow(class);
+    crate::watch::upkeep::tick();
+    if slot == 0 {
+        return 0;
+    }
+    let end = slot + TABLE[class].bytes as usize;
+    // SAFETY: the cache gave the slot to nobody else.
+    unsafe { redzone::begin(slot, slot + lead, bytes, end) };
+    slot + lead
 }
 
 /// A span of its own; the address, and whether the memory is known to be zero.
@@ -90,12 +110,22 @@ fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
     {
         return (address, false);
     }
-    let Some(len) = pages_for(bytes.max(1)) else {
+    let checked = start::checked() && !sampled;
+    let needed = if checked {
+        redzone::large_bytes(bytes)
+    } else {
+        bytes.max(1)
+    };
+    let Some(len) = pages_for(needed) else {
         return (0, false);
     };
     let class = if sampled { SAMPLED } else { LARGE };
     let large = pageheap::new_large(len, align.div_ceil(PAGE_BYTES), class);
     let (address, zeroed) = large.map_or((0, false), |large| (large.address, large.zeroed));
+    if checked && address != 0 {
+        // SAFETY: the span is new.
+        unsafe { redzone::begin(address, address, bytes, address + (len << PAGE_SHIFT)) };
+    }
     if zeroed && bytes >= sparse::FROM_BYTES {
         sparse::begin(address, bytes);
     }
@@ -197,7 +227,12 @@ extern "C" fn free_slow(address: usize, entry: PageEntry) {
     crate::watch::upkeep::tick();
 }
 
-fn free_small(address: usize, class: usize, offset: usize) {
+fn free_small(mut address: usize, class: usize, mut offset: usize) {
+    if start::checked() {
+        let (slot, _) = redzone::small(address, class, offset);
+        offset -= address - slot;
+        address = slot;
+    }
     let begins = TABLE[class].object_at(offset).is_some();
     // SAFETY: an object begins there, which the caller gives up.
     let unmarked = begins && unsafe { freed::set(address) };
@@ -231,6 +266,8 @@ fn free_large(address: usize, class: u8) {
     }
     if class == SAMPLED {
         crate::watch::observe::forget(address);
+    } else if start::checked() {
+        redzone::large(address);
     }
     let (page, id) = take_out(address);
     pageheap::free_large(page, id, false);
@@ -244,7 +281,12 @@ pub fn usable_bytes(address: usize) -> usize {
         NO_SPAN => corrupt(format_args!(
             "size asked of {address:#x}, which was freed or never allocated by this allocator"
         )),
+        LARGE if start::checked() => redzone::large(address),
         LARGE | SAMPLED => pageheap::large_pages(address) << PAGE_SHIFT,
+        class @ ..GUARDED if start::checked() => {
+            let offset = pagemap::entry(address >> PAGE_SHIFT).offset(address);
+            redzone::small(address, class.into(), offset).1
+        }
         GUARDED => crate::watch::guarded::usable_bytes(address),
         class => TABLE[usize::from(class)].bytes as usize,
     }
@@ -289,14 +331,16 @@ pub unsafe fn reallocate(address: usize, bytes: usize) -> usize {
         return allocate(bytes);
     }
     let old_bytes = usable_bytes(address);
+    let checked = start::checked();
     // In place while the object fits and would not leave more than half unused.
-    if bytes <= old_bytes && (bytes >= old_bytes / 2 || old_bytes <= 32) {
+    if !checked && bytes <= old_bytes && (bytes >= old_bytes / 2 || old_bytes <= 32) {
         return address;
     }
     if bytes < old_bytes {
         sparse::end(address);
     }
-    let large = bytes > MAX_SMALL_BYTES && pagemap::class_of(address >> PAGE_SHIFT) == LARGE;
+    let large =
+        !checked && bytes > MAX_SMALL_BYTES && pagemap::class_of(address >> PAGE_SHIFT) == LARGE;
     if large
         && let Some(len) = pages_for(bytes)
         && pageheap::resize_large(address, len)

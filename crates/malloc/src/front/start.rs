@@ -69,7 +69,10 @@ fn start() {
     }
     super::freed::start();
     cache::start(options.cpu_cache_bytes, options.rseq, modes == 0);
-    if options.guard > 0 && crate::watch::guarded::start(options.guard) {
+    if options.guard > 0 {
+        // Without restartable sequences every call is a slow one.
+        let calls = if cache::uses_rseq() { 1 } else { 32 };
+        crate::watch::guarded::start(options.guard.saturating_mul(calls));
         modes |= GUARDED;
     }
     MODES.store(modes, Ordering::Relaxed);

@@ -141,10 +141,7 @@ fn leaf(page: usize) -> Option<&'static Leaf> {
 /// The class noted for the page, [`NO_SPAN`] for pages that are not ours.
 #[inline(always)]
 pub fn class_of(page: usize) -> u8 {
-    match entry_in_window(page) {
-        Some(entry) => entry.class(),
-        None => entry_outside(page).class(),
-    }
+    entry(page).class()
 }
 
 /// What is noted of a page in the window.
@@ -162,6 +159,12 @@ pub fn entry_outside(page: usize) -> PageEntry {
         Some(leaf) => PageEntry(leaf.entries[page % LEAF].load(Ordering::Relaxed).into()),
         None => PageEntry::new(NO_SPAN, 0),
     }
+}
+
+/// What is noted of a page.
+#[inline(always)]
+pub fn entry(page: usize) -> PageEntry {
+    entry_in_window(page).unwrap_or_else(|| entry_outside(page))
 }
 
 /// The span noted for the page, 0 if none.

@@ -97,7 +97,6 @@ fn write_to(path: Path) {
 
 /// Called once the library is loaded: registers what the options ask for.
 pub fn loaded() {
-    crate::watch::guarded::watch();
     let (record, profile) = {
         let paths = PATHS.lock();
         (paths.record, paths.profile)

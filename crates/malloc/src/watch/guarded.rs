@@ -6,7 +6,8 @@
 //! One of `MEAN` calls that miss the per-CPU cache on average is guarded (option `guard=`), if a
 //! slot is free and the request fits a page. The object lies at the end of its page, or at the
 //! start, by turns: overruns and underruns are both found. Freed slots are used again as late as
-//! possible.
+//! possible. The pages are reserved, and a handler of faults installed where the program has none,
+//! when the first call is due.
 
 use crate::heap::pagemap::{self, GUARDED};
 use crate::os::lock::{ForkLock, Lock};
@@ -58,8 +59,14 @@ static COUNTDOWN: AtomicU32 = AtomicU32::new(0);
 /// Objects guarded so far.
 static GUARDED_OBJECTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Reserves the region and begins to guard one call in `mean`; false if there is no memory.
-pub fn start(mean: u32) -> bool {
+/// Begins to guard one call in `mean`.
+pub fn start(mean: u32) {
+    MEAN.store(mean, Ordering::Relaxed);
+    COUNTDOWN.store(mean, Ordering::Relaxed);
+}
+
+/// Reserves the region; false if there is no memory.
+fn reserve(pool: &mut Slots) -> bool {
     let Some(base) = sys::map_aligned(0, REGION_BYTES, HUGE_BYTES) else {
         return false;
     };
@@ -70,16 +77,13 @@ pub fn start(mean: u32) -> bool {
         return false;
     }
     sys::advise(base, REGION_BYTES, libc::MADV_NOHUGEPAGE);
-    let mut pool = POOL.lock();
     for slot in 0..SLOTS {
         pagemap::set(page_of(base, slot) >> PAGE_SHIFT, GUARDED, 0);
         pool.queue[slot] = slot as u8;
     }
     pool.free = SLOTS;
-    drop(pool);
     REGION.store(base, Ordering::Release);
-    MEAN.store(mean, Ordering::Relaxed);
-    COUNTDOWN.store(mean, Ordering::Relaxed);
+    watch();
     true
 }
 
@@ -115,6 +119,9 @@ pub fn allocate(bytes: usize, align: usize) -> Option<usize> {
         1 + (random % (2 * u64::from(mean) - 1)) as u32,
         Ordering::Relaxed,
     );
+    if REGION.load(Ordering::Relaxed) == 0 && !reserve(&mut pool) {
+        MEAN.store(0, Ordering::Relaxed);
+    }
     if pool.free == 0 {
         return None;
     }
@@ -258,37 +265,30 @@ pub fn explain(address: usize) -> bool {
     true
 }
 
-/// What handled faults before.
-static BEFORE: Lock<Option<libc::sigaction>> = Lock::new(None);
-
-/// Explains a fault among guarded objects, then lets happen what would have happened without us.
+/// Explains a fault among guarded objects, then lets happen what happens without us.
 extern "C" fn on_fault(_signal: i32, info: *mut libc::siginfo_t, _context: *mut core::ffi::c_void) {
     // SAFETY: the kernel gives a valid siginfo.
     let address = unsafe { (*info).si_addr() } as usize;
     explain(address);
-    // The access is repeated after the return, and meets the handler that was there before us.
-    // SAFETY: the handler was installed by `watch`, which wrote the former one before.
-    let before = unsafe { *BEFORE.value_pointer() };
-    // SAFETY: a zeroed sigaction is the default action.
-    let action = before.unwrap_or_else(|| unsafe { core::mem::zeroed() });
-    // SAFETY: restores what the program had.
-    unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, core::ptr::null_mut()) };
+    // The access is repeated after the return. Only the usual action was there before.
+    // SAFETY: a constant of the C library.
+    unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
 }
 
-/// Installs the handler of faults, if anything is guarded.
-pub fn watch() {
-    if REGION.load(Ordering::Relaxed) == 0 {
+/// Installs the handler of faults, unless the program has one or may not install any.
+fn watch() {
+    if !crate::cache::unconfined() {
         return;
     }
-    let mut before = BEFORE.lock();
     // SAFETY: zeroed sigactions, one with a handler that only reads statics and writes a line.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         let mut old: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        if libc::sigaction(libc::SIGSEGV, core::ptr::null(), &raw mut old) == 0 {
-            *before = Some(old);
+        if libc::sigaction(libc::SIGSEGV, core::ptr::null(), &raw mut old) == 0
+            && old.sa_sigaction == libc::SIG_DFL
+        {
             libc::sigaction(libc::SIGSEGV, &raw const action, core::ptr::null_mut());
         }
     }

@@ -127,7 +127,7 @@ impl Options {
         rseq: true,
         cpu_cache_bytes: crate::cache::DEFAULT_BYTES,
         check: false,
-        guard: 0,
+        guard: 2000,
         profile_bytes: 0,
         stats_at_exit: false,
         stats_form: StatsForm::Text,
@@ -250,9 +250,11 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   regions=1|0          1 GiB regions against the slack of spans above 1 MiB [1]
   density=1|0          spans of many and of few objects on separate hugepages [1]
   hugecache=N          empty hugepages kept whatever the demand [4]
-  check=1|0            look for every freed object in all caches first: slower [0]
+  check=1|0            look around every freed object for what was written there, and for the object
+                       in all caches: slower [0]
   guard=N              one small object in N slow calls on a page of its own, between pages that
-                       cannot be accessed; 0 is off [0]
+                       cannot be accessed (in 32 N with rseq=0, where every call is
+                       slow); 0 is off [2000]
   profile=SIZE         heap profile, one sample each SIZE bytes on average; 0 is off [0]
   stats=1|json|metrics|0  statistics at exit, on stderr; metrics are OpenMetrics [0]
   stats_to=PATH        statistics go to this file; %p is the process id [stderr]

@@ -151,7 +151,7 @@ pub fn round(limit: usize) {
     if steady > 0 {
         pageheap::release(steady, &policy);
     }
-    if super::sparse::any() && cache::may_fence() {
+    if super::sparse::any() && cache::unconfined() {
         super::sparse::look();
     }
     if budget.hugepages > 0 {

@@ -34,10 +34,29 @@ static void guarded(const char *kind)
 	}
 }
 
+/* Writes one byte beyond or before objects of many sizes, of which the last is freed. */
+static void write_around(const char *kind)
+{
+	size_t bytes = strstr(kind, "large") ? 1000000 : strstr(kind, "huge") ? 3000000 : 100;
+	char *volatile written;
+
+	for (size_t size = 1; size < 5000; size += 7)
+		free(malloc(size));
+	written = strstr(kind, "aligned") ? aligned_alloc(256, 100) : malloc(bytes);
+	memset(written, 7, bytes);
+	written[strstr(kind, "under") ? -1 : (long)bytes] ^= 1;
+	if (strstr(kind, "realloc"))
+		written = realloc(written, 60);
+	free(written);
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "";
 	char local[64];
+
+	if (!strncmp(kind, "write", 5))
+		write_around(kind);
 
 	if (!strcmp(kind, "overrun") || !strcmp(kind, "underrun") ||
 	    !strcmp(kind, "use-after-free") || strstr(kind, "-guarded"))

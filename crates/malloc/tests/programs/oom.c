@@ -25,7 +25,7 @@ static int attempt(rlim_t bytes)
 	int refused = 0;
 	uint64_t state = bytes | 1;
 
-	alarm(20);
+	alarm(120);
 	if (setrlimit(RLIMIT_AS, &limit))
 		return 3;
 	for (int i = 0; i < OBJECTS; i++) {
