@@ -147,6 +147,19 @@ confined() {
 	return $status
 }
 
+# kpf_field NAME: that number of kpf now
+kpf_field() { settle; kpf $(border) | sed "s/.*\"$1\": \([0-9]*\).*/\1/"; }
+
+# asked KIND ORDER N: what the module got of that, and the longest wait in ms in $longest_ms
+asked() {
+	echo "$*" > $hostile/ask
+	set -- $1 $2 $(sed 's/.*asked_got": \([0-9]*\), "asked_longest_ns": \([0-9]*\)}/\1 \2/' \
+		$hostile/stats)
+	longest_ms=$(($4 / 1000000))
+	emit asked "\"kind\": \"$1\", \"order\": $2, \"got\": $3, \"longest_ms\": $longest_ms, \
+		\"region_mib\": $(region_mib)"
+}
+
 # at_most LIMIT NUMBER
 at_most() { [ "$2" -le "$1" ]; }
 

@@ -6,7 +6,9 @@
 # usage: build.sh source            the source tree of Linux 6.12, unpacked
 #        build.sh check             do the patches apply to it?
 #        build.sh each              does every file compile after each of them?
-#        build.sh stock|ample|debug build that kernel
+#        build.sh stock|ample|debug|kcsan|distribution|distribution-stock
+#                                  build that kernel; the last two have Debian's configuration for
+#                                  the cloud, without its modules
 #        build.sh export DIR        the series as mails with a cover letter
 # KERNEL_SRC=DIR  use this tree instead of Debian's package linux-source-6.12
 # BUILD=DIR       where to work (default: build/kernel of the repository)
@@ -109,31 +111,52 @@ prepare() {
 	local name=$1 src tree=$build/$1 stamp
 	src=$(source_tree)
 	stamp=$(cat "$kernel"/patches/*.patch | sha256sum | cut -c1-16)
-	[ "$name" = stock ] && stamp=stock
+	[[ $name = *stock ]] && stamp=stock
 	if [ "$(cat "$tree/.series" 2>/dev/null)" != "$stamp" ]; then
 		echo "build.sh: preparing $tree" >&2
-		mkdir -p "$tree"
-		rsync -rlpc --exclude=.series --exclude='*.o' "$src/" "$tree.new/"
-		[ "$name" = stock ] || apply_series "$tree.new"
-		# by content, so that an unchanged file is not compiled again
-		rsync -rlpc "$tree.new/" "$tree/"
 		rm -rf "$tree.new"
+		cp -al "$src" "$tree.new" 2>/dev/null || { rm -rf "$tree.new"; cp -a "$src" "$tree.new"; }
+		find "$tree.new" -name "*.o" -delete
+		[[ $name = *stock ]] || apply_series "$tree.new"
+		# by content, so that an unchanged file is not compiled again
+		if [ -d "$tree" ]; then
+			rsync -rlpc "$tree.new/" "$tree/"
+			rm -rf "$tree.new"
+		else
+			mv "$tree.new" "$tree"
+		fi
 		echo "$stamp" > "$tree/.series"
 	fi
-	[ "$name" = stock ] || rsync -rc "$kernel/src/" "$tree/"
+	[[ $name = *stock ]] || rsync -rc "$kernel/src/" "$tree/"
+}
+
+# What the tree is configured from: fragments on top of nothing, or of Debian's file.
+fragments() {
+	local name=$1 parts=("$kernel/config/base.config")
+	[[ $name = distribution* ]] && parts=("$kernel/config/distribution.config")
+	[[ $name = *stock ]] || parts+=("$kernel/config/ample.config")
+	[[ $name = debug || $name = kcsan ]] && parts+=("$kernel/config/$name.config")
+	[[ $name = distribution* ]] &&
+		xz -dc /usr/src/linux-config-6.12/config.amd64_none_cloud-amd64.xz
+	cat "${parts[@]}"
 }
 
 compile() {
-	local name=$1 tree=$build/$1 parts=("$kernel/config/base.config") config cc=gcc
-	[ "$name" = stock ] || parts+=("$kernel/config/ample.config")
-	[ "$name" = debug ] && parts+=("$kernel/config/debug.config")
+	local name=$1 tree=$build/$1 targets=(bzImage modules) config cc=gcc
 	command -v ccache > /dev/null && cc="ccache gcc"
-	config=$(cat "${parts[@]}")
+	config=$(fragments "$name")
 	if [ "$(cat "$tree/.fragments" 2>/dev/null)" != "$config" ]; then
 		echo "$config" > "$tree/.fragments"
-		make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
+		if [[ $name = distribution* ]]; then
+			cp "$tree/.fragments" "$tree/.config"
+			make -s -C "$tree" CC="$cc" HOSTCC="$cc" olddefconfig 2> /dev/null
+		else
+			make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
+		fi
 	fi
-	nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" bzImage modules
+	[[ $name = distribution* ]] && targets=(bzImage modules_prepare)
+	nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" "${targets[@]}"
+	[[ $name = distribution* ]] && cp "$tree/vmlinux.symvers" "$tree/Module.symvers"
 	mkdir -p "$build/module-$name"
 	rsync -rc "$kernel/guest/module/" "$build/module-$name/"
 	make -s -C "$tree" M="$build/module-$name" CC="$cc" modules
@@ -167,7 +190,7 @@ case ${1:-} in
 source) source_tree ;;
 check) check ;;
 each) each ;;
-stock | ample | debug) prepare "$1"; compile "$1" ;;
+stock | ample | debug | kcsan | distribution | distribution-stock) prepare "$1"; compile "$1" ;;
 export) export_series "$(mkdir -p "${2:?DIR}" && cd "$2" && pwd)" ;;
-*) sed -n '5,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '5,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

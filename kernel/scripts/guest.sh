@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Run one plan in a QEMU guest with a time limit: in software emulation with one thread for all
-# CPUs, or with ACCEL=kvm in parallel, where the host's KVM boots Linux (not each nested one does).
+# Run one plan in a QEMU guest with a time limit, its CPUs in parallel: in software emulation, or
+# with ACCEL=kvm where the host's KVM boots Linux (not each nested one does). With an emulator older
+# than 10, or ACCEL=turns, the CPUs share one thread.
 #
 # usage: guest.sh TREE PLAN OUT [--mem 2G] [--smp 2] [--nodes 1] [--append "..."]
 #                 [--timeout SECONDS] [--disk MIB] [--raw MIB] [--device-mib N] [--qemu "..."]
@@ -13,7 +14,7 @@
 #       not, or the console shows a warning; 2 usage
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 3 ] || { sed -n '6,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '7,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 tree=$1 plan=$2 out=$3
 shift 3
 mem=2G smp=2 nodes=1 append='' limit=300 disk=0 raw=0 device=0 extra=''
@@ -31,14 +32,17 @@ image=$tree/arch/x86/boot/bzImage
 mkdir -p "$out"
 "$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan"
 
-if [ "${ACCEL:-tcg}" = kvm ]; then
+version=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
+# Before 10 a CPU may go on in code that another has patched (a jump label): the guest dies of its
+# own int3.
+threads=multi
+[ "${ACCEL:=tcg}" != turns ] && ((version >= 10)) || threads=single
+if [ "$ACCEL" = kvm ]; then
 	accel=(-accel kvm) clock=tsc=reliable cpu=host,-arch-capabilities
 else
-	# One thread for all CPUs: with one each, a CPU may go on in code that another has patched
-	# (a jump label), and the guest dies of its own int3.
 	# Without these bits the kernel copies by words: emulation takes each byte of "rep movsb" by
 	# itself.
-	accel=(-accel "tcg,thread=single,tb-size=256") clock=clocksource=hpet cpu=max,-erms,-fsrm
+	accel=(-accel "tcg,thread=$threads,tb-size=256") clock=clocksource=hpet cpu=max,-erms,-fsrm
 fi
 case $extra in *-icount*) accel=() clock=clocksource=tsc cpu=max,-erms,-fsrm ;; esac
 args=("${accel[@]}" -cpu "$cpu" -smp "$smp" -m "$mem" -display none

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Install what building and testing the kernel needs on Debian 12, and nothing else.
-# usage: setup.sh [bench|selftests|lint]
+# usage: setup.sh [bench|selftests|lint|distribution]
 #   bench: the programs of the workloads as well; selftests: what those of mm/ link with; lint: the
-#   checkers
+#   checkers; distribution: Debian's own configuration
+# The emulator is that of the backports suite: the one of Debian 12 cannot run CPUs in parallel.
 set -euo pipefail
 packages=(linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev cpio zstd xz-utils
 	rsync patch kmod git ccache qemu-system-x86 busybox-static e2fsprogs python3)
@@ -12,6 +13,7 @@ if [ "${1:-}" = bench ]; then
 		redis-tools tcc libtcc-dev)
 fi
 [ "${1:-}" = selftests ] && packages+=(libnuma-dev)
+[ "${1:-}" = distribution ] && packages+=(linux-config-6.12)
 [ "${1:-}" = lint ] && packages+=(sparse dwarves)
 missing=()
 for package in "${packages[@]}"; do
@@ -20,6 +22,8 @@ for package in "${packages[@]}"; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok' ||
 		missing+=("$package")
 done
+emulator=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9]*\).*/\1/p')
+((${emulator:-0} >= 10)) || missing+=(qemu-system-x86)
 ((${#missing[@]})) || exit 0
 command -v apt-get > /dev/null || {
 	echo "setup.sh: no apt-get here; install by hand: ${missing[*]}" >&2
@@ -28,12 +32,30 @@ command -v apt-get > /dev/null || {
 sudo=
 ((EUID == 0)) || sudo=sudo
 echo "setup.sh: installing ${missing[*]}" >&2
+# the suite of backports, from where the others come
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+sources=/etc/apt/sources.list.d
+if ((${emulator:-0} < 10)) && ! grep -qrs "$suite-backports" /etc/apt/sources.list $sources; then
+	if [ -f $sources/debian.sources ]; then
+		sed '/^$/,$d' $sources/debian.sources | sed "s/^Suites:.*/Suites: $suite-backports/" |
+			$sudo tee $sources/backports.sources > /dev/null
+	else
+		sed -n "s/^\(deb .*\) $suite \(main.*\)/\1 $suite-backports \2/p" /etc/apt/sources.list |
+			head -1 | $sudo tee $sources/backports.list > /dev/null
+	fi
+fi
 $sudo apt-get update -qq
 # the daemons are for guests: do not start them here
 if [ ! -e /usr/sbin/policy-rc.d ]; then
 	printf '#!/bin/sh\nexit 101\n' | $sudo tee /usr/sbin/policy-rc.d > /dev/null
 	$sudo chmod +x /usr/sbin/policy-rc.d
 	trap '$sudo rm -f /usr/sbin/policy-rc.d' EXIT
+fi
+# the suite is for this one package: without it, or what it has there, Debian 12's has to do
+if [[ " ${missing[*]} " = *" qemu-system-x86 "* ]]; then
+	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
+		-t "$suite-backports" qemu-system-x86 > /dev/null ||
+		echo "setup.sh: no emulator from $suite-backports; guests run their CPUs in turns" >&2
 fi
 DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
 	"${missing[@]}" > /dev/null

@@ -12,6 +12,8 @@
  *   drain     write N: empty the per-CPU free lists of all zones below pfn N
  *   pairs     write N: N times allocate and free one page, then the same in
  *             batches of 512, which go through the free lists; time both
+ *   ask       write "KIND ORDER N": N times ask for pages that are freed at once, KIND being
+ *             kernel, noretry, nofs or noio; how many came, the longest wait
  *   stats     read: pages kept, failures, times
  */
 #include <linux/debugfs.h>
@@ -238,10 +240,47 @@ static ssize_t pairs_write(struct file *f, const char __user *ubuf, size_t len, 
 	return len;
 }
 
+static unsigned long asked_got;
+static u64 asked_longest_ns;
+
+static ssize_t ask_write(struct file *f, const char __user *ubuf, size_t len, loff_t *pos)
+{
+	static const struct { const char *name; gfp_t gfp; } kinds[] = {
+		{ "kernel", GFP_KERNEL },
+		{ "noretry", GFP_KERNEL | __GFP_NORETRY },
+		{ "nofs", GFP_NOFS | __GFP_RETRY_MAYFAIL },
+		{ "noio", GFP_NOIO | __GFP_RETRY_MAYFAIL },
+	};
+	unsigned int order, n, kind;
+	char buf[64] = "", name[16];
+
+	if (len >= sizeof(buf) || copy_from_user(buf, ubuf, len))
+		return -EINVAL;
+	if (sscanf(buf, "%15s %u %u", name, &order, &n) != 3 || order > MAX_PAGE_ORDER)
+		return -EINVAL;
+	for (kind = 0; kind < ARRAY_SIZE(kinds) && strcmp(name, kinds[kind].name); kind++)
+		;
+	if (kind == ARRAY_SIZE(kinds))
+		return -EINVAL;
+	mutex_lock(&lock);
+	for (asked_got = asked_longest_ns = 0; n-- && !fatal_signal_pending(current);) {
+		u64 start = ktime_get_ns();
+		struct page *page = alloc_pages(kinds[kind].gfp | __GFP_NOWARN, order);
+
+		asked_longest_ns = max(asked_longest_ns, ktime_get_ns() - start);
+		asked_got += page != NULL;
+		if (page)
+			__free_pages(page, order);
+	}
+	mutex_unlock(&lock);
+	return len;
+}
+
 static int stats_show(struct seq_file *m, void *v)
 {
-	seq_printf(m, "{\"pairs\": %lu, \"pair_ns\": %llu, \"batch_ns\": %llu, \"kept_pages\": %lu, \"failed\": %lu, \"storm_want_pages\": %lu, \"storm_got_pages\": %lu, \"storm_failed\": %lu, \"storm_ns\": %llu}\n",
-		   nr_pairs, pair_ns, batch_ns, nr_kept, nr_failed, storm.want, storm.got, storm.failed, storm.ns);
+	seq_printf(m, "{\"pairs\": %lu, \"pair_ns\": %llu, \"batch_ns\": %llu, \"kept_pages\": %lu, \"failed\": %lu, \"storm_want_pages\": %lu, \"storm_got_pages\": %lu, \"storm_failed\": %lu, \"storm_ns\": %llu, \"asked_got\": %lu, \"asked_longest_ns\": %llu}\n",
+		   nr_pairs, pair_ns, batch_ns, nr_kept, nr_failed, storm.want, storm.got, storm.failed, storm.ns,
+		   asked_got, asked_longest_ns);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
@@ -256,6 +295,7 @@ WRITE_ONLY(release);
 WRITE_ONLY(storm);
 WRITE_ONLY(drain);
 WRITE_ONLY(pairs);
+WRITE_ONLY(ask);
 
 static int __init hostile_init(void)
 {
@@ -266,6 +306,7 @@ static int __init hostile_init(void)
 	debugfs_create_file("storm", 0200, dir, NULL, &storm_fops);
 	debugfs_create_file("drain", 0200, dir, NULL, &drain_fops);
 	debugfs_create_file("pairs", 0200, dir, NULL, &pairs_fops);
+	debugfs_create_file("ask", 0200, dir, NULL, &ask_fops);
 	debugfs_create_file("stats", 0400, dir, NULL, &stats_fops);
 	return 0;
 }

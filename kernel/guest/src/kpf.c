@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 {
 	unsigned long border = argc > 1 ? strtoul(argv[1], NULL, 0) : 0;
 	unsigned long cap = 1 << 21, n = 0, total[5] = { 0 }, above = 0, above_bare = 0;
-	unsigned long above_reserved = 0, slab = 0, pgtable = 0, reserved = 0;
+	unsigned long above_reserved = 0, below_movable = 0, slab = 0, pgtable = 0, reserved = 0;
 	uint8_t *kinds = malloc(cap);
 	static uint64_t buf[4096];
 	int fd = open("/proc/kpageflags", O_RDONLY), order;
@@ -109,6 +109,7 @@ int main(int argc, char **argv)
 				above_reserved += k == UNMOVABLE && (buf[i] & BIT(RESERVED));
 				above_bare += k == BARE;
 			}
+			below_movable += n < border && k == MOVABLE;
 		}
 	}
 	/* PG_reserved holes at odd ends: sizes are of what has a struct page */
@@ -119,7 +120,8 @@ int main(int argc, char **argv)
 	       total[UNMOVABLE], total[BARE], reserved);
 	printf("\"slab_pages\": %lu, \"pgtable_pages\": %lu, ", slab, pgtable);
 	printf("\"above_border_unmovable_pages\": %lu, \"above_border_bare_pages\": %lu, "
-	       "\"above_border_reserved_pages\": %lu", above, above_bare, above_reserved);
+	       "\"above_border_reserved_pages\": %lu, \"below_border_movable_pages\": %lu",
+	       above, above_bare, above_reserved, below_movable);
 	for (order = 0; order < 4; order++) {
 		struct counts c = blocks(kinds, n, orders[order]);
 

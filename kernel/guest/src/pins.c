@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pin pages in one of three ways and check where they lie meanwhile.
+ * Pin pages in one of three ways and check where they lie meanwhile; or pin the memory of a device
+ * and say how long that took.
  * usage: pins longterm|register|vmsplice BORDER_PFN
+ *        pins device FILE
  * exit: 0 all below the border, 1 some above, 2 could not test
  */
 #define _GNU_SOURCE
@@ -15,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PAGE 4096UL
@@ -78,6 +81,31 @@ static int pin_vmsplice(char *buf)
 	return pipe(fds) ? -1 : vmsplice(fds[1], &iov, 1, 0) != 16 * (long)PAGE;
 }
 
+/* Pages of a device stay where they are: the pin has to return, within the life of a test. */
+static int pin_device(const char *file)
+{
+	int fd = open(file, O_RDWR);
+	char *buf = mmap(NULL, 2UL << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct timespec from, to;
+	int ret;
+
+	if (buf == MAP_FAILED) {
+		perror(file);
+		return 2;
+	}
+	buf[0] = 1;
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	ret = pin_longterm(buf);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	if (ret) {
+		perror("pins: cannot pin");
+		return 2;
+	}
+	printf("{\"pages\": %lu, \"ms\": %ld}\n", PAGES, (to.tv_sec - from.tv_sec) * 1000 +
+	       (to.tv_nsec - from.tv_nsec) / 1000000);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t border = argc == 3 ? strtoull(argv[2], NULL, 0) : 0;
@@ -86,8 +114,11 @@ int main(int argc, char **argv)
 	unsigned long pages = PAGES, was, is;
 	int ret;
 
+	if (argc == 3 && !strcmp(argv[1], "device"))
+		return pin_device(argv[2]);
 	if (!border || buf == MAP_FAILED) {
-		fprintf(stderr, "usage: pins longterm|register|vmsplice BORDER_PFN\n");
+		fprintf(stderr, "usage: pins longterm|register|vmsplice BORDER_PFN, "
+			"or pins device FILE\n");
 		return 2;
 	}
 	memset(buf, 1, PAGES * PAGE);

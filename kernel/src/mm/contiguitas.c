@@ -28,9 +28,6 @@
 static_assert(offsetof(struct zone, nr_free_unmovable) / INTERNODE_CACHE_BYTES !=
 	      offsetof(struct zone, _watermark) / INTERNODE_CACHE_BYTES);
 
-static DEFINE_MUTEX(ctg_hw_lock);	/* held while it is at work */
-static const struct contiguitas_hw_ops *ctg_hw;
-
 /* Is the chunk at @pfn present memory of one zone? */
 static bool chunk_whole(struct zone *zone, unsigned long pfn)
 {
@@ -69,13 +66,42 @@ static bool chunk_has_free(unsigned long pfn)
 	return false;
 }
 
-/* Move the border of @n; the lock of the zone it lies in is held. */
+/* Pages of [@pfn, @end) in sections without memory: the hole for devices below 4 GB. */
+unsigned long ctg_absent(unsigned long pfn, unsigned long end)
+{
+	unsigned long next, absent = 0;
+
+	for (; pfn < end; pfn = next) {
+		next = min(ALIGN(pfn + 1, PAGES_PER_SECTION), end);
+		if (!online_section_nr(pfn_to_section_nr(pfn)))
+			absent += next - pfn;
+	}
+	return absent;
+}
+
+/* Where the hole begins that ends at @pfn; @pfn if none does. */
+static unsigned long below_hole(struct contiguitas_node *n, unsigned long pfn)
+{
+	while (pfn > n->base_pfn && !online_section_nr(pfn_to_section_nr(pfn - 1)))
+		pfn = ALIGN_DOWN(pfn - 1, PAGES_PER_SECTION);
+	return pfn;
+}
+
+/*
+ * Move the border of @n to @pfn, or to the end of the hole there: it never lies in one. The
+ * lock of the zone that it lay in is held.
+ */
 void ctg_set_border(struct contiguitas_node *n, unsigned long pfn)
 {
 	struct zone *zones = NODE_DATA(n->nid)->node_zones;
 	int i;
 
+	while (pfn < n->end_pfn && !online_section_nr(pfn_to_section_nr(pfn)))
+		pfn = ALIGN(pfn + 1, PAGES_PER_SECTION);
+	if (pfn_to_section_nr(pfn) != pfn_to_section_nr(READ_ONCE(contiguitas_border[n->nid])))
+		WRITE_ONCE(n->absent_pages, ctg_absent(n->base_pfn, pfn));
 	WRITE_ONCE(contiguitas_border[n->nid], pfn);
+	WRITE_ONCE(n->last_pfn, pfn - min(pfn, CTG_BAND));
 	for (i = 0; i < MAX_NR_ZONES; i++)
 		WRITE_ONCE(zones[i].skip_unmovable, zones[i].zone_start_pfn >= pfn);
 }
@@ -116,7 +142,7 @@ static unsigned long take_chunk(struct contiguitas_node *n, struct zone *zone,
 bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_flags)
 {
 	struct contiguitas_node *n = contiguitas_nodes[zone_to_nid(zone)];
-	unsigned long border = READ_ONCE(contiguitas_border[zone_to_nid(zone)]), from = border;
+	unsigned long border = READ_ONCE(contiguitas_border[zone_to_nid(zone)]), end = 0;
 	bool waits = !(alloc_flags & (ALLOC_RESERVES | ALLOC_CLAIM | ALLOC_NO_WATERMARKS));
 	bool desperate = alloc_flags & (ALLOC_MIN_RESERVE | ALLOC_OOM | ALLOC_NO_WATERMARKS |
 					ALLOC_CLAIM);
@@ -136,6 +162,11 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 		unsigned int types = chunk_whole(zone, pfn) ? chunk_types(pfn) : 0;
 		bool look;
 
+		/* The region has all up to a hole, or of this zone: it goes on behind that. */
+		if (!zone_spans_pfn(zone, pfn) || !online_section_nr(pfn_to_section_nr(pfn))) {
+			end = pfn;
+			break;
+		}
 		if (desperate && (types & BIT(MIGRATE_ISOLATE)) && pfn < border + CTG_BATCH)
 			continue;
 		/* A hole, or what boot took after the border was placed: on our side for good. */
@@ -149,14 +180,16 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 		looks -= look;
 		if (!chunk_free(pfn) && !(look && chunk_has_free(pfn)))
 			continue;
-		for (; border <= pfn; border += CTG_CHUNK)
-			gained += take_chunk(n, zone, border, migratetype);
-		trace_contiguitas_claim(n->nid, from, border, gained);
+		end = pfn + CTG_CHUNK;
 		break;
 	}
+	for (pfn = border; pfn < end; pfn += CTG_CHUNK)
+		gained += take_chunk(n, zone, pfn, migratetype);
+	if (end)
+		trace_contiguitas_claim(n->nid, border, end, gained);
 	if (desperate) {
 		WRITE_ONCE(n->shrink_after, jiffies + msecs_to_jiffies(CTG_HOLD_MS));
-		if (!gained)
+		if (!end)
 			n->claim_dry = jiffies;
 		if (!gained && (alloc_flags & ALLOC_NON_BLOCK))
 			WRITE_ONCE(n->dry_pages, ctg_size(n) + CTG_BAND);
@@ -227,10 +260,16 @@ static int hand_over(struct contiguitas_node *n, struct zone *zone, unsigned lon
 {
 	int ret = to > from ? 0 : -EAGAIN;
 	unsigned long i, flags;
+	struct zone *at;
 
 	/* Nobody claims at a gap: any lock that orders the write will do. */
 	zone = zone ?: &NODE_DATA(n->nid)->node_zones[ZONE_NORMAL];
-	spin_lock_irqsave(&zone->lock, flags);
+	at = zone_spans_pfn(zone, from) || !pfn_to_online_page(from) ? zone :
+	     page_zone(pfn_to_page(from));
+	spin_lock_irqsave(&at->lock, flags);
+	/* A shrink from the first chunk behind a hole is into the zone below. */
+	if (zone != at)
+		spin_lock_nested(&zone->lock, SINGLE_DEPTH_NESTING);
 	if (READ_ONCE(contiguitas_border[n->nid]) == from) {
 		ctg_set_border(n, to);
 		ret = 0;
@@ -238,7 +277,9 @@ static int hand_over(struct contiguitas_node *n, struct zone *zone, unsigned lon
 	for (i = pfn; i < pfn + nr; i += pageblock_nr_pages)
 		set_pageblock_migratetype(pfn_to_page(i),
 					  contiguitas_block_type(pfn_to_page(i), MIGRATE_MOVABLE));
-	spin_unlock_irqrestore(&zone->lock, flags);
+	if (zone != at)
+		spin_unlock(&zone->lock);
+	spin_unlock_irqrestore(&at->lock, flags);
 	free_chunks(pfn, nr);
 	return ret;
 }
@@ -295,44 +336,10 @@ static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 	return hand_over(n, zone, pfn, got, pfn, pfn + got) ?: got;
 }
 
-/* Typed pages (slab, page tables) are known by their struct page, which stays. */
-static bool hw_can_move(struct page *page)
-{
-	return page_count(page) && !PageReserved(page) && !PageLRU(page) &&
-	       !PageCompound(page) && !page_has_type(page);
-}
-
-/* Let hardware move what software cannot out of [@pfn, @pfn + CTG_CHUNK). */
-static void evacuate_by_hw(struct contiguitas_node *n, unsigned long pfn)
-{
-	unsigned long end = pfn + CTG_CHUNK, start = pfn;
-	struct page *src, *dst;
-	LIST_HEAD(unfit);
-
-	mutex_lock(&ctg_hw_lock);
-	for (; ctg_hw && pfn < end; pfn++) {
-		src = pfn_to_page(pfn);
-		if (!hw_can_move(src))
-			continue;
-		while ((dst = alloc_pages_node(n->nid, GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY |
-					       __GFP_THISNODE, 0)) && page_to_pfn(dst) >= start)
-			list_add(&dst->lru, &unfit);
-		if (!dst)
-			break;
-		if (ctg_hw->migrate(src, dst, 0)) {
-			__free_page(dst);
-		} else if (!ctg_hw->clear(src)) {
-			__free_page(src);
-			count_vm_event(CTG_HW_MOVED);
-		}
-	}
-	mutex_unlock(&ctg_hw_lock);
-	put_pages_list(&unfit);
-}
-
 static int shrink_some(struct contiguitas_node *n, unsigned long nr)
 {
-	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), pfn = border - CTG_CHUNK, i;
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), end = below_hole(n, border);
+	unsigned long pfn = end - CTG_CHUNK, i;
 	struct page *page = pfn_to_online_page(pfn);
 	struct zone *zone = page ? page_zone(page) : NULL;
 	int ret;
@@ -343,23 +350,21 @@ static int shrink_some(struct contiguitas_node *n, unsigned long nr)
 			return -EBUSY;
 		return hand_over(n, zone, pfn, 0, border, pfn);
 	}
-	while (border - pfn < nr && pfn - CTG_CHUNK >= n->base_pfn &&
+	while (end - pfn < nr && pfn - CTG_CHUNK >= n->base_pfn &&
 	       chunk_whole(zone, pfn - CTG_CHUNK))
 		pfn -= CTG_CHUNK;
 retry:
-	for (i = pfn; i < border; i += CTG_CHUNK)
+	for (i = pfn; i < end; i += CTG_CHUNK)
 		if (chunk_types(i) & (BIT(MIGRATE_HIGHATOMIC) | BIT(MIGRATE_CMA)))
 			return -EBUSY;
-	ret = try_range(pfn, border, MIGRATE_UNMOVABLE);
-	if (ret && border - pfn > CTG_CHUNK) {
-		pfn = border - CTG_CHUNK;
+	ret = try_range(pfn, end, MIGRATE_UNMOVABLE);
+	if (ret && end - pfn > CTG_CHUNK) {
+		pfn = end - CTG_CHUNK;
 		goto retry;
 	}
-	if (ret && READ_ONCE(ctg_hw)) {
-		evacuate_by_hw(n, pfn);
-		ret = try_range(pfn, border, MIGRATE_UNMOVABLE);
-	}
-	return ret ?: hand_over(n, zone, pfn, border - pfn, border, pfn);
+	if (ret && ctg_hw_evacuate(n, pfn))
+		ret = try_range(pfn, end, MIGRATE_UNMOVABLE);
+	return ret ?: hand_over(n, zone, pfn, end - pfn, border, pfn);
 }
 
 /* Let those who wait in contiguitas_relieve() look for a page. */
@@ -390,7 +395,7 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 
 	mutex_lock(&n->resize_lock);
 	while (ret >= 0 && (expand ? ctg_size(n) < target_pages : ctg_size(n) > target_pages)) {
-		unsigned long from = ctg_size(n);
+		unsigned long border = READ_ONCE(contiguitas_border[n->nid]), from = ctg_size(n);
 
 		if (expand)
 			ret = expand_some(n, min(target_pages - from, batch), must);
@@ -399,8 +404,8 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 		else
 			ret = shrink_some(n, min(from - target_pages, batch));
 		batch = min(2 * batch, CTG_BATCH);
-		trace_contiguitas_resize(n->nid, n->base_pfn + from,
-					 n->base_pfn + ctg_size(n), ret);
+		trace_contiguitas_resize(n->nid, border,
+					 READ_ONCE(contiguitas_border[n->nid]), ret);
 		count_vm_event(expand ? (ret < 0 ? CTG_EXPAND_FAIL : CTG_EXPAND) :
 					(ret < 0 ? CTG_SHRINK_FAIL : CTG_SHRINK));
 		/*
@@ -414,23 +419,3 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 	mutex_unlock(&n->resize_lock);
 	return min(ret, 0);
 }
-
-/**
- * contiguitas_register_hw - offer hardware that moves pages in use
- * @ops: what it can do
- *
- * Return: 0, or -EBUSY if there is one already.
- */
-int contiguitas_register_hw(const struct contiguitas_hw_ops *ops)
-{
-	return cmpxchg(&ctg_hw, NULL, ops) ? -EBUSY : 0;
-}
-EXPORT_SYMBOL_GPL(contiguitas_register_hw);
-
-void contiguitas_unregister_hw(const struct contiguitas_hw_ops *ops)
-{
-	mutex_lock(&ctg_hw_lock);
-	cmpxchg(&ctg_hw, ops, NULL);
-	mutex_unlock(&ctg_hw_lock);
-}
-EXPORT_SYMBOL_GPL(contiguitas_unregister_hw);

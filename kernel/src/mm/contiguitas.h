@@ -47,8 +47,8 @@ enum contiguitas_side {
 
 /* Time lost on one side: some task waits for memory there. Kept as PSI does. */
 struct ctg_stall {
-	spinlock_t lock;	/* all of this; taken for a few instructions */
-	unsigned int nr_tasks;
+	spinlock_t lock;	/* all of this; the first that waits and the last take it */
+	atomic_t nr_tasks;
 	u64 since_ns;		/* when nr_tasks left 0 */
 	u64 total_ns;
 	u64 sampled_ns;		/* total_ns at the last sample */
@@ -60,6 +60,9 @@ struct contiguitas_node {
 	int nid;
 	unsigned long base_pfn;		/* the unmovable region starts here */
 	unsigned long end_pfn;		/* the border stays below this */
+	unsigned long pages;		/* between the two, without holes */
+	unsigned long absent_pages;	/* of holes below the border */
+	unsigned long last_pfn;		/* from here to the border: handed out last */
 	unsigned long initial_pages;
 	unsigned long min_pages;
 	unsigned long max_pages;
@@ -99,11 +102,13 @@ extern struct ctg_tunables ctg_tunables;
 
 static inline unsigned long ctg_size(const struct contiguitas_node *n)
 {
-	return READ_ONCE(contiguitas_border[n->nid]) - n->base_pfn;
+	return READ_ONCE(contiguitas_border[n->nid]) - n->base_pfn - READ_ONCE(n->absent_pages);
 }
 
+unsigned long ctg_absent(unsigned long pfn, unsigned long end);
 void ctg_set_border(struct contiguitas_node *n, unsigned long pfn);
 int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must);
+bool ctg_hw_evacuate(struct contiguitas_node *n, unsigned long pfn);
 void ctg_served(struct contiguitas_node *n);
 void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s);
 void ctg_stall_read(struct ctg_stall *st, unsigned long avg[3], u64 *total_ns);
@@ -131,10 +136,25 @@ static inline bool contiguitas_may_fall_back(int from, int to)
 	return !contiguitas_enabled() || (from == MIGRATE_MOVABLE) == (to == MIGRATE_MOVABLE);
 }
 
+/* Are pages at @pfn handed out last, since the border had better reach them without them? */
 static inline bool contiguitas_near_border(int nid, unsigned long pfn)
 {
-	return contiguitas_enabled() &&
-	       pfn + CTG_BAND - READ_ONCE(contiguitas_border[nid]) < 2 * CTG_BAND;
+	struct contiguitas_node *n;
+
+	if (!contiguitas_enabled())
+		return false;
+	n = contiguitas_nodes[nid];
+	return n && pfn >= READ_ONCE(n->last_pfn) &&
+	       pfn < READ_ONCE(contiguitas_border[nid]) + CTG_BAND;
+}
+
+/* What boot frees above the border is handed out from the far end on. */
+static inline bool contiguitas_boot_far(struct page *page)
+{
+	int nid = page_to_nid(page);
+
+	return contiguitas_above(nid, page_to_pfn(page)) && contiguitas_nodes[nid] &&
+	       page_to_pfn(page) < contiguitas_nodes[nid]->end_pfn;
 }
 
 /* Does the whole of @zone lie above the border? */

@@ -86,6 +86,16 @@ static unsigned long __init boot_used_pages(unsigned long base, unsigned long en
 	return used;
 }
 
+/* The end of the first @pages from @base on that lie in no hole. */
+static unsigned long __init present_end(unsigned long base, unsigned long pages)
+{
+	unsigned long end = base + pages, absent;
+
+	while ((absent = base + pages + ctg_absent(base, end) - end))
+		end += absent;
+	return end;
+}
+
 static bool __init node_overlaps(int nid, unsigned long start, unsigned long end)
 {
 	int other;
@@ -104,7 +114,7 @@ static const char * __init init_node(int nid)
 	pg_data_t *pgdat = NODE_DATA(nid);
 	struct zone *movable = &pgdat->node_zones[ZONE_MOVABLE];
 	struct contiguitas_node *n;
-	unsigned long base, end, pages, used, initial, from;
+	unsigned long base, end, pages, used, initial, from, border;
 	int side;
 
 	base = ALIGN_DOWN(pgdat->node_start_pfn, CTG_CHUNK);
@@ -115,7 +125,7 @@ static const char * __init init_node(int nid)
 	if (node_overlaps(nid, pgdat->node_start_pfn, pgdat_end_pfn(pgdat)))
 		return "is interleaved with another node";
 
-	pages = end - base;
+	pages = end - base - ctg_absent(base, end);
 	/*
 	 * Boot allocates from the low end up. What it needs elsewhere (the image where
 	 * KASLR put it, an initrd, room for a crash kernel) is an island above the border.
@@ -124,7 +134,8 @@ static const char * __init init_node(int nid)
 				ctg_initial_pages(pgdat->node_present_pages, 0, CTG_CHUNK));
 	do {
 		from = initial;
-		used = boot_used_pages(base, min(base + from, end));
+		border = present_end(base, from);
+		used = boot_used_pages(base, min(border, end));
 		initial = max_t(unsigned long, from, ctg_round_up(used + used / 8, CTG_CHUNK));
 	} while (initial > from);
 	if (initial + CTG_CHUNK > pages)
@@ -136,6 +147,7 @@ static const char * __init init_node(int nid)
 	n->nid = nid;
 	n->base_pfn = base;
 	n->end_pfn = end;
+	n->pages = pages;
 	n->initial_pages = initial;
 	n->stray_pfn = ULONG_MAX;
 	n->claim_dry = jiffies - 1;
@@ -150,9 +162,9 @@ static const char * __init init_node(int nid)
 	for (side = 0; side < NR_CONTIGUITAS_SIDES; side++)
 		spin_lock_init(&n->stall[side].lock);
 	contiguitas_nodes[nid] = n;
-	ctg_set_border(n, base + initial);
+	ctg_set_border(n, border);
 	pr_info("node %d: border at %#llx, unmovable %lu MiB (min %lu, max %lu) of %lu MiB\n",
-		nid, PFN_PHYS(base + initial), initial >> (20 - PAGE_SHIFT),
+		nid, PFN_PHYS(contiguitas_border[nid]), initial >> (20 - PAGE_SHIFT),
 		n->min_pages >> (20 - PAGE_SHIFT), n->max_pages >> (20 - PAGE_SHIFT),
 		(unsigned long)pgdat->node_present_pages >> (20 - PAGE_SHIFT));
 	return NULL;

@@ -78,7 +78,7 @@ static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr, c
 }											\
 static struct kobj_attribute _name##_attr = __ATTR(_name, _mode, _name##_show, _store)
 
-CTG_NODE_FILE(border_pfn, 0444, NULL, n->base_pfn + s.unmov_pages);
+CTG_NODE_FILE(border_pfn, 0444, NULL, READ_ONCE(contiguitas_border[n->nid]));
 CTG_NODE_FILE(unmovable_bytes, 0444, NULL, s.unmov_pages << PAGE_SHIFT);
 CTG_NODE_FILE(unmovable_free_bytes, 0444, NULL, s.unmov_free_pages << PAGE_SHIFT);
 CTG_NODE_FILE(movable_free_bytes, 0444, NULL, s.mov_free_pages << PAGE_SHIFT);
@@ -93,7 +93,7 @@ static ssize_t bound_store(struct kobject *kobj, struct kobj_attribute *attr, co
 	bool is_min = !strcmp(attr->attr.name, "min_bytes");
 	unsigned long *to = is_min ? &n->min_pages : &n->max_pages;
 	unsigned long lo = is_min ? CTG_CHUNK : n->min_pages;
-	unsigned long hi = is_min ? n->max_pages : n->end_pfn - n->base_pfn - CTG_CHUNK;
+	unsigned long hi = is_min ? n->max_pages : n->pages - CTG_CHUNK;
 	char *end;
 	unsigned long pages = memparse(buf, &end) >> PAGE_SHIFT;
 
@@ -179,7 +179,7 @@ static ssize_t resize_write(struct file *file, const char __user *ubuf, size_t l
 	n = contiguitas_nodes[nid];
 	pages = ALIGN_DOWN(memparse(buf + at, &end) >> PAGE_SHIFT, CTG_CHUNK);
 	if (end == buf + at || (*end && *end != '\n') || pages < CTG_CHUNK ||
-	    pages > n->end_pfn - n->base_pfn - CTG_CHUNK)
+	    pages > n->pages - CTG_CHUNK)
 		return -EINVAL;
 	/* Forced: what cannot be emptied is taken as it is, and goes home later. */
 	return ctg_resize(n, pages, true) ?: len;

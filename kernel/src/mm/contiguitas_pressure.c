@@ -25,7 +25,7 @@ static void ctg_stall_sample(struct ctg_stall *st, u64 now)
 	unsigned long pct;
 	int i;
 
-	if (st->nr_tasks)
+	if (atomic_read(&st->nr_tasks))
 		total += now - st->since_ns;
 	if (elapsed < CTG_PERIOD_NS)
 		return;
@@ -49,12 +49,15 @@ void __contiguitas_stall(int nid, enum contiguitas_side side, bool enter)
 	if (!n)
 		return;
 	st = &n->stall[side];
+	/* Neither the first nor the last: nothing begins or ends. */
+	if (enter ? atomic_inc_not_zero(&st->nr_tasks) : atomic_add_unless(&st->nr_tasks, -1, 1))
+		return;
 	spin_lock_irqsave(&st->lock, flags);
 	now = ktime_get_mono_fast_ns();
 	ctg_stall_sample(st, now);
-	if (enter && !st->nr_tasks++)
+	if (enter && atomic_inc_return(&st->nr_tasks) == 1)
 		st->since_ns = now;
-	if (!enter && !--st->nr_tasks)
+	if (!enter && atomic_dec_and_test(&st->nr_tasks))
 		st->total_ns += now - st->since_ns;
 	spin_unlock_irqrestore(&st->lock, flags);
 }
@@ -69,7 +72,7 @@ void ctg_stall_read(struct ctg_stall *st, unsigned long avg[3], u64 *total_ns)
 	now = ktime_get_mono_fast_ns();
 	ctg_stall_sample(st, now);
 	memcpy(avg, st->avg, sizeof(st->avg));
-	*total_ns = st->total_ns + (st->nr_tasks ? now - st->since_ns : 0);
+	*total_ns = st->total_ns + (atomic_read(&st->nr_tasks) ? now - st->since_ns : 0);
 	spin_unlock_irqrestore(&st->lock, flags);
 }
 

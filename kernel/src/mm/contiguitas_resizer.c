@@ -20,7 +20,10 @@
 /* While the region is larger than at boot, see this often whether it need be. */
 #define CTG_REVIEW_MS	5000
 
-/* A review gives back this part of what is free beyond twice the low mark. */
+/* A region with this much free does not grow, and gives back what is free beyond it. */
+#define CTG_ENOUGH(low_wmark)	((low_wmark) + (low_wmark) / 2)
+
+/* A review gives back this part of that. */
 #define CTG_GIVE_DIV	4
 
 /*
@@ -54,7 +57,7 @@ void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
 	struct zone *zone;
 
 	*s = (struct ctg_state) {
-		.node_pages = n->end_pfn - n->base_pfn,
+		.node_pages = n->pages,
 		.unmov_pages = ctg_size(n),
 		.min_pages = READ_ONCE(n->min_pages),
 		.max_pages = READ_ONCE(n->max_pages),
@@ -79,7 +82,7 @@ void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
 		 * find below the border, whichever zone it was counted for.
 		 */
 		s->unmov_low_wmark_pages += low_wmark_pages(zone);
-		if (zone_end_pfn(zone) > n->base_pfn + s->unmov_pages)
+		if (zone_end_pfn(zone) > READ_ONCE(contiguitas_border[n->nid]))
 			s->mov_low_wmark_pages += low_wmark_pages(zone);
 	}
 }
@@ -213,14 +216,14 @@ static bool sweep_enough(struct contiguitas_node *n, struct ctg_state *s)
  */
 static unsigned long limit_pages(struct contiguitas_node *n, const struct ctg_state *s)
 {
-	unsigned long now = s->unmov_pages, last = n->end_pfn - n->base_pfn;
+	unsigned long now = s->unmov_pages;
 
 	if (now + CTG_CHUNK <= s->max_pages)
 		return s->max_pages;
 	if (time_before(jiffies, n->beyond_after))
 		return now;
 	n->beyond_after = jiffies + msecs_to_jiffies(CTG_BEYOND_MS);
-	return min(now + CTG_CHUNK, last);
+	return min(now + CTG_CHUNK, n->pages);
 }
 
 /*
@@ -245,7 +248,7 @@ static int grow(struct contiguitas_node *n, unsigned long target, unsigned long 
 		WRITE_ONCE(n->expand_hard, must);
 		if (!must && s.mov_free_pages < s.mov_low_wmark_pages)
 			return -EAGAIN;
-		if (s.unmov_free_pages >= wanted + 2 * s.unmov_low_wmark_pages)
+		if (s.unmov_free_pages >= wanted + CTG_ENOUGH(s.unmov_low_wmark_pages))
 			return 0;
 		ret = ctg_resize(n, min(target, ctg_size(n) + CTG_BATCH), must);
 		/* Who waits has had nothing of blocks that were taken as they are. */
@@ -262,19 +265,21 @@ static int grow(struct contiguitas_node *n, unsigned long target, unsigned long 
 static bool resizer_round(struct contiguitas_node *n)
 {
 	bool urgent = xchg(&n->urgent, false), starved;
-	unsigned long now, target, enough, dry, limit = 0;
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), now, target, enough, dry, limit = 0;
 	struct ctg_state s;
 	int ret = -EAGAIN;
 
 	ctg_read_state(n, &s);
 	now = s.unmov_pages;
+	/* If the region were full up to some place, this were it: from there on it empties. */
+	WRITE_ONCE(n->last_pfn, border - min(border, max(s.unmov_free_pages, CTG_BAND)));
 	target = ctg_target_pages(&ctg_tunables.policy, &s);
 	/*
 	 * The pressure is an average over 10 s and outlives its cause: what an
 	 * earlier round gained and nobody has taken yet answers it, and a burst that
 	 * is over is no reason to grow for another, nor to keep what it has left.
 	 */
-	enough = 2 * s.unmov_low_wmark_pages;
+	enough = CTG_ENOUGH(s.unmov_low_wmark_pages);
 	target = min(target, now + round_up(enough - min(enough, s.unmov_free_pages), CTG_CHUNK));
 	if (s.unmov_free_pages > enough)
 		target = min(target, now - round_down((s.unmov_free_pages - enough) / CTG_GIVE_DIV,
@@ -287,8 +292,7 @@ static bool resizer_round(struct contiguitas_node *n)
 	}
 	/* The gap is worth migrating for, but only the last of it blocks taken as they are. */
 	starved = s.unmov_free_pages < s.unmov_low_wmark_pages;
-	trace_contiguitas_decide(n->nid, n->base_pfn + now, n->base_pfn + target,
-				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
+	trace_contiguitas_decide(n->nid, border, border + target - now, (long)s.pressure_unmov_bp - s.pressure_mov_bp);
 
 	if ((target > now || urgent) && sweep_enough(n, &s))
 		target = min(target, now);
@@ -310,7 +314,7 @@ static bool resizer_round(struct contiguitas_node *n)
 	    time_before(jiffies, READ_ONCE(n->claim_dry) + msecs_to_jiffies(CTG_HOLD_MS)) &&
 	    ctg_resize(n, dry, false))
 		WRITE_ONCE(n->dry_pages, 0);
-	if (!starved && READ_ONCE(n->stray_pfn) < n->base_pfn + s.unmov_pages &&
+	if (!starved && READ_ONCE(n->stray_pfn) < READ_ONCE(contiguitas_border[n->nid]) &&
 	    (!READ_ONCE(n->lent) || s.mov_free_pages > 2 * s.mov_low_wmark_pages))
 		sweep(n, ULONG_MAX, false);
 	/* Who asked meanwhile has had nothing yet: the next round is for him. */
