@@ -6,7 +6,7 @@ use crate::hardware::{defrag, hugepages, losses, one_page, steps, sweep, traffic
 use crate::names::nearest;
 use crate::server_model::{
     AblationExperiment, Convergence, Fig11Experiment, Fig12Experiment, compaction, denied, fleet,
-    recorded_kernel,
+    foresight, recorded_kernel,
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
@@ -42,6 +42,7 @@ listed! {
     "presets": presets::PaperInputs,
     "convergence": Convergence,
     "kernel-replay": recorded_kernel::RecordedKernel,
+    "foresight": foresight::Foresight,
     "speedup": speedup::Speedup,
     "fig10": fig10::HugePageGains,
     "directseg": directseg::DirectSeg,

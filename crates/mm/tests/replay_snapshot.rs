@@ -3,6 +3,7 @@
 //! there, and their frees match them.
 
 use ample_mm::replay::{KernelReplay, ReplayError, ReplayOptions, ReplayResult, Start};
+use ample_mm::workload::PageStream;
 use ample_mm::{Config, PolicyKind, ServerError};
 use ample_pfn::{Layout, PageClass, Pfn};
 use proptest::prelude::*;
@@ -184,4 +185,47 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_first_part_of_a_recording_is_seen_with_its_lifetimes() {
+    let at =
+        |seconds: f64, event: String| format!(" t-1 [000] ..... {seconds:.6}: mm_page_{event}\n");
+    let text = [
+        at(1.0, alloc(3000, 0, 0)),
+        at(1.0, alloc(4096, 3, 0)),
+        // One page of the block of eight, after two seconds.
+        at(3.0, free(4096, 0)),
+        // A page of the snapshot, and one that lived for three seconds.
+        at(4.0, free(7, 0)),
+        at(4.0, free(3000, 0)),
+        at(5.0, alloc(5000, 0, 0)),
+        at(9.0, alloc(6000, 0, 0)),
+        at(11.0, free(6000, 0)),
+    ]
+    .concat();
+    let replay =
+        KernelReplay::from_bytes(text.into_bytes(), "trace.txt", ReplayOptions::default()).unwrap();
+    let start = start(|pfn| match pfn {
+        7 => PageClass::Network,
+        _ => PageClass::Free,
+    });
+    let seen = replay.seen_so_far(&start, 0.5).unwrap();
+    let observed = &seen.observed;
+    assert_eq!(observed.seconds, 5.0);
+    assert_eq!(observed.before_pages[PageClass::Network as usize], 1);
+    let sum = |value: fn(&PageStream) -> u64| observed.streams.iter().map(value).sum::<u64>();
+    assert_eq!(sum(|stream| stream.allocated_pages), 10);
+    assert_eq!(sum(|stream| stream.freed_pages), 3);
+    // Two seconds are in bucket 11; three seconds in bucket 12, twice.
+    assert_eq!(sum(|stream| stream.lifetimes_pages[11]), 1);
+    assert_eq!(sum(|stream| stream.lifetimes_pages[12]), 2);
+    // 128 steps of 39 ms, each without what happens at that very moment.
+    let course = &observed.kernel_change_pages;
+    let at_second = |second: usize| course[second * 1000 / 39];
+    assert_eq!([1, 2, 3].map(at_second), [9.0, 8.0, 6.0]);
+    assert_eq!(course.last(), Some(&7.0));
+    assert_eq!(seen.kernel.unmovable_pages, 8);
+    assert_eq!(seen.pages.classes()[7 - 1], PageClass::Free);
+    assert_ne!(seen.pages.classes()[5000 - 1], PageClass::Free);
 }

@@ -10,6 +10,7 @@ mod convergence;
 pub(crate) mod denied;
 mod figures;
 pub(crate) mod fleet;
+pub(crate) mod foresight;
 pub mod recorded_kernel;
 
 pub(crate) use ablation::AblationExperiment;

@@ -113,7 +113,7 @@ impl Experiment for RecordedKernel {
 }
 
 /// The recordings of a folder without their endings, by name.
-fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
     let told = || format!("reading {}", folder.display());
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(told)? {

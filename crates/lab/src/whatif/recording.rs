@@ -3,7 +3,7 @@
 
 use super::estimate::PERCENT;
 use ample_kit::statistics::MedianRange;
-use ample_mm::{Config, PolicyKind, ServerModel, Workload, run_on};
+use ample_mm::{Config, PolicyKind, Sample, ServerModel, Workload, run_on};
 use ample_pfn::{Layout, PageClass};
 use anyhow::Result;
 use rayon::prelude::*;
@@ -34,28 +34,26 @@ impl RecordedLoad {
     }
 }
 
-/// Blocks of 2 MB with an unmovable page (K) after `seconds` of a load that goes on from the pages
-/// of a snapshot under stock Linux: the median of `seeds` seeds, and their range.
+/// The machine, by seed from 1 to `seeds`, after `seconds` of a load that goes on from the pages of
+/// a snapshot: the use of each frame of a layout's span.
 ///
 /// # Errors
 /// When the machine's size is out of the model's range.
-pub fn predict_2m_ratio(
-    layout: &Layout,
-    classes: &[PageClass],
+pub fn ends(
+    (layout, classes): (&Layout, &[PageClass]),
     workload: &Workload,
+    policy: PolicyKind,
     seconds: f64,
     seeds: u64,
-) -> Result<MedianRange> {
+) -> Result<Vec<Sample>> {
     let run = |seed| {
         let config = Config {
             seed,
-            ..Config::new(PolicyKind::Linux)
+            ..Config::new(policy)
         };
         let server = ServerModel::from_pages(&config, layout, classes)?;
-        let run = run_on(server, &config, workload, seconds, seconds, &|_| {});
-        let last = run.samples.last().expect("a run ends with a sample");
-        Ok(last.unmovable_2m_ratio_k)
+        let mut run = run_on(server, &config, workload, seconds, seconds, &|_| {});
+        Ok(run.samples.pop().expect("a run ends with a sample"))
     };
-    let ratios: Result<Vec<f64>> = (1..=seeds.max(1)).into_par_iter().map(run).collect();
-    Ok(MedianRange::of(ratios?).expect("at least one seed"))
+    (1..=seeds).into_par_iter().map(run).collect()
 }

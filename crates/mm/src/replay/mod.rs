@@ -8,6 +8,7 @@
 mod classify;
 mod error;
 mod ledger;
+mod observe;
 mod player;
 mod result;
 mod start;
@@ -16,6 +17,7 @@ mod table;
 pub use classify::classify;
 pub use error::ReplayError;
 pub use ledger::{Ledger, Op, Repairs, SnapshotUse};
+pub use observe::SeenSoFar;
 pub use result::{KernelSample, PolicyResult, ReplayResult};
 pub use start::Start;
 

@@ -32,6 +32,16 @@ impl Start {
         self.layout.span().pages()
     }
 
+    /// Nodes and zones.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The use of each frame of the layout's span.
+    pub fn classes(&self) -> &[PageClass] {
+        &self.classes
+    }
+
     /// The pages that a server is given, with their frame numbers; the position in this order
     /// is the number of the block that the replay knows the page by.
     pub(super) fn used(&self) -> impl Iterator<Item = (u64, PageClass)> + '_ {
@@ -63,6 +73,11 @@ impl Image {
         if from < end {
             self.0.classes[from as usize..end as usize].fill(class);
         }
+    }
+
+    /// The present state.
+    pub(super) fn now(&self) -> Start {
+        self.0.clone()
     }
 
     /// The metrics of the present state.

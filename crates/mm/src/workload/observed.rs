@@ -48,7 +48,7 @@ pub struct Observed {
     pub before_pages: [u64; CLASS_COUNT],
     /// Everything allocated and freed.
     pub streams: Vec<PageStream>,
-    /// Unmovable and reclaimable kernel pages, as a difference to the beginning, a value a second.
+    /// Unmovable and reclaimable kernel pages, as a difference to the beginning, at equal steps.
     pub kernel_change_pages: Vec<f64>,
 }
 

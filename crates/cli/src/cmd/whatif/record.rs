@@ -31,11 +31,12 @@ mod bpf {
     use ample_host::{
         ReaderChoice, Scan, ScanOptions, TrafficCounts, TrafficOrigin, TrafficRecorder, scan_live,
     };
+    use ample_kit::statistics::MedianRange;
     use ample_lab::stop;
-    use ample_lab::whatif::recording::{RecordedLoad, predict_2m_ratio};
+    use ample_lab::whatif::recording::{RecordedLoad, ends};
     use ample_lab::whatif::simulate::FEWEST_SEEDS;
     use ample_mm::workload::{PageStream, StreamOrigin};
-    use ample_mm::{Observed, Workload};
+    use ample_mm::{Observed, PolicyKind, Workload};
     use ample_pfn::{
         CLASS_COUNT, Definition, Mobility, PAGES_PER_PAGEBLOCK, PageClass, is_movable,
     };
@@ -66,13 +67,15 @@ mod bpf {
         let scan = scan()?;
         let seconds = observed.seconds - early.seconds;
         eprintln!("recorded; checking what its first third predicts");
-        let predicted_2m_ratio = predict_2m_ratio(
-            &early_scan.layout,
-            &early_scan.pages.expand(),
+        let ends = ends(
+            (&early_scan.layout, &early_scan.pages.expand()),
             &early.fit(&kind.name),
+            PolicyKind::Linux,
             seconds,
             FEWEST_SEEDS,
         )?;
+        let ratios = ends.iter().map(|end| end.unmovable_2m_ratio_k).collect();
+        let predicted_2m_ratio = MedianRange::of(ratios).expect("at least one seed");
         let load = RecordedLoad {
             seconds: observed.seconds,
             predicted_2m_ratio,
