@@ -119,13 +119,16 @@ pub(crate) fn line(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> 
     }
 }
 
-/// Lines with these units on their axes.
-pub(crate) fn lines(title: &str, units: (Unit, Unit), series: Vec<Series>) -> LineChart {
+/// Lines with these titles and units of the horizontal and the vertical axis.
+pub(crate) fn lines(title: &str, axes: [(&str, Unit); 2], series: Vec<Series>) -> LineChart {
+    let [(x_title, x_unit), (y_title, y_unit)] = axes;
     LineChart {
         title: title.into(),
         series,
-        x_unit: units.0,
-        y_unit: units.1,
+        x_title: x_title.into(),
+        x_unit,
+        y_title: y_title.into(),
+        y_unit,
         y_max: None,
     }
 }

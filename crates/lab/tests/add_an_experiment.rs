@@ -70,7 +70,9 @@ impl Outcome for PowerReport {
                 points: points.collect(),
                 band: Vec::new(),
             }],
+            x_title: "exponent".into(),
             x_unit: Unit::Plain,
+            y_title: "value".into(),
             y_unit: Unit::Count,
             y_max: None,
         };

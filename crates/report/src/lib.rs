@@ -19,7 +19,7 @@ mod table;
 pub use bars::{Bar, BarChart, BarGroup};
 pub use escape::escape;
 pub use lines::{LineChart, Series};
-pub use memmap::{MapLegend, MemoryMap};
+pub use memmap::{MapCulprits, MapLegend, MemoryMap};
 pub use migration::{LineCell, LinePlace, MIGRATION_LEGEND, MigrationFrame, migration_frame};
 pub use page::{Page, Section};
 pub use scale::{Axis, Unit};

@@ -22,8 +22,12 @@ pub struct LineChart {
     pub title: String,
     /// One line each, with its name.
     pub series: Vec<Series>,
+    /// What the horizontal axis shows.
+    pub x_title: String,
     /// Unit of the horizontal axis.
     pub x_unit: Unit,
+    /// What the vertical axis shows.
+    pub y_title: String,
     /// Unit of the vertical axis, which starts at 0.
     pub y_unit: Unit,
     /// Upper end of the vertical axis; `None` takes the largest value.
@@ -31,11 +35,11 @@ pub struct LineChart {
 }
 
 const WIDTH: f64 = 860.0;
-const HEIGHT: f64 = 280.0;
+const HEIGHT: f64 = 312.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 28.0;
-const TOP: f64 = 34.0;
-const BOTTOM: f64 = 28.0;
+const TOP: f64 = 48.0;
+const BOTTOM: f64 = 46.0;
 
 impl LineChart {
     /// The chart as an `<svg>` element.
@@ -49,8 +53,15 @@ impl LineChart {
         }
         for tick in x.ticks() {
             let label = self.x_unit.format(tick);
-            svg.text((x.px(tick), HEIGHT - 8.0), Anchor::Middle, "", &label);
+            svg.text((x.px(tick), HEIGHT - 28.0), Anchor::Middle, "", &label);
         }
+        svg.text((0.0, TOP - 14.0), Anchor::Start, "", &self.y_title);
+        svg.text(
+            (WIDTH - RIGHT, HEIGHT - 8.0),
+            Anchor::End,
+            "",
+            &self.x_title,
+        );
         let colours = series_colours(self.series.iter().map(|series| series.name.as_str()));
         for (series, colour) in self.series.iter().zip(&colours) {
             if series.band.len() == series.points.len() {
@@ -140,12 +151,15 @@ mod tests {
                 points,
                 band,
             }],
+            x_title: "time".into(),
             x_unit: Unit::Seconds,
+            y_title: "share".into(),
             y_unit: Unit::Percent,
             y_max: None,
         };
         let svg = chart.to_svg();
         assert!(svg.contains(">4 h<") && svg.contains(">8 h<"), "{svg}");
+        assert!(svg.contains(">time<") && svg.contains(">share<"), "{svg}");
         assert!(svg.contains("opacity='.16'"));
     }
 
@@ -154,7 +168,9 @@ mod tests {
         let chart = LineChart {
             title: String::new(),
             series: vec![],
+            x_title: "time".into(),
             x_unit: Unit::Seconds,
+            y_title: "share".into(),
             y_unit: Unit::Count,
             y_max: None,
         };

@@ -4,6 +4,9 @@
 
 use crate::svg::{Anchor, Svg, legend};
 use ample_pfn::{BlockState, BlockTally, Definition, Order, format_bytes};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Blocks of one machine at one moment.
 #[derive(Clone, Debug)]
@@ -13,6 +16,20 @@ pub struct MemoryMap {
     blocks_per_cell: usize,
     block_bytes: u64,
     border_cell: Option<f64>,
+    start_bytes: u64,
+    culprits: Option<MapCulprits>,
+}
+
+/// Who holds the squares of a map.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MapCulprits {
+    /// Names of the owners.
+    pub names: Vec<String>,
+    /// What is counted: `pages`, or `blocks`.
+    pub unit: &'static str,
+    /// By the number of the square, owners (index into the names) and what they hold, the most
+    /// first.
+    pub squares: BTreeMap<usize, Vec<(u32, u32)>>,
 }
 
 /// A square: its ground, and the shares of its blocks that fill it from below.
@@ -107,7 +124,21 @@ impl MemoryMap {
             blocks_per_cell,
             block_bytes: base.bytes(),
             border_cell: None,
+            start_bytes: 0,
+            culprits: None,
         }
+    }
+
+    /// Blocks that one square stands for.
+    pub fn blocks_per_cell(&self) -> usize {
+        self.blocks_per_cell
+    }
+
+    /// Says at which address the map begins and who holds its squares.
+    #[must_use]
+    pub fn with_culprits(mut self, start_bytes: u64, culprits: MapCulprits) -> MemoryMap {
+        (self.start_bytes, self.culprits) = (start_bytes, Some(culprits));
+        self
     }
 
     /// Marks the border of the unmovable region, given in blocks from the start of the map.
@@ -140,6 +171,7 @@ impl MemoryMap {
             }
         }
         self.draw_border(&mut svg, cell);
+        svg.data("map", &self.data(cell).to_string());
         let items: Vec<(String, String)> = MapLegend::ITEMS
             .iter()
             .filter(|(state, _, _)| self.cells.iter().any(|cell| cell.shows(*state)))
@@ -147,6 +179,28 @@ impl MemoryMap {
             .collect();
         legend(&mut svg, 0.0, TOP + rows as f64 * cell + 15.0, &items);
         svg.finish()
+    }
+
+    /// What the script of a page needs to tell of each square: `runs` are the number of squares,
+    /// the ground, and the shares that are unmovable and polluted.
+    fn data(&self, cell: f64) -> Value {
+        let rounded = |ratio: f64| (ratio * 1000.0).round() / 1000.0;
+        let runs = self.cells.chunk_by(|a, b| a == b).map(|run| {
+            let (unmovable, polluted) = (run[0].unmovable_ratio, run[0].polluted_ratio);
+            let ground = MapLegend::of(run[0].ground).1;
+            json!([run.len(), ground, rounded(unmovable), rounded(polluted)])
+        });
+        let mut data = json!({
+            "cell": cell, "columns": COLUMNS, "top": TOP, "start": self.start_bytes,
+            "bytes": self.blocks_per_cell as u64 * self.block_bytes,
+            "runs": runs.collect::<Vec<Value>>(),
+        });
+        if let Some(culprits) = &self.culprits {
+            data["names"] = json!(culprits.names);
+            data["unit"] = json!(culprits.unit);
+            data["squares"] = json!(culprits.squares);
+        }
+        data
     }
 
     /// A stepped line: after the border cell in its row, before it in the next.
@@ -202,6 +256,10 @@ mod tests {
         // Two runs and two legend squares.
         assert_eq!(svg.matches("<rect").count(), 4);
         assert!(svg.contains("one square = 2M"));
+        assert!(
+            svg.contains("&quot;runs&quot;:[[100,&quot;free&quot;,0.0,0.0],[28,"),
+            "{svg}"
+        );
     }
 
     /// One of 128 blocks is not all of them.
@@ -215,6 +273,19 @@ mod tests {
         assert_eq!(map.cells[0].ground, BlockState::Movable);
         assert_eq!(map.cells[1].polluted_ratio, 0.0);
         assert!(map.to_svg().contains("height='0.5'"));
+    }
+
+    #[test]
+    fn a_square_names_its_culprits_and_no_name_ends_the_attribute() {
+        let culprits = MapCulprits {
+            names: vec!["a'><script>".into()],
+            unit: "pages",
+            squares: BTreeMap::from([(0, vec![(0, 3)])]),
+        };
+        let map = MemoryMap::new("m", &[block(0, 3)], Order(9), Definition::K);
+        let svg = map.with_culprits(4096, culprits).to_svg();
+        assert!(svg.contains("{&quot;0&quot;:[[0,3]]}"), "{svg}");
+        assert!(!svg.contains("<script>"));
     }
 
     #[test]

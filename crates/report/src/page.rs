@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One self-contained HTML page: no script, no font, no picture from elsewhere.
+//! One self-contained HTML page: no script, font or picture from elsewhere, and readable without
+//! script.
 
 use crate::escape::escape;
 use crate::svg::STYLE;
+
+/// Sorts tables, and makes maps answer.
+const SCRIPT: &str = include_str!("page.js");
 
 const PAGE_STYLE: &str = "\
 *{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);\
@@ -24,9 +28,19 @@ th{vertical-align:bottom}td{vertical-align:top}td.num{white-space:nowrap}\
 pre{overflow-x:auto;font-size:13px;line-height:1.4;margin:8px 0}\
 th{color:var(--soft);font-weight:600}.num{text-align:right}\
 code{background:var(--card);padding:1px 5px;border-radius:4px;font-size:90%}\
+th.sorts{cursor:pointer}th[aria-sort=descending]::after{content:' ▾'}\
+th[aria-sort=ascending]::after{content:' ▴'}\
+.tip{position:fixed;z-index:1;max-width:min(360px,90vw);white-space:pre-line;padding:6px 10px;\
+font-size:13px;border-radius:6px;background:var(--ink);color:var(--paper);pointer-events:none}\
+.tools{display:flex;gap:8px;align-items:center;font-size:13px;color:var(--soft);margin:6px 0}\
+.tools button{font:inherit;min-width:34px;min-height:30px;border:1px solid var(--rule);\
+border-radius:6px;background:var(--card);color:var(--ink)}\
+.square:not(:empty){background:var(--card);border-radius:8px;padding:8px 14px;font-size:14px}\
+.tools button{flex:none}@media(max-width:600px){td:not(.num){overflow-wrap:anywhere;\
+min-width:90px}}.square ul{margin:4px 0;padding-left:20px}svg[data-map]{cursor:crosshair}\
 nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)}\
 @media print{body{font-size:12px}main{padding:0}h2{break-after:avoid}\
-figure,tr,.verdict{break-inside:avoid}figure,.scroll{overflow:visible}nav{display:none}\
+figure,tr,.verdict{break-inside:avoid}figure,.scroll{overflow:visible}nav,.tools,.tip{display:none}\
 table{font-size:11px}td.num{white-space:normal}svg.fig{min-width:0}}";
 
 /// One section of a page.
@@ -154,7 +168,7 @@ impl Page {
              <meta name='viewport' content='width=device-width,initial-scale=1'>\n\
              <title>{title}</title>\n<style>{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n\
              <h1>{title}</h1>\n<p class='lead'>{lead}</p>\n<nav>\n{links}</nav>\n{body}</main>\n\
-             </body>\n</html>\n"
+             <script>\n{SCRIPT}</script>\n</body>\n</html>\n"
         )
     }
 }
@@ -173,7 +187,9 @@ mod tests {
         );
         let html = page.to_html();
         assert!(html.contains("a &lt;machine&gt;") && html.contains("x &lt; y"));
-        let outside = ["<script", "<img", "<link", "@import", "url("];
+        let outside = [
+            "<script ", "src=", "fetch(", "http:", "https:", "<img", "<link", "@import", "url(",
+        ];
         assert!(outside.iter().all(|needle| !html.contains(needle)));
     }
 }

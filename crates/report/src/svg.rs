@@ -84,6 +84,7 @@ pub(crate) struct Svg {
     width: f64,
     height: f64,
     title: String,
+    attributes: String,
 }
 
 /// Horizontal alignment of a text.
@@ -117,7 +118,14 @@ impl Svg {
             width,
             height,
             title: title.to_string(),
+            attributes: String::new(),
         }
+    }
+
+    /// Adds an attribute `data-NAME` to the whole figure.
+    pub(crate) fn data(&mut self, name: &str, value: &str) {
+        let value = escape(value);
+        let _ = write!(self.attributes, " data-{name}='{value}'");
     }
 
     fn push(&mut self, element: std::fmt::Arguments) {
@@ -179,11 +187,12 @@ impl Svg {
             width,
             height,
             title,
+            attributes,
         } = self;
         let title = escape(&title);
         format!(
             "<svg class='fig' viewBox='0 0 {} {}' role='img' aria-label='{title}' \
-             xmlns='http://www.w3.org/2000/svg'>\n{body}</svg>\n",
+             xmlns='http://www.w3.org/2000/svg'{attributes}>\n{body}</svg>\n",
             px(width),
             px(height)
         )

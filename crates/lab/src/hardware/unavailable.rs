@@ -232,7 +232,11 @@ impl Outcome for UnavailableReport {
             over("of it the copy", |p| p.software_copy_cycles),
             over("hardware: unavailable", |p| p.hardware_unavailable_cycles),
         ];
-        let chart = lines(title, (Unit::Plain, Unit::Count), series);
+        let chart = lines(
+            title,
+            [("other TLBs", Unit::Plain), ("cycles", Unit::Count)],
+            series,
+        );
         vec![Figure::new("unavailable", title, chart.to_svg())]
     }
 }

@@ -169,7 +169,15 @@ impl Outcome for DeniedBlocks {
             line("anywhere", of(UnmovablePattern::Random)),
             line("side by side", of(UnmovablePattern::Packed)),
         ];
-        let svg = lines(title, (Unit::Count, Unit::Count), series).to_svg();
+        let svg = lines(
+            title,
+            [
+                ("unmovable pages a block", Unit::Count),
+                ("1 GB blocks denied, per cent", Unit::Count),
+            ],
+            series,
+        )
+        .to_svg();
         vec![Figure::new("denied-blocks", title, svg)]
     }
 }

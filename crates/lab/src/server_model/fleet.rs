@@ -286,7 +286,15 @@ impl Outcome for Fleet {
             line("2 MB blocks with an unmovable page", blocks),
             line("unmovable 4 KB pages", of(|s| s.unmovable_page_ratio)),
         ];
-        let svg = lines(title, (Unit::Count, Unit::Count), series).to_svg();
+        let svg = lines(
+            title,
+            [
+                ("per cent of memory", Unit::Count),
+                ("per cent of servers", Unit::Count),
+            ],
+            series,
+        )
+        .to_svg();
         vec![Figure::new("fleet-model", title, svg)]
     }
 }

@@ -16,6 +16,12 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// Axes of the charts over a recording.
+const COURSE: [(&str, Unit); 2] = [
+    ("time", Unit::Seconds),
+    ("2 MB blocks with an unmovable page", Unit::Percent),
+];
+
 /// Unmovable 2 MB blocks of the traced kernel and of each policy over a recording.
 pub fn chart(title: &str, result: &ReplayResult) -> String {
     let kernel = result
@@ -27,7 +33,7 @@ pub fn chart(title: &str, result: &ReplayResult) -> String {
         let points = run.samples.iter().map(|s| (s.time_s, s.unmovable_2m_ratio));
         series.push(line(run.policy.name(), points));
     }
-    lines(title, (Unit::Seconds, Unit::Percent), series).to_svg()
+    lines(title, COURSE, series).to_svg()
 }
 
 /// Which recordings.
@@ -201,7 +207,7 @@ impl Outcome for RecordedKernelReport {
                 line("traced kernel", kernel),
                 line("model, stock Linux", model),
             ];
-            let chart = lines(&title, (Unit::Seconds, Unit::Percent), series);
+            let chart = lines(&title, COURSE, series);
             Figure::new(&row.recording, &title, chart.to_svg())
         };
         self.rows.iter().map(draw).collect()

@@ -121,7 +121,10 @@ impl Outcome for TableSynthesis {
             .map(|a| (f64::from(a.entries), 1e3 * a.area_mm2));
         let chart = lines(
             title,
-            (Unit::Plain, Unit::Plain),
+            [
+                ("entries", Unit::Plain),
+                ("thousandths of a mm²", Unit::Plain),
+            ],
             vec![line("area", points)],
         );
         vec![Figure::new("area", title, chart.to_svg())]

@@ -117,7 +117,11 @@ impl Outcome for FootprintCurves {
             series.push(over(name, &|p| p.dtlb_percent[size]));
         }
         series.push(over("segment", &|p| p.segment_percent));
-        let mut chart = lines(title, (Unit::Log2Bytes, Unit::Percent), series);
+        let mut chart = lines(
+            title,
+            [("footprint", Unit::Log2Bytes), ("cycles", Unit::Percent)],
+            series,
+        );
         chart.y_max = Some(1.0);
         vec![Figure::new("footprint", title, chart.to_svg())]
     }

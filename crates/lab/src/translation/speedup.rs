@@ -246,7 +246,14 @@ impl Outcome for Speedups {
             )
         };
         let series = self.tables.iter().map(of).collect();
-        let chart = lines(title, (Unit::Percent, Unit::Percent), series);
+        let chart = lines(
+            title,
+            [
+                ("memory in 2 MB pages", Unit::Percent),
+                ("speed gained", Unit::Percent),
+            ],
+            series,
+        );
         vec![Figure::new("speedup", title, chart.to_svg())]
     }
 }

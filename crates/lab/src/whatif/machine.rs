@@ -226,7 +226,11 @@ fn course(whatif: &WhatIf) -> String {
                 .collect(),
         }
     });
-    lines(title, (Unit::Seconds, Unit::Percent), series.collect()).to_svg()
+    let axes = [
+        ("time under load", Unit::Seconds),
+        ("2 MB blocks with an unmovable page", Unit::Percent),
+    ];
+    lines(title, axes, series.collect()).to_svg()
 }
 
 /// What was done, so that a reader can judge and repeat it.

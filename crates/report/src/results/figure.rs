@@ -90,7 +90,12 @@ impl FigureSpec {
         let scale = if percent { 0.01 } else { 1.0 };
         let svg = match self.kind {
             FigureKind::Bars => self.bars(&points, labels, series, scale),
-            FigureKind::Lines => self.lines(&points, series, scale),
+            FigureKind::Lines => {
+                let label = record.column(&self.label);
+                let x_title = label.map_or(String::new(), |at| record.columns[at].title.clone());
+                let y_title = column.map_or(String::new(), |at| record.columns[at].unit.clone());
+                self.lines(&points, series, scale, [x_title, y_title])
+            }
         };
         plain(&svg)
     }
@@ -150,7 +155,13 @@ impl FigureSpec {
         chart.to_svg()
     }
 
-    fn lines(&self, points: &[Point], series: Vec<String>, scale: f64) -> String {
+    fn lines(
+        &self,
+        points: &[Point],
+        series: Vec<String>,
+        scale: f64,
+        [x_title, y_title]: [String; 2],
+    ) -> String {
         let line = |name: &String| {
             let own = points.iter().filter(|(_, series, _)| series == name);
             let pair = |(label, _, cell): &Point| {
@@ -166,7 +177,9 @@ impl FigureSpec {
         let chart = LineChart {
             title: self.caption.clone(),
             series: series.iter().map(line).collect(),
+            x_title,
             x_unit: Unit::Plain,
+            y_title,
             y_unit: unit(points, scale),
             y_max: None,
         };

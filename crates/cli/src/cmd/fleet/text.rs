@@ -204,7 +204,9 @@ fn chart(title: &str, lines: Vec<(String, Distribution)>) -> String {
     LineChart {
         title: title.into(),
         series: series.filter(|series| !series.points.is_empty()).collect(),
+        x_title: "share of memory or of blocks".into(),
         x_unit: Unit::Percent,
+        y_title: "hosts with at most that much".into(),
         y_unit: Unit::Percent,
         y_max: Some(1.0),
     }

@@ -147,7 +147,11 @@ impl Outcome for Chase {
             let model = points().filter_map(|p| Some((at(p), p.model_ns?)));
             series.push(line(&format!("{name} model"), model));
         }
-        let chart = lines(title, (Unit::Log2Bytes, Unit::Plain), series);
+        let chart = lines(
+            title,
+            [("memory used", Unit::Log2Bytes), ("ns a load", Unit::Plain)],
+            series,
+        );
         vec![Figure::new("latency", title, chart.to_svg())]
     }
 }

@@ -276,7 +276,14 @@ impl Outcome for Exactness {
         law.sort_by(|a, b| a.0.total_cmp(&b.0));
         law.dedup();
         series.push(line("1 − E/W", law));
-        let mut chart = lines(title, (Unit::Plain, Unit::Percent), series);
+        let mut chart = lines(
+            title,
+            [
+                ("log2 of pages ÷ entries", Unit::Plain),
+                ("misses", Unit::Percent),
+            ],
+            series,
+        );
         chart.y_max = Some(1.0);
         vec![Figure::new("misses", title, chart.to_svg())]
     }

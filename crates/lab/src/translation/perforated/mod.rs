@@ -267,7 +267,14 @@ fn by_holes(title: &str, shown: &[&PerforatedPoint]) -> String {
             None => series.push(line(&name, [point])),
         }
     }
-    let mut chart = lines(title, (Unit::Plain, Unit::Percent), series);
+    let mut chart = lines(
+        title,
+        [
+            ("holes in 2 MB", Unit::Plain),
+            ("speed, ideal = 100 %", Unit::Percent),
+        ],
+        series,
+    );
     chart.y_max = Some(1.0);
     chart.to_svg()
 }
