@@ -35,6 +35,7 @@ fn save_snapshot(path: &Path) {
         cpu_ns: 1,
         zones: vec![],
         pageblocks: None,
+        who: None,
         counters: Default::default(),
     };
     snapshot::write(

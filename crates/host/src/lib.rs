@@ -24,7 +24,9 @@ mod cgroups;
 mod chase;
 mod error;
 pub mod flags;
+mod mapped;
 mod page_owner;
+mod printable;
 pub mod proc;
 mod processor;
 mod procfs;
@@ -39,6 +41,7 @@ mod symbols;
 mod traffic;
 #[cfg(feature = "bpf")]
 mod watch;
+mod who;
 
 pub use bench::{ReaderTimes, bench_readers};
 #[cfg(feature = "bpf")]
@@ -46,7 +49,9 @@ pub use bpf::{BpfReader, TrafficRecorder};
 pub use cgroups::Cgroups;
 pub use chase::{PageBacking, TestMemory, clock_ghz};
 pub use error::HostError;
+pub use mapped::{MappedMemory, MappedSize, MappedTarget, read_mapped};
 pub use page_owner::{Owners, PAGE_OWNER};
+pub use printable::printable;
 pub use proc::{System, ZoneCounters, zones};
 pub use processor::{CacheShape, Processor};
 pub use procfs::ProcfsReader;
@@ -59,3 +64,4 @@ pub use symbols::KernelSymbols;
 pub use traffic::{LIFETIME_BUCKETS, TrafficCounts, TrafficOrigin};
 #[cfg(feature = "bpf")]
 pub use watch::SpoilWatch;
+pub use who::{OwnerCell, OwnerKind, PageOwner, Who};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a reader of a machine's pages has to offer.
 
-use crate::HostError;
+use crate::{HostError, PageRuns, Who};
 use ample_pfn::{Coverage, MigrateType, PageSource, PfnRange};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,26 @@ pub trait Reader: PageSource<Error = HostError> {
     /// # Errors
     /// [`HostError::Bpf`] when the reader should see them and does not.
     fn pageblocks(&mut self) -> Result<Option<Vec<PageblockRun>>, HostError> {
+        Ok(None)
+    }
+
+    /// Keeps what names the owners of unmovable pages, for [`Reader::who`], from now on.
+    ///
+    /// # Errors
+    /// [`HostError::Bpf`] when this reader cannot see owners, and what can.
+    fn keep_owners(&mut self) -> Result<(), HostError> {
+        Err(HostError::Bpf(format!(
+            "the reader {} sees no owners; --who needs the BPF reader (root, BTF, a build with \
+             the feature bpf), --owners a kernel booted with page_owner=on",
+            self.name()
+        )))
+    }
+
+    /// Who holds the unmovable pages that were read; `None` if that was not kept.
+    ///
+    /// # Errors
+    /// [`HostError::Bpf`] when the kernel's structures cannot be followed.
+    fn who(&mut self, _pages: &PageRuns) -> Result<Option<Who>, HostError> {
         Ok(None)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::proc::processor_time_ns;
 use crate::{
-    HostError, Owners, PageRuns, PageblockRun, ProcfsReader, Reader, Root, RunEncoder, System,
+    HostError, Owners, PageRuns, PageblockRun, ProcfsReader, Reader, Root, RunEncoder, System, Who,
     ZoneCounters,
 };
 use ample_pfn::{
@@ -35,6 +35,8 @@ pub struct ScanOptions {
     pub reader: ReaderChoice,
     /// Also read page_owner, which makes definition O and sources known. Slow: seconds.
     pub owners: bool,
+    /// Also follow the kernel's structures to the owners of unmovable pages.
+    pub who: bool,
     /// Called now and then while pages are read, with the pages done and the pages of memory.
     pub progress: Option<fn(u64, u64)>,
 }
@@ -45,6 +47,7 @@ impl Default for ScanOptions {
             root: Root::live(),
             reader: ReaderChoice::Auto,
             owners: false,
+            who: false,
             progress: None,
         }
     }
@@ -75,6 +78,9 @@ pub struct ScanMeta {
     /// Migratetypes of the pageblocks with memory, where the reader saw them.
     #[serde(default)]
     pub pageblocks: Option<Vec<PageblockRun>>,
+    /// Who holds the unmovable pages, where that was asked for and seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<Who>,
     /// Counters of each zone: watermarks, free lists, per-CPU lists.
     pub zones: Vec<ZoneCounters>,
     /// meminfo and vmstat, by the kernel's own names.
@@ -147,6 +153,7 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
     if owners.is_some() {
         notes.push("owners are those that page_owner recorded".to_string());
     }
+    let mut refused = options.who.then(|| reader.keep_owners()).transpose().err();
     let memory_pages = system.ram.iter().map(|range| range.pages()).sum();
     let pages = read_pages(reader.as_mut(), owners, &|done| {
         if let Some(progress) = options.progress {
@@ -157,6 +164,11 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
         notes.push(format!("no migratetypes of pageblocks: {error}"));
         None
     });
+    let who = reader.who(&pages).unwrap_or_else(|error| {
+        refused = Some(error);
+        None
+    });
+    notes.extend(refused.map(|error| format!("no owners: {error}")));
     notes.extend(reader.notes());
     let live = options.root.is_live();
     let now = SystemTime::now()
@@ -175,6 +187,7 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
             duration_ns: started.0.elapsed().as_nanos() as u64,
             cpu_ns: processor_time_ns().saturating_sub(started.1),
             pageblocks: pageblocks.map(|runs| initialised(&runs, &pages)),
+            who,
             zones: system.zones,
             counters: system.counters,
         },

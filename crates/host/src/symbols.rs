@@ -24,7 +24,7 @@ impl KernelSymbols {
         Ok(KernelSymbols::parse(root.read("proc/kallsyms")?))
     }
 
-    fn parse(text: String) -> KernelSymbols {
+    pub(crate) fn parse(text: String) -> KernelSymbols {
         let mut starts = Vec::new();
         for line in text.lines() {
             let mut words = line.split_ascii_whitespace();

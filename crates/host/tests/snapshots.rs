@@ -25,6 +25,7 @@ fn scan(classes: &[PageClass], start: u64, notes: Vec<String>) -> Scan {
             duration_ns: 1,
             cpu_ns: 2,
             pageblocks: None,
+            who: None,
             zones: vec![ZoneCounters {
                 name: "Normal".into(),
                 ..ZoneCounters::default()

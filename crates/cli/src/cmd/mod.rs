@@ -17,8 +17,6 @@ mod whatif;
 
 pub use verdict::Verdict;
 
-#[cfg(any(feature = "bpf", test))]
-use output::printable;
 use output::write_file;
 use progress::progress_bar;
 

@@ -24,6 +24,8 @@ mod skeleton {
 pub use skeleton::types;
 
 const BASE_PAGE_BYTES: usize = 4096;
+/// Longest piece that one address of [`BpfPrograms::gather`] stands for.
+const MAX_STRIDE: usize = 4096;
 /// Bits 0–54 of a pagemap entry: the frame number (`Documentation/admin-guide/mm/pagemap.rst`).
 const PAGEMAP_PFN: u64 = (1 << 55) - 1;
 
@@ -99,6 +101,25 @@ impl BpfPrograms {
         shared.address = address;
         shared.bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.run(|progs| &progs.copy)
+    }
+
+    /// The `bytes` at each address, one after the other; zeros where memory is not mapped.
+    pub fn gather(&mut self, addresses: &[u64], bytes: usize) -> Result<Vec<u64>, HostError> {
+        assert!(bytes.is_multiple_of(8) && (8..=MAX_STRIDE).contains(&bytes));
+        let shared = self.shared();
+        let (most, room) = (shared.addresses.len(), 8 * shared.buffer.len() - MAX_STRIDE);
+        let mut words = Vec::with_capacity(addresses.len() * bytes / 8);
+        for part in addresses.chunks(most.min(room / bytes)) {
+            let shared = self.shared();
+            shared.addresses[..part.len()].copy_from_slice(part);
+            shared.address_count = part.len() as u32;
+            shared.stride = bytes as u32;
+            if !self.run(|progs| &progs.gather)? {
+                return Err(HostError::Bpf("the kernel has no bounded loop".into()));
+            }
+            words.extend_from_slice(&self.buffer()[..part.len() * bytes / 8]);
+        }
+        Ok(words)
     }
 
     /// Whether the slab cache at `address` is accounted reclaimable; `None` if unreadable.

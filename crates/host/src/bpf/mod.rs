@@ -2,10 +2,12 @@
 //! The reader that copies `struct page` in bulk through a BPF program.
 
 mod events;
+mod fields;
 mod format;
 mod kernel;
 mod pageblocks;
 mod traffic;
+mod who;
 
 pub(crate) use self::events::EventPrograms;
 pub use self::traffic::TrafficRecorder;
@@ -13,7 +15,8 @@ pub use self::traffic::TrafficRecorder;
 use self::kernel::BpfPrograms;
 use crate::procfs::sections;
 use crate::structpage::{PAGE_WORDS, PageDecoder};
-use crate::{HostError, PageblockRun, Reader, Root, System};
+use crate::who::evidence::Evidence;
+use crate::{HostError, PageRuns, PageblockRun, Reader, Root, System, Who};
 use ample_pfn::{Coverage, Layout, PageClass, PageSource, Pfn, PfnRange};
 
 /// Bytes of one `struct page`.
@@ -29,6 +32,8 @@ pub struct BpfReader {
     decoder: PageDecoder,
     base: u64,
     unreadable_pages: u64,
+    uptime_seconds: u64,
+    evidence: Option<Evidence>,
 }
 
 impl BpfReader {
@@ -47,6 +52,8 @@ impl BpfReader {
         let format = format::page_format(&kernel.layout()).map_err(HostError::Bpf)?;
         let base = kernel.memory_map_base()?;
         Ok(BpfReader {
+            uptime_seconds: system.uptime_seconds.unwrap_or(0),
+            evidence: None,
             layout: system.layout.clone(),
             ram: system.ram.clone(),
             decoder: PageDecoder::new(format, base),
@@ -96,6 +103,10 @@ impl BpfReader {
         if self.kernel.copy(address, range.pages() * PAGE_BYTES)? {
             let classes = &mut classes[..range.pages() as usize];
             self.decode(range.start, classes);
+            if let Some(evidence) = &mut self.evidence {
+                let words = classes.len() * PAGE_WORDS;
+                evidence.push(range.start, &self.kernel.buffer()[..words], classes);
+            }
             sink(range.start, classes);
         } else if range.pages() <= SMALLEST_COPY_PAGES {
             self.unreadable_pages += range.pages();
@@ -150,6 +161,25 @@ impl Reader for BpfReader {
 
     fn pageblocks(&mut self) -> Result<Option<Vec<PageblockRun>>, HostError> {
         pageblocks::read(&mut self.kernel, self.base, &self.ram).map(Some)
+    }
+
+    fn keep_owners(&mut self) -> Result<(), HostError> {
+        self.evidence = Some(who::evidence(&mut self.kernel, self.decoder.format()));
+        Ok(())
+    }
+
+    fn who(&mut self, pages: &PageRuns) -> Result<Option<Who>, HostError> {
+        let Some(evidence) = &self.evidence else {
+            return Ok(None);
+        };
+        who::who(
+            &mut self.kernel,
+            self.base,
+            evidence,
+            pages,
+            self.uptime_seconds,
+        )
+        .map(Some)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -45,7 +45,7 @@ pub fn read(
     if !(4..=16).contains(&bits) || layout.section_bytes < 16 || layout.section_bytes > 64 {
         return fail("the kernel keeps the types of pageblocks otherwise than Linux 6.12 to 6.18");
     }
-    let note = find_note(kernel)?;
+    let (note, _) = find_note(kernel)?;
     // The kernel prints the value of this pointer, as if it were an array.
     let roots = symbol(&note, "mem_section")
         .ok_or_else(|| HostError::Bpf("vmcoreinfo does not name mem_section".into()))?;
@@ -166,8 +166,8 @@ fn word(kernel: &mut BpfPrograms, address: u64) -> Result<Option<u64>, HostError
         .then(|| kernel.buffer()[0]))
 }
 
-/// Text of the vmcoreinfo note.
-fn find_note(kernel: &mut BpfPrograms) -> Result<String, HostError> {
+/// Text of the vmcoreinfo note, and the base of the direct map that it was found through.
+pub fn find_note(kernel: &mut BpfPrograms) -> Result<(String, u64), HostError> {
     let path = std::path::Path::new("/sys/kernel/vmcoreinfo");
     let text = std::fs::read_to_string(path).map_err(|error| HostError::io(path, error))?;
     let address = text
@@ -186,7 +186,7 @@ fn find_note(kernel: &mut BpfPrograms) -> Result<String, HostError> {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
             let note = String::from_utf8_lossy(&bytes).into_owned();
             if note.contains("VMCOREINFO") && note.contains("SYMBOL(") {
-                return Ok(note);
+                return Ok((note, base));
             }
         }
     }
@@ -194,7 +194,7 @@ fn find_note(kernel: &mut BpfPrograms) -> Result<String, HostError> {
 }
 
 /// Address that a line `SYMBOL(name)=hex` of the note gives.
-fn symbol(note: &str, name: &str) -> Option<u64> {
+pub fn symbol(note: &str, name: &str) -> Option<u64> {
     let start = format!("SYMBOL({name})=");
     let line = note
         .lines()

@@ -15,6 +15,7 @@ typedef unsigned long long __u64;
 
 static long (*const probe_read)(void *to, __u32 bytes, const void *from) = (void *)113;
 static __u64 (*const current_task)(void) = (void *)35;
+static long (*const loop)(__u32 times, void *body, void *context, __u64 flags) = (void *)181;
 
 /* Kinds of __builtin_preserve_field_info, _type_info and _enum_value (LLVM). */
 #define OFFSET(type, field) __builtin_preserve_field_info(((type *)0)->field, 0)
@@ -35,6 +36,7 @@ struct list_head {
 };
 
 struct address_space;
+struct page_pool;
 
 struct page {
 	struct list_head lru;
@@ -44,6 +46,7 @@ struct page {
 	atomic_t _mapcount;
 	atomic_t _refcount;
 	unsigned long compound_head;
+	struct page_pool *pp;
 	unsigned long memcg_data;
 } CORE;
 
@@ -124,6 +127,10 @@ enum migratetype {
 	MIGRATE_ISOLATE,
 };
 
+enum cgroup_subsys_id {
+	memory_cgrp_id = 1,
+};
+
 /* The second name is that of kernels that round the first up to a power of two (6.17). */
 enum pageblock_bits {
 	NR_PAGEBLOCK_BITS = 1,
@@ -166,6 +173,8 @@ struct layout {
 	__u32 migrate_highatomic;
 	__u32 migrate_cma;
 	__u32 migrate_isolate;
+	__u32 page_pool;
+	__u32 memory_controller;
 };
 
 #define BUFFER_BYTES (1 << 20)
@@ -182,7 +191,13 @@ __u32 descriptor;
 __u64 found;
 /* Answer of peek. */
 __u32 peeked;
-/* Answer of copy. */
+/* Request of gather: addresses, how many, and the length of what lies at each. */
+#define MAX_ADDRESSES 16384
+#define MAX_STRIDE 4096
+__u64 addresses[MAX_ADDRESSES];
+__u32 address_count;
+__u32 stride;
+/* Answer of copy and gather. */
 __u64 buffer[BUFFER_BYTES / sizeof(__u64)];
 
 #define PAGE_TYPE(name) (HAS_VALUE(enum pagetype, name) ? VALUE(enum pagetype, name) : ABSENT)
@@ -231,6 +246,9 @@ int describe(void *context)
 	layout.migrate_highatomic = MIGRATE(MIGRATE_HIGHATOMIC);
 	layout.migrate_cma = MIGRATE(MIGRATE_CMA);
 	layout.migrate_isolate = MIGRATE(MIGRATE_ISOLATE);
+	layout.page_pool = FIELD(struct page, pp);
+	layout.memory_controller = HAS_VALUE(enum cgroup_subsys_id, memory_cgrp_id) ?
+		VALUE(enum cgroup_subsys_id, memory_cgrp_id) : ABSENT;
 	return 0;
 }
 
@@ -286,6 +304,26 @@ int copy(void *context)
 	if (length > BUFFER_BYTES)
 		return 1;
 	return probe_read(buffer, length, (void *)address) != 0;
+}
+
+/* What lies at each address, one after the other; zeros where it cannot be read. */
+static long gather_one(__u32 index, void *context)
+{
+	__u32 length = *(__u32 *)context;
+	__u64 at = (__u64)index * length;
+
+	if (index >= MAX_ADDRESSES || length > MAX_STRIDE || at > BUFFER_BYTES - MAX_STRIDE)
+		return 1;
+	probe_read((char *)buffer + at, length, (void *)addresses[index]);
+	return 0;
+}
+
+SEC("syscall")
+int gather(void *context)
+{
+	__u32 length = stride;
+
+	return loop(address_count, gather_one, &length, 0) < 0;
 }
 
 /* One 32-bit value; apart from copy, so that the buffer keeps what it holds. */

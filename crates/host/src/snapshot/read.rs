@@ -94,6 +94,10 @@ pub fn decode(bytes: &[u8]) -> Result<Scan, SnapshotError> {
         let limit = format_bytes(MAX_SPAN_PAGES * 4096);
         return Err(invalid(format!("the zones span more than {limit}")));
     }
+    if let Some(who) = &description.meta.who {
+        who.check()
+            .map_err(|what| format_error(HEADER_BYTES as u64, "who", what))?;
+    }
     let runs = header.decompress(&body[header.description_bytes..], runs_at)?;
     let pages = PageRuns::from_encoded(layout.span(), runs)
         .map_err(|error| format_error(runs_at, "runs", format!("uncompressed {error}")))?;

@@ -48,6 +48,11 @@ impl PageDecoder {
         }
     }
 
+    /// Where the kernel keeps what.
+    pub fn format(&self) -> &PageFormat {
+        &self.format
+    }
+
     /// Says whether the pages of the slab cache at `address` are reclaimable.
     pub fn learn_cache(&mut self, address: u64, reclaimable: bool) {
         self.caches.insert(address, reclaimable);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sections of the page.
 
+use super::culprits;
 use super::options::Choice;
 use super::simulate::{FutureRun, WhatIf};
 use super::tables::{gains_table, memory_table, ways_table};
@@ -8,7 +9,7 @@ use super::verdict::{Advice, interval, k_size};
 use crate::charts::lines;
 use ample_kit::statistics::MedianRange;
 use ample_mm::RunResult;
-use ample_pfn::{Definition, GroupMetrics, format_bytes};
+use ample_pfn::{BASE_PAGE_BYTES, Definition, GroupMetrics, format_bytes};
 use ample_report::{Align, MemoryMap, Section, Series, Table, Unit};
 
 /// What to do.
@@ -72,7 +73,9 @@ pub(super) fn now(whatif: &WhatIf) -> Section {
     let total = &machine.metrics.total;
     let title = "This machine now";
     let map = MemoryMap::new(title, &machine.blocks, machine.base, Definition::K);
-    Section::new("now", title)
+    let held = culprits::squares(machine, map.blocks_per_cell());
+    let map = map.with_culprits(machine.first.0 * BASE_PAGE_BYTES, held);
+    let section = Section::new("now", title)
         .figure(
             &map.to_svg(),
             "Polluted blocks hold at least one page that may be unmovable under definition K; \
@@ -90,7 +93,18 @@ pub(super) fn now(whatif: &WhatIf) -> Section {
         .note(
             "Blocks that hold a page of the source, and those that hold unmovable pages of no \
              other source: they are won back when it goes.",
-        )
+        );
+    let Some(who) = &machine.who else {
+        return section.note(
+            "Owners by name (slab caches, programs, drivers) need a scan by the BPF reader: \
+             ample scan --who.",
+        );
+    };
+    section
+        .heading("Who that is by name")
+        .html(&culprits::owners(who).to_html())
+        .heading("Where most of it lies")
+        .html(&culprits::stretches(who).to_html())
 }
 
 fn definitions(total: &GroupMetrics) -> Table {

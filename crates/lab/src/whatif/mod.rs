@@ -2,6 +2,7 @@
 //! The page of `ample whatif`: what to do about the contiguity of this machine, the machine as it
 //! is, and what each option would make of it.
 
+mod culprits;
 mod early;
 mod estimate;
 mod machine;

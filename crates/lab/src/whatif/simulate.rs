@@ -6,8 +6,9 @@ use super::options::{Basis, Choice, OPTIONS};
 use super::recording::RecordedLoad;
 use crate::experiment::Progress;
 use crate::server_model::side_by_side;
+use ample_host::Who;
 use ample_mm::{Config, RunResult, ServerModel, Workload, run_on};
-use ample_pfn::{BlockTally, Culprit, Layout, Metrics, Order, PageClass};
+use ample_pfn::{BlockTally, Culprit, Layout, Metrics, Order, PageClass, Pfn};
 use anyhow::{Result, ensure};
 use std::sync::Mutex;
 
@@ -77,6 +78,10 @@ pub struct Machine {
     pub metrics: Metrics,
     /// What each source spoils.
     pub culprits: Vec<Culprit>,
+    /// Who holds its unmovable pages by name, where the scan saw that.
+    pub who: Option<Who>,
+    /// First frame of the first block.
+    pub first: Pfn,
     /// Its 2 MB blocks, for the map.
     pub blocks: Vec<BlockTally>,
     /// Order of those blocks.

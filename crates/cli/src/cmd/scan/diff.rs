@@ -322,6 +322,7 @@ mod tests {
                 duration_ns: 0,
                 cpu_ns: 0,
                 pageblocks: None,
+                who: None,
                 zones: vec![],
                 counters: BTreeMap::new(),
             },

@@ -10,13 +10,16 @@ mod pageblocks;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub(super) mod rows;
+mod service;
 pub(super) mod style;
 mod text;
 pub(super) mod view;
 #[cfg(feature = "watch")]
 mod watch;
+mod who;
 
 use self::fail_if::Threshold;
+use self::service::ServiceMemory;
 use self::view::View;
 use super::{Verdict, write_file};
 use ample_host::{HostError, ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot, zones};
@@ -44,6 +47,8 @@ pub struct ScanArgs {
     command: Option<Command>,
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    filter: service::Filter,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -94,6 +99,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 const EXAMPLES: &str = "Examples:
   ample scan                                  a picture and the tables
   ample scan --json | jq .definitions.K       one definition
+  ample scan --who                            which caches, programs and drivers hold blocks
   ample scan --fail-if 'unmovable_ratio@2M>0.3'   exit code 1 when crossed
   ample scan --format snapshot -o host.snap   keep it (under 1 MB); look again with --snapshot";
 
@@ -106,6 +112,9 @@ struct Input {
     /// Also read page_owner (kernel booted with page_owner=on): definition O, better sources.
     #[arg(long, conflicts_with = "snapshot")]
     owners: bool,
+    /// Name who holds unmovable pages: slab caches, programs, sockets, drivers (needs BPF).
+    #[arg(long, conflicts_with_all = ["snapshot", "root"])]
+    who: bool,
     /// Read a saved tree (DIR/proc/kpageflags, …) instead of the running system.
     #[arg(long, value_name = "DIR", conflicts_with = "snapshot")]
     root: Option<PathBuf>,
@@ -152,6 +161,7 @@ impl Input {
             root,
             reader,
             owners: self.owners,
+            who: self.who,
             progress: std::io::stderr().is_terminal().then_some(progress),
         }
     }
@@ -225,11 +235,26 @@ fn watch(_: f64, _: &ScanOptions, _: &SizeList) -> anyhow::Result<()> {
 /// Prints a scan and checks the thresholds.
 fn report(args: &ScanArgs, mut scan: Scan) -> anyhow::Result<Verdict> {
     let Ok(builder) = MetricsBuilder::collect(&mut scan, &args.sizes);
-    let view = View::new(&scan, &builder);
+    let service = match args.filter.target() {
+        Some(target) => Some(ServiceMemory::read(&target, &builder)?),
+        None => None,
+    };
+    let style = style::Style::detect(args.output.is_none());
+    let about = service
+        .as_ref()
+        .map(|own| (own.name().to_string(), own.render(&style)));
+    let mut view = View::new(&scan, &builder);
+    view.service = service;
     let bytes = match args.format() {
         Format::Text => {
-            let style = style::Style::detect(args.output.is_none());
-            text::render(&scan, &builder, &style).into_bytes()
+            let mut text = text::render(&scan, &builder, &style);
+            if let Some((name, body)) = about {
+                text.push_str(&format!(
+                    "\n{}\n{body}",
+                    style.paint(style::Colour::Strong, &name)
+                ));
+            }
+            text.into_bytes()
         }
         Format::Snapshot => snapshot::encode(&scan).context("cannot encode the snapshot")?,
         format => machine_readable(format, &view)?,

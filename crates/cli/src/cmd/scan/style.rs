@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the terminal can show.
+//! What the terminal can show, and texts that fit it.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
 
 /// Width used when there is no terminal to ask.
@@ -92,5 +93,47 @@ impl Style {
         } else {
             text.to_string()
         }
+    }
+}
+
+/// Seconds in the two largest units that say something.
+pub fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes} min"),
+        (0, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+/// A sentence as lines of at most `columns`, the first marked with a dash.
+pub fn wrap(text: &str, columns: usize) -> String {
+    let mut lines = String::from("-");
+    let mut used = 1;
+    for word in text.split_whitespace() {
+        if used + 1 + word.chars().count() > columns {
+            lines.push_str("\n ");
+            used = 1;
+        }
+        let _ = write!(lines, " {word}");
+        used += 1 + word.chars().count();
+    }
+    lines + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_use_two_units() {
+        assert_eq!(duration(1020), "17 min");
+        assert_eq!(duration(3660), "1 h 1 min");
+        assert_eq!(duration(90_000), "1 d 1 h");
+    }
+
+    #[test]
+    fn notes_wrap_at_the_width() {
+        assert_eq!(wrap("aa bb cc", 6), "- aa\n  bb\n  cc\n");
     }
 }

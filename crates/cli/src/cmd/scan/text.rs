@@ -3,8 +3,9 @@
 
 use super::map::Map;
 use super::pageblocks::{self, TypeRow};
-use super::style::{Colour, Style};
+use super::style::{Colour, Style, duration, wrap};
 use super::view::View;
+use super::who;
 use ample_host::Scan;
 use ample_pfn::{
     Culprit, Definition, DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder,
@@ -45,6 +46,9 @@ pub fn render(scan: &Scan, builder: &MetricsBuilder, style: &Style) -> String {
         "Unmovable pages by source",
         sources(&metrics.total.sources, &builder.culprits(), style),
     );
+    if let Some(owners) = &scan.meta.who {
+        section("Who holds unmovable memory", who::render(owners, style));
+    }
     section("Notes", notes(scan, style));
     text
 }
@@ -98,16 +102,6 @@ fn head(scan: &Scan, total: &GroupMetrics, style: &Style) -> String {
         meta.reader,
         meta.duration_ns as f64 / 1e6,
     )
-}
-
-/// Seconds in the two largest units that say something.
-fn duration(seconds: u64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours) {
-        (0, 0) => format!("{minutes} min"),
-        (0, _) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
 }
 
 fn percent(ratio: Option<f64>) -> String {
@@ -281,21 +275,6 @@ fn notes(scan: &Scan, style: &Style) -> String {
     wrapped.collect()
 }
 
-/// A sentence as lines of at most `columns`, the first marked with a dash.
-fn wrap(text: &str, columns: usize) -> String {
-    let mut lines = String::from("-");
-    let mut used = 1;
-    for word in text.split_whitespace() {
-        if used + 1 + word.chars().count() > columns {
-            lines.push_str("\n ");
-            used = 1;
-        }
-        let _ = write!(lines, " {word}");
-        used += 1 + word.chars().count();
-    }
-    lines + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,17 +296,5 @@ mod tests {
             }),
             "-"
         );
-    }
-
-    #[test]
-    fn durations_use_two_units() {
-        assert_eq!(duration(1020), "17 min");
-        assert_eq!(duration(3660), "1 h 1 min");
-        assert_eq!(duration(90_000), "1 d 1 h");
-    }
-
-    #[test]
-    fn notes_wrap_at_the_width() {
-        assert_eq!(wrap("aa bb cc", 6), "- aa\n  bb\n  cc\n");
     }
 }

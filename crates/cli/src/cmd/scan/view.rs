@@ -2,7 +2,8 @@
 //! The result of a scan as the machine-readable formats show it: schema `ample.scan/1`.
 
 use super::pageblocks::{self, TypeRow};
-use ample_host::{Scan, ZoneCounters};
+use super::service::ServiceMemory;
+use ample_host::{Scan, Who, ZoneCounters};
 use ample_pfn::{
     BASE_PAGE_BYTES, Coverage, Culprit, Definition, DefinitionMetrics, DefinitionSize,
     GroupMetrics, Metrics, MetricsBuilder, Order, SizeList, SizeMetrics, SourceMetrics,
@@ -39,6 +40,10 @@ pub struct View {
     pub total: Group,
     /// What each source spoils, and what it spoils alone; `null` when no page was read.
     pub culprits: Option<Vec<Culprit>>,
+    /// Who holds the unmovable pages by name; `null` unless asked for with a reader that sees it.
+    pub who: Option<Who>,
+    /// The memory of the process, control group or file that was asked for.
+    pub service: Option<ServiceMemory>,
     /// Per NUMA node.
     pub nodes: Vec<Group>,
     /// Per zone.
@@ -225,6 +230,8 @@ impl View {
             notes: meta.notes.clone(),
             total: total.into(),
             culprits: Some(builder.culprits()),
+            who: meta.who.clone(),
+            service: None,
             nodes: nodes.into_iter().map(Group::from).collect(),
             zones: zones.into_iter().map(Group::from).collect(),
             pageblocks,
@@ -252,6 +259,8 @@ impl View {
             notes: vec!["free lists only: without root no page can be looked at".into()],
             total: Group::from_free_lists(&zones.iter().collect::<Vec<_>>(), sizes),
             culprits: None,
+            who: None,
+            service: None,
             nodes: Vec::new(),
             zones: zones.iter().map(by_zone).collect(),
             pageblocks: None,

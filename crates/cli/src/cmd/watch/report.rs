@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a watch found, as a table, as JSON and as folded stacks.
 
-use crate::cmd::printable;
-use ample_host::SpoilSite;
+use ample_host::{SpoilSite, printable};
 use ample_pfn::MigrateType;
 use serde::Serialize;
 use std::fmt::Write;

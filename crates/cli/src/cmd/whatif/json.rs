@@ -42,6 +42,7 @@ pub(super) fn render(whatif: &WhatIf, verdict: &Advice) -> anyhow::Result<String
             "scan_duration_ns": machine.scan_duration_ns,
             "metrics": machine.metrics.total,
             "culprits": machine.culprits,
+            "who": machine.who,
         },
         "verdict": verdict.sentences,
         "recommendation": verdict.recommendation,

@@ -139,9 +139,13 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 fn scan(path: Option<&Path>) -> anyhow::Result<Scan> {
+    let options = ScanOptions {
+        who: true,
+        ..ScanOptions::default()
+    };
     match path {
         Some(path) => Ok(snapshot::read(path)?),
-        None => scan_live(&ScanOptions::default()).context(
+        None => scan_live(&options).context(
             "cannot look at this machine’s pages; run as root, or give a --snapshot taken as root",
         ),
     }
@@ -152,7 +156,7 @@ fn machine(scan: &mut Scan, snapshot: Option<&Path>) -> Machine {
         Ok(builder) => builder,
         Err(never) => match never {},
     };
-    let (_, base, blocks) = builder.blocks();
+    let (first, base, blocks) = builder.blocks();
     let meta = &scan.meta;
     let file = snapshot.map(|path| path.display().to_string());
     Machine {
@@ -167,6 +171,8 @@ fn machine(scan: &mut Scan, snapshot: Option<&Path>) -> Machine {
         scan_duration_ns: meta.duration_ns,
         metrics: builder.finish(&meta.coverage),
         culprits: builder.culprits(),
+        who: meta.who.clone(),
+        first,
         blocks: blocks.to_vec(),
         base,
     }
