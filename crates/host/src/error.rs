@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// A file could not be opened or read.
-    #[error("cannot read {}: {cause}{}", path.display(), permission_hint(cause))]
+    #[error("cannot read {}: {cause}{}", shown(path), permission_hint(cause))]
     Io {
         /// The file that was read.
         path: PathBuf,
@@ -15,7 +15,7 @@ pub enum HostError {
         cause: std::io::Error,
     },
     /// A text file of `/proc` does not look as it should.
-    #[error("{}:{line}: {what}", path.display())]
+    #[error("{}:{line}: {what}", shown(path))]
     Parse {
         /// The file that was read.
         path: PathBuf,
@@ -25,7 +25,7 @@ pub enum HostError {
         what: String,
     },
     /// The pages were read but describe no memory.
-    #[error("{}: {what}", path.display())]
+    #[error("{}: {what}", shown(path))]
     NoMemory {
         /// The file that should have said where memory lies.
         path: PathBuf,
@@ -45,6 +45,11 @@ pub enum HostError {
     /// The BPF reader cannot be used here.
     #[error("BPF reader: {0}")]
     Bpf(String),
+}
+
+/// A path as a terminal may see it: others choose the names of control groups.
+fn shown(path: &Path) -> String {
+    crate::printable(&path.to_string_lossy())
 }
 
 fn permission_hint(error: &std::io::Error) -> &'static str {
@@ -79,5 +84,20 @@ impl HostError {
             HostError::NoMemory { .. } => true,
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_path_cannot_steer_a_terminal() {
+        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let error = HostError::io(Path::new("/sys/fs/cgroup/a\nb\x1b[31m"), gone).to_string();
+        assert!(
+            error.starts_with("cannot read /sys/fs/cgroup/a\\nb\\u{1b}[31m: "),
+            "{error}"
+        );
     }
 }
