@@ -120,6 +120,21 @@ static void check_target(void)
 	}
 }
 
+/* A review asks for no more than Algorithm 1 does, and for what free memory lacks at most. */
+static void check_review(void)
+{
+	uint64_t r = ctg_review_pages(&params, &state), now = state.unmov_pages;
+	uint64_t enough = ctg_enough_pages(&state), free = state.unmov_free_pages;
+
+	CHECK(r % state.block_pages == 0);
+	CHECK(r >= state.min_pages && r <= state.max_pages);
+	CHECK(r <= ctg_max(ctg_target_pages(&params, &state), state.min_pages));
+	CHECK(r <= now || free <= enough);
+	CHECK(r <= now || r - now < enough - free + state.block_pages);
+	/* what it gives back leaves enough */
+	CHECK(r >= now || now - r <= free - ctg_min(enough, free));
+}
+
 /* The same in wider arithmetic: F of Algorithm 1, rounded term by term. */
 static uint64_t factor_ref(uint64_t num_a, uint64_t den_a, uint64_t c_a,
 			   uint64_t num_b, uint64_t den_b, uint64_t c_b)
@@ -204,6 +219,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 1000000; i++) {
 		draw();
 		check_target();
+		check_review();
 		check_factors();
 		check_scale();
 		check_backoff();

@@ -20,12 +20,6 @@
 /* While the region is larger than at boot, see this often whether it need be. */
 #define CTG_REVIEW_MS	5000
 
-/* A region with this much free does not grow, and gives back what is free beyond it. */
-#define CTG_ENOUGH(low_wmark)	((low_wmark) + (low_wmark) / 2)
-
-/* A review gives back this part of that. */
-#define CTG_GIVE_DIV	4
-
 /*
  * An unmovable request waits at most this long for a step of the border, then
  * reclaims. One that may not wait for I/O, or may fail, waits for less: the
@@ -248,7 +242,7 @@ static int grow(struct contiguitas_node *n, unsigned long target, unsigned long 
 		WRITE_ONCE(n->expand_hard, must);
 		if (!must && s.mov_free_pages < s.mov_low_wmark_pages)
 			return -EAGAIN;
-		if (s.unmov_free_pages >= wanted + CTG_ENOUGH(s.unmov_low_wmark_pages))
+		if (s.unmov_free_pages >= wanted + ctg_enough_pages(&s))
 			return 0;
 		ret = ctg_resize(n, min(target, ctg_size(n) + CTG_BATCH), must);
 		/* Who waits has had nothing of blocks that were taken as they are. */
@@ -265,7 +259,7 @@ static int grow(struct contiguitas_node *n, unsigned long target, unsigned long 
 static bool resizer_round(struct contiguitas_node *n)
 {
 	bool urgent = xchg(&n->urgent, false), starved;
-	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), now, target, enough, dry, limit = 0;
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), now, target, dry, limit = 0;
 	struct ctg_state s;
 	int ret = -EAGAIN;
 
@@ -273,18 +267,7 @@ static bool resizer_round(struct contiguitas_node *n)
 	now = s.unmov_pages;
 	/* If the region were full up to some place, this were it: from there on it empties. */
 	WRITE_ONCE(n->last_pfn, border - min(border, max(s.unmov_free_pages, CTG_BAND)));
-	target = ctg_target_pages(&ctg_tunables.policy, &s);
-	/*
-	 * The pressure is an average over 10 s and outlives its cause: what an
-	 * earlier round gained and nobody has taken yet answers it, and a burst that
-	 * is over is no reason to grow for another, nor to keep what it has left.
-	 */
-	enough = CTG_ENOUGH(s.unmov_low_wmark_pages);
-	target = min(target, now + round_up(enough - min(enough, s.unmov_free_pages), CTG_CHUNK));
-	if (s.unmov_free_pages > enough)
-		target = min(target, now - round_down((s.unmov_free_pages - enough) / CTG_GIVE_DIV,
-						      CTG_CHUNK));
-	target = max(target, s.min_pages);
+	target = ctg_review_pages(&ctg_tunables.policy, &s);
 	/* Somebody waits, so free pages there may be are of no use to him. */
 	if (urgent) {
 		limit = limit_pages(n, &s);
@@ -292,7 +275,8 @@ static bool resizer_round(struct contiguitas_node *n)
 	}
 	/* The gap is worth migrating for, but only the last of it blocks taken as they are. */
 	starved = s.unmov_free_pages < s.unmov_low_wmark_pages;
-	trace_contiguitas_decide(n->nid, border, border + target - now, (long)s.pressure_unmov_bp - s.pressure_mov_bp);
+	trace_contiguitas_decide(n->nid, border, border + target - now,
+				 (long)s.pressure_unmov_bp - s.pressure_mov_bp);
 
 	if ((target > now || urgent) && sweep_enough(n, &s))
 		target = min(target, now);

@@ -47,6 +47,7 @@ struct ctg_state {
 #define CTG_BP_MAX		10000u	/* pressure is a share of time */
 #define CTG_FACTOR_MAX_MILLI	1000u	/* F is bounded by 1: double, or nothing left */
 #define CTG_STEP_DIV		8u	/* one decision moves at most 1/8 of the node */
+#define CTG_GIVE_DIV		4u	/* one review gives back 1/4 of what is to spare */
 
 /* Saturating helpers: the callers pass values read without locks. */
 static inline u64 ctg_min(u64 a, u64 b)
@@ -167,6 +168,35 @@ static inline u64 ctg_target_pages(const struct ctg_params *p, const struct ctg_
 	target = target > delta ? target - delta : 0;
 	target = ctg_max(target, ctg_min(floor, ctg_round_down(now, s->block_pages)));
 	return ctg_clamp(target, lo, hi);
+}
+
+/* With so much free a region does not grow: half as much again as its low watermark. */
+static inline u64 ctg_enough_pages(const struct ctg_state *s)
+{
+	u64 low = ctg_min(s->unmov_low_wmark_pages, ~(u64)0 / 2);
+
+	return low + low / 2;
+}
+
+/*
+ * ctg_review_pages - the same for a kernel that asks again while it resizes
+ *
+ * The pressure is an average over 10 s and outlives its cause: what an earlier
+ * round gained and nobody has taken yet answers it, and a burst that is over is
+ * no reason to grow for another, nor to keep what it has left.
+ */
+static inline u64 ctg_review_pages(const struct ctg_params *p, const struct ctg_state *s)
+{
+	u64 target = ctg_target_pages(p, s), free = s->unmov_free_pages;
+	u64 now = ctg_round_down(s->unmov_pages, s->block_pages), enough = ctg_enough_pages(s);
+	u64 need = ctg_round_up(enough - ctg_min(enough, free), s->block_pages);
+	u64 give = ctg_round_down((free - ctg_min(free, enough)) / CTG_GIVE_DIV, s->block_pages);
+
+	if (target > now && target - now > need)
+		target = now + need;
+	if (free > enough)
+		target = ctg_min(target, now - ctg_min(now, give));
+	return ctg_max(target, ctg_round_up(s->min_pages, s->block_pages));
 }
 
 /*
