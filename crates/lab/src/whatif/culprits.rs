@@ -146,7 +146,7 @@ mod tests {
         assert!(
             stretches(&who)
                 .to_text()
-                .contains("8M        20K  slab dentry in /a 20K")
+                .contains("8M          20K  slab dentry in /a 20K")
         );
         let blocks = [0b10, 0, 0b11].map(|sources| BlockTally {
             sources,
