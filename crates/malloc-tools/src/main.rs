@@ -15,6 +15,7 @@ Run programs under libample_malloc, look at them, and experiment with page heaps
 
   ample-malloc run [--options LIST] -- COMMAND...   run under the allocator, statistics at exit
   ample-malloc stats PID                            statistics of a program started by `run`
+  ample-malloc profile PID [--peak|--lifetime]      its heap profile, for pprof
   ample-malloc record FILE -- COMMAND...            run and write a trace of the page heap
   ample-malloc replay FILE [--json] [--no-regions] [--no-density]
                                                     replay a trace over pretended memory
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         }
         Some("run") => run(&arguments[1..]),
         Some("stats") => stats(&arguments[1..]),
+        Some("profile") => profile(&arguments[1..]),
         Some("record") => record(&arguments[1..]),
         Some("replay") => run_replay(&arguments[1..]),
         Some("fill") => run_fill(&arguments[1..]),
@@ -124,7 +126,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     };
     // At exit as well the statistics go to stderr: the file is for a running program.
     let list = format!(
-        "stats=1,signal={STATS_SIGNAL},signal_to={}{options}",
+        "stats=1,profile=2m,signal={STATS_SIGNAL},signal_to={}{options}",
         stats_path("%p")
     );
     start(command, &list)
@@ -141,10 +143,9 @@ fn record(arguments: &[String]) -> Result<(), String> {
     start(command, &format!("record={file}"))
 }
 
-fn stats(arguments: &[String]) -> Result<(), String> {
-    let [pid] = arguments else {
-        return Err("usage: ample-malloc stats PID".into());
-    };
+/// Asks a program started by `run` by a signal with a value, and prints what it writes, which is
+/// whole once it holds `last` and has stopped growing.
+fn ask(pid: &str, value: usize, last: &str) -> Result<(), String> {
     let number: i32 = pid
         .parse()
         .map_err(|_| format!("\"{pid}\" is no process id"))?;
@@ -163,27 +164,48 @@ fn stats(arguments: &[String]) -> Result<(), String> {
     }
     let path = stats_path(pid);
     let _ = std::fs::remove_file(&path);
+    let value = libc::sigval {
+        sival_ptr: std::ptr::without_provenance_mut(value),
+    };
     // SAFETY: sends a signal that the process handles.
-    if unsafe { libc::kill(number, STATS_SIGNAL) } != 0 {
+    if unsafe { libc::sigqueue(number, STATS_SIGNAL, value) } != 0 {
         return Err(format!(
             "process {pid}: {}",
             std::io::Error::last_os_error()
         ));
     }
+    let mut before = 0;
     for _ in 0..40 {
         std::thread::sleep(std::time::Duration::from_millis(50));
-        if let Ok(text) = std::fs::read_to_string(&path)
-            && text.contains("hugepages rebuilt")
-        {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        if text.contains(last) && text.len() == before {
             print!("{text}");
             let _ = std::fs::remove_file(&path);
             return Ok(());
         }
+        before = text.len();
     }
     Err(format!(
         "process {pid} did not answer within 2 s: it is stopped or blocks signal {STATS_SIGNAL}, \
          or the signal met it inside the allocator and it answers at its next slow allocation"
     ))
+}
+
+fn stats(arguments: &[String]) -> Result<(), String> {
+    let [pid] = arguments else {
+        return Err("usage: ample-malloc stats PID".into());
+    };
+    ask(pid, 0, "hugepages rebuilt")
+}
+
+fn profile(arguments: &[String]) -> Result<(), String> {
+    let (pid, value) = match arguments {
+        [pid] => (pid, 1),
+        [pid, flag] if flag == "--peak" => (pid, 2),
+        [pid, flag] if flag == "--lifetime" => (pid, 3),
+        _ => return Err("usage: ample-malloc profile PID [--peak|--lifetime]".into()),
+    };
+    ask(pid, value, "MAPPED_LIBRARIES:")
 }
 
 /// The value after a flag, or the default.

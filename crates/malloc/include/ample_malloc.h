@@ -20,6 +20,10 @@ void ample_malloc_stats(int fd, int form);
  * process was started with AMPLE_MALLOC=profile=SIZE. */
 void ample_malloc_profile(int fd);
 
+/* The same of a kind: 0 what is live and what was allocated, 1 what was live at the peak, 2 what
+ * was freed, with the nanoseconds that it had lived in place of bytes. */
+void ample_malloc_profile_of(int fd, int kind);
+
 /* Gives up to `bytes` of free memory back to the system, breaking hugepages if need be. Returns the
  * bytes that were given back. malloc_trim(keep) empties the caches first. */
 size_t ample_malloc_release(size_t bytes);

@@ -102,15 +102,18 @@ impl Local {
     fn pop(self, class: usize) -> usize {
         match self.offset {
             0 => self.slab.pop_owned(class),
-            // SAFETY: the offset is that of the registered area, slabs are never freed.
-            offset => unsafe { rseq::pop(offset, &SLABS, class) },
+            _ => {
+                let mut one = [0];
+                self.pop_many(class, &mut one);
+                one[0]
+            }
         }
     }
 
     fn push(self, class: usize, object: usize) -> bool {
         match self.offset {
             0 => self.slab.push_owned(class, object),
-            // SAFETY: as for `pop`.
+            // SAFETY: the offset is that of the registered area, slabs are never freed.
             offset => unsafe { rseq::push(offset, &SLABS, class, object) },
         }
     }
@@ -121,7 +124,7 @@ impl Local {
             0 => self.slab.pop_many_owned(class, out),
             offset => {
                 let (first, max) = (out.as_mut_ptr(), out.len());
-                // SAFETY: as for `pop`; the pointer and the length are those of `out`.
+                // SAFETY: as for `push`; the pointer and the length are those of `out`.
                 unsafe { rseq::pop_many(offset, &SLABS, class, first, max) }
             }
         }
@@ -134,7 +137,7 @@ impl Local {
                 let fits = |object: &&usize| self.slab.push_owned(class, **object);
                 objects.iter().rev().take_while(fits).count()
             }
-            // SAFETY: as for `pop`.
+            // SAFETY: as for `push`.
             offset => unsafe { rseq::push_many(offset, &SLABS, class, objects) },
         }
     }
@@ -146,7 +149,7 @@ impl Local {
                 self.slab.words[class].store(new, Ordering::Release);
                 true
             }
-            // SAFETY: as for `pop`.
+            // SAFETY: as for `push`.
             offset => unsafe {
                 rseq::replace_header(offset, &SLABS, self.slab.pointer(), class, old, new)
             },
@@ -275,6 +278,24 @@ impl Local {
         let count = 1 + self.pop_many(class, &mut objects[1..batch]);
         central::put(class, &objects[..count]);
     }
+}
+
+/// Takes `bytes` off the countdown of this CPU's slab; once that is below zero, sets it to what
+/// `next` gives and returns true.
+#[cold]
+pub fn count_down(bytes: usize, next: impl FnOnce() -> i64) -> bool {
+    with_local(|local| {
+        let Some(Local { slab, .. }) = local else {
+            return false;
+        };
+        // What the fast path subtracts meanwhile on that CPU may be lost.
+        let countdown = &slab.words[0];
+        let left = (countdown.load(Ordering::Relaxed) as i64).saturating_sub_unsigned(bytes as u64);
+        let due = left < 0;
+        let left = if due { next() } else { left };
+        countdown.store(left as u64, Ordering::Relaxed);
+        due
+    })
 }
 
 /// An object of the class: from the slab or, with a batch for the slab, from the central free list;

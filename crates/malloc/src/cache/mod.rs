@@ -13,7 +13,7 @@ pub use all::{
     check, drain, for_each_sizes, fork_child, fork_done, fork_prepare, is_free, objects_of,
 };
 pub use fence::{allowed as unconfined, forbid as forbid_fences, register as register_fences};
-pub use local::{pop_slow, push_slow};
+pub use local::{count_down, pop_slow, push_slow};
 pub use vfork::{begin as begin_vfork, end as end_vfork};
 
 use crate::near::{near, near_load};
@@ -77,8 +77,8 @@ struct CpuSlab {
 static SLABS: Slabs = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CPUS];
 /// Thread-pointer offset of the rseq area for the fast path; 0 turns the fast path off.
 static FAST_OFFSET: AtomicIsize = AtomicIsize::new(0);
-/// Whether the fast path is on while there is no child of `vfork`: sampled or checked calls take
-/// the slow path.
+/// Whether the fast path is on while there is no child of `vfork`: checked calls take the slow
+/// path.
 static WANTS_FAST: AtomicBool = AtomicBool::new(false);
 /// The same as [`FAST_OFFSET`] for the slow path; 0 if there are no restartable sequences.
 static OFFSET: AtomicIsize = AtomicIsize::new(0);
@@ -86,6 +86,8 @@ static OFFSET: AtomicIsize = AtomicIsize::new(0);
 static ADMIN: Lock<()> = Lock::new(());
 static SLAB_LIST: AtomicPtr<CpuSlab> = AtomicPtr::new(core::ptr::null_mut());
 static MAX_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_BYTES);
+/// Where the countdown of a new slab begins: out of reach unless samples are taken.
+static COUNTDOWN: AtomicU64 = AtomicU64::new(1 << 62);
 
 struct Shard(*mut CpuSlab);
 // SAFETY: the slab is reached only through the shard's lock.
@@ -121,6 +123,12 @@ pub fn start(max_bytes: usize, allow_rseq: bool, fast: bool) {
     set_fast(fast);
 }
 
+/// Lets samples be due, the first on each slab after so many bytes. To be called before the first
+/// allocation.
+pub fn start_countdown(bytes: usize) {
+    COUNTDOWN.store(bytes as u64, Ordering::Relaxed);
+}
+
 /// Turns the fast path on or off: off sends every call through the slow path.
 fn set_fast(on: bool) {
     let offset = if on {
@@ -136,16 +144,17 @@ pub fn uses_rseq() -> bool {
     OFFSET.load(Ordering::Relaxed) != 0
 }
 
-/// Pops from the slab of this CPU if the fast path is on; 0 otherwise.
+/// Pops an object for a request of `bytes` from the slab of this CPU if the fast path is on; 0
+/// otherwise, and when a sample is due.
 #[inline(always)]
-pub fn fast_pop(class: usize) -> usize {
+pub fn fast_pop(class: usize, bytes: usize) -> usize {
     let offset = near_load!(FAST_OFFSET: isize);
     if offset == 0 {
         return 0;
     }
     let slabs = near!(SLABS: Slabs);
     // SAFETY: the offset is that of the registered area, slabs are never freed.
-    unsafe { rseq::pop(offset, slabs, class) }
+    unsafe { rseq::pop(offset, slabs, class, bytes) }
 }
 
 /// Pushes on the slab of this CPU if the fast path is on; false if it was not done.
@@ -166,6 +175,7 @@ impl CpuSlab {
         // SAFETY: zeroed memory of the right size and alignment, which is never freed; all fields
         // are atomics, for which zero is valid.
         let slab: &CpuSlab = unsafe { memory.cast().as_ref() };
+        slab.words[0].store(COUNTDOWN.load(Ordering::Relaxed), Ordering::Relaxed);
         for (class, &begin) in BEGIN.iter().enumerate().skip(1) {
             let header = Header {
                 current: begin,

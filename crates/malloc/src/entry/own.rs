@@ -3,6 +3,7 @@
 
 use crate::front;
 use crate::units::PAGE_BYTES;
+use crate::watch::observe::{self, ProfileKind};
 use crate::watch::stats::{self, StatsForm};
 use core::ffi::{c_int, c_void};
 
@@ -16,8 +17,14 @@ pub extern "C" fn ample_malloc_stats(fd: c_int, form: c_int) {
 /// Writes the heap profile to a file descriptor, in the text format of pprof.
 #[unsafe(no_mangle)]
 pub extern "C" fn ample_malloc_profile(fd: c_int) {
+    ample_malloc_profile_of(fd, 0);
+}
+
+/// Writes a profile: 0 what is live and what was allocated, 1 the peak, 2 lifetimes.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_profile_of(fd: c_int, kind: c_int) {
     crate::front::start::ensure();
-    crate::watch::observe::write_profile(fd);
+    observe::write_profile(fd, ProfileKind::from_number(kind as u8));
 }
 
 /// Gives up to `bytes` of free memory back to the system, breaking hugepages if need be; the bytes

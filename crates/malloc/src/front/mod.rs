@@ -28,7 +28,7 @@ pub fn allocate(bytes: usize) -> usize {
 #[inline(always)]
 pub fn allocate_or(bytes: usize, slow: impl FnOnce(usize) -> usize) -> usize {
     if bytes <= MAX_SMALL_BYTES {
-        let object = fast_pop(class_of(bytes));
+        let object = fast_pop(class_of(bytes), bytes);
         if object != 0 {
             return object;
         }
@@ -36,10 +36,10 @@ pub fn allocate_or(bytes: usize, slow: impl FnOnce(usize) -> usize) -> usize {
     slow(bytes)
 }
 
-/// An object from the slab of this CPU; 0 if that has none.
+/// An object from the slab of this CPU; 0 if that has none or a sample is due.
 #[inline(always)]
-fn fast_pop(class: usize) -> usize {
-    let object = cache::fast_pop(class);
+fn fast_pop(class: usize, bytes: usize) -> usize {
+    let object = cache::fast_pop(class, bytes);
     if object != 0 {
         // SAFETY: the slab gave it to nobody else.
         unsafe { freed::clear(object) };
@@ -145,7 +145,7 @@ pub fn allocate_aligned(bytes: usize, align: usize) -> usize {
         return allocate(bytes);
     }
     if let Some(class) = aligned_class_of(bytes, align) {
-        let object = fast_pop(class);
+        let object = fast_pop(class, bytes);
         if object != 0 {
             return object;
         }

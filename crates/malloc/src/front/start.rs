@@ -68,7 +68,7 @@ fn start() {
         modes |= CHECKED;
     }
     super::freed::start();
-    cache::start(options.cpu_cache_bytes, options.rseq, modes == 0);
+    cache::start(options.cpu_cache_bytes, options.rseq, !options.check);
     if options.guard > 0 {
         // Without restartable sequences every call is a slow one.
         let calls = if cache::uses_rseq() { 1 } else { 32 };

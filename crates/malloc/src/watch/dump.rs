@@ -4,9 +4,11 @@
 use crate::heap::pageheap;
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::{numa, report, sys};
+use crate::watch::observe::{self, ProfileKind};
 use crate::watch::options::{Options, Path};
 use crate::watch::stats::{self, StatsForm};
-use crate::watch::{observe, upkeep};
+use crate::watch::upkeep;
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
@@ -46,7 +48,13 @@ extern "C" fn at_exit() {
     }
     let profile = PATHS.lock().profile;
     if profile.is_some() {
-        with_file(&profile, observe::write_profile);
+        for (kind, ending) in [
+            (ProfileKind::Live, ""),
+            (ProfileKind::Peak, ".peak"),
+            (ProfileKind::Lifetime, ".lifetime"),
+        ] {
+            with_file(&profile, ending, |fd| observe::write_profile(fd, kind));
+        }
     }
     pageheap::lock().trace.stop();
 }
@@ -56,8 +64,8 @@ pub fn fork_lock() -> &'static dyn ForkLock {
     &PATHS
 }
 
-fn with_file(path: &Path, write: impl FnOnce(i32)) {
-    let fd = path.create();
+fn with_file(path: &Path, ending: &str, write: impl FnOnce(i32)) {
+    let fd = path.create(ending);
     if fd >= 0 {
         write(fd);
         // SAFETY: the descriptor was opened here.
@@ -65,31 +73,46 @@ fn with_file(path: &Path, write: impl FnOnce(i32)) {
     }
 }
 
-/// The handler writes statistics; where it interrupts a thread that holds a lock of the allocator,
+/// The handler writes statistics, or a profile if the signal came by `sigqueue` with the number of
+/// its kind and one; where it interrupts a thread that holds a lock of the allocator,
 /// the next slow call or upkeep round does. Locks that other threads take meanwhile it waits for.
-extern "C" fn on_signal(_signal: i32) {
+extern "C" fn on_signal(_signal: i32, info: *mut libc::siginfo_t, _context: *mut c_void) {
     let saved = sys::errno();
-    upkeep::request_dump();
-    if PATHS.is_free() && stats::is_readable() {
+    // SAFETY: the kernel gives a valid siginfo, which has a value in signals of this code.
+    let value = unsafe {
+        match (*info).si_code {
+            libc::SI_QUEUE => (*info).si_value().sival_ptr as usize,
+            _ => 0,
+        }
+    };
+    upkeep::request_dump(1 + value.min(3) as u8);
+    if PATHS.is_free() && observe::is_free() && stats::is_readable() {
         upkeep::serve_dump();
     }
     sys::set_errno(saved);
 }
 
-/// Writes the statistics that a signal asked for.
-pub fn requested() {
+/// Writes what a signal asked for: 1 for statistics, 2 and more for the kinds of profiles.
+pub fn requested(what: u8) {
     let (stats, signal) = {
         let paths = PATHS.lock();
         (paths.stats, paths.signal)
     };
-    write_to(if signal.is_some() { signal } else { stats });
+    let path = if signal.is_some() { signal } else { stats };
+    match what.checked_sub(2).map(ProfileKind::from_number) {
+        Some(kind) if path.is_some() => {
+            with_file(&path, "", |fd| observe::write_profile(fd, kind));
+        }
+        Some(kind) => observe::write_profile(2, kind),
+        None => write_to(path),
+    }
 }
 
 /// Writes the statistics to a file, or to stderr without one.
 fn write_to(path: Path) {
     let form = StatsForm::from_number(FORM.load(Ordering::Relaxed));
     if path.is_some() {
-        with_file(&path, |fd| stats::write(fd, form));
+        with_file(&path, "", |fd| stats::write(fd, form));
     } else {
         stats::write(2, form);
     }
@@ -109,7 +132,7 @@ pub fn loaded() {
                 numa::nodes()
             ));
         }
-        let fd = record.create();
+        let fd = record.create("");
         if fd >= 0 {
             pageheap::lock().trace.start(fd);
         }
@@ -124,7 +147,7 @@ pub fn loaded() {
         unsafe {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
             libc::sigaction(signal, &raw const action, core::ptr::null_mut());
         }
     }

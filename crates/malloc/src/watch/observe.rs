@@ -1,63 +1,97 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sampled heap profile: which call stacks hold the memory that is live.
+//! The sampled heap profile: which call stacks hold the memory that is live, which held it at the
+//! peak, which allocated, and how long it lived.
 //!
 //! One byte in `profile` is picked on average (a Poisson process over the bytes requested); the
-//! object that it falls into gets a span of its own, by which its free is recognised, and its call
-//! stack is kept. While a profile is taken the per-CPU fast path is off, so that every request is
-//! seen; without one none of this costs anything. The output is the text format that pprof reads
-//! (`heap_v2`), with sizes and counts as sampled: pprof scales them up.
+//! object that it falls into gets a span of its own, by which its free is recognised, and is
+//! counted for its call stack. The fast path counts down the bytes of each CPU to the next sample.
+//! The output is the text format that pprof reads (`heap_v2`), with sizes and counts as sampled:
+//! pprof scales them up.
 
+use crate::cache;
 use crate::os::lock::{ForkLock, Lock};
-use crate::os::meta;
+use crate::os::{meta, sys};
 use crate::watch::options::Options;
+use crate::watch::poisson::exponential;
 use crate::watch::stats::Out;
-use core::ffi::c_void;
+use crate::watch::unwind::{DEPTH, unwind};
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Frames kept of a stack.
-const DEPTH: usize = 32;
 /// Live samples that can be held: more are not sampled.
 const CAPACITY: usize = 1 << 14;
+/// Call stacks that can be told apart: samples of more are not taken.
+const SITES: usize = 1 << 12;
 
 #[derive(Clone, Copy)]
 struct Sample {
     address: usize,
     bytes: usize,
-    depth: u32,
+    site: usize,
+    born_ns: u64,
+}
+
+/// Number and bytes of samples.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    count: usize,
+    bytes: usize,
+}
+
+/// A call stack, and the samples that were taken there.
+#[derive(Clone, Copy)]
+struct Site {
     stack: [usize; DEPTH],
+    depth: usize,
+    live: Sum,
+    all: Sum,
+    /// What was live when the samples of all sites together were most.
+    peak: Sum,
+    lifetime_ns: u64,
 }
 
 struct Samples {
     table: *mut Sample,
-    live: usize,
-    random: u64,
+    live: Sum,
+    peak_bytes: usize,
+    sites: *mut Site,
+    site_count: usize,
 }
 
-// SAFETY: the table is reached only through the lock.
+// SAFETY: the tables are reached only through the lock.
 unsafe impl Send for Samples {}
 
 static SAMPLES: Lock<Samples> = Lock::new(Samples {
     table: core::ptr::null_mut(),
-    live: 0,
-    random: 0x1234_5678_9abc_def1,
+    live: Sum { count: 0, bytes: 0 },
+    peak_bytes: 0,
+    sites: core::ptr::null_mut(),
+    site_count: 0,
 });
 /// Mean bytes between samples; 0 if no profile is taken.
 static MEAN: AtomicUsize = AtomicUsize::new(0);
-/// Bytes until the next sample.
-static COUNTDOWN: AtomicI64 = AtomicI64::new(0);
+/// The state of the random numbers. Two threads that draw at once may get the same.
+static RANDOM: AtomicU64 = AtomicU64::new(0x1234_5678_9abc_def1);
 /// The thread that takes a sample: the unwinder may allocate.
 static BUSY: AtomicU64 = AtomicU64::new(0);
 
 /// Applies the options.
 pub fn configure(options: &Options) {
-    MEAN.store(options.profile_bytes, Ordering::Relaxed);
-    COUNTDOWN.store(options.profile_bytes as i64, Ordering::Relaxed);
+    let mean = options.profile_bytes;
+    MEAN.store(mean, Ordering::Relaxed);
+    if mean > 0 {
+        cache::start_countdown(mean);
+    }
 }
 
 /// The lock to shut for a fork.
 pub fn fork_lock() -> &'static dyn ForkLock {
     &SAMPLES
+}
+
+/// Whether nobody holds the lock of the samples.
+pub fn is_free() -> bool {
+    SAMPLES.is_free()
 }
 
 /// After a fork: whoever was inside may not exist here.
@@ -69,8 +103,13 @@ pub fn fork_done() {
 /// address.
 pub fn allocate(bytes: usize, align: usize, make: fn(usize, usize) -> usize) -> Option<usize> {
     let mean = MEAN.load(Ordering::Relaxed);
-    let size = bytes.max(1) as i64;
-    if mean == 0 || COUNTDOWN.fetch_sub(size, Ordering::Relaxed) > size {
+    let next = || {
+        let mut random = RANDOM.load(Ordering::Relaxed);
+        let bytes = exponential(&mut random, mean);
+        RANDOM.store(random, Ordering::Relaxed);
+        bytes
+    };
+    if mean == 0 || !cache::count_down(bytes.max(1), next) {
         return None;
     }
     // SAFETY: no preconditions.
@@ -81,38 +120,33 @@ pub fn allocate(bytes: usize, align: usize, make: fn(usize, usize) -> usize) -> 
     {
         return None;
     }
-    let address = sample(bytes, mean, || make(bytes, align));
+    let address = sample(bytes, || make(bytes, align));
     BUSY.store(0, Ordering::Release);
     address
 }
 
-fn sample(bytes: usize, mean: usize, make: impl FnOnce() -> usize) -> Option<usize> {
+fn sample(bytes: usize, make: impl FnOnce() -> usize) -> Option<usize> {
     let mut stack = [0; DEPTH];
-    let depth = unwind(&mut stack);
-    let mut samples = SAMPLES.lock();
-    COUNTDOWN.store(exponential(&mut samples.random, mean), Ordering::Relaxed);
-    if samples.table.is_null() {
-        let table = meta::allocate(size_of::<Sample>() * CAPACITY, align_of::<Sample>())?;
-        samples.table = table.as_ptr().cast();
-    }
-    // At three quarters the search for a free place gets long.
-    if samples.live >= CAPACITY / 4 * 3 {
-        return None;
-    }
-    drop(samples);
+    let depth = unwind(&mut stack) as usize;
+    let site = {
+        let mut samples = SAMPLES.lock();
+        // At three quarters the search for a free place gets long.
+        if !samples.has_tables() || samples.live.count >= CAPACITY / 4 * 3 {
+            return None;
+        }
+        samples.site(&stack, depth)?
+    };
     let address = make();
     if address == 0 {
         return None;
     }
-    let mut samples = SAMPLES.lock();
-    samples.live += 1;
-    let place = samples.find(0, address);
-    *samples.at(place) = Sample {
+    let born_ns = sys::now_ns();
+    SAMPLES.lock().add(Sample {
         address,
         bytes,
-        depth,
-        stack,
-    };
+        site,
+        born_ns,
+    });
     Some(address)
 }
 
@@ -123,14 +157,92 @@ pub fn forget(address: usize) {
         return;
     }
     let place = samples.find(address, address);
-    if samples.at(place).address != address {
+    let sample = *samples.at(place);
+    if sample.address != address {
         return;
     }
-    samples.live -= 1;
+    samples.live.take(sample.bytes);
+    let site = &mut samples.sites()[sample.site];
+    site.live.take(sample.bytes);
+    site.lifetime_ns += sys::now_ns().saturating_sub(sample.born_ns);
     samples.remove(place);
 }
 
+impl Sum {
+    fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.count -= 1;
+        self.bytes -= bytes;
+    }
+}
+
 impl Samples {
+    /// Whether there are tables; they are made when the first sample is.
+    fn has_tables(&mut self) -> bool {
+        if self.table.is_null() {
+            let bytes = size_of::<Sample>() * CAPACITY;
+            let sites = meta::allocate(size_of::<Site>() * SITES, align_of::<Site>());
+            let table = meta::allocate(bytes, align_of::<Sample>());
+            if let (Some(sites), Some(table)) = (sites, table) {
+                self.sites = sites.as_ptr().cast();
+                self.table = table.as_ptr().cast();
+            }
+        }
+        !self.table.is_null()
+    }
+
+    fn sites(&mut self) -> &mut [Site] {
+        if self.sites.is_null() {
+            return &mut [];
+        }
+        // SAFETY: the table has SITES zero-initialised entries, for which zero is valid.
+        unsafe { core::slice::from_raw_parts_mut(self.sites, SITES) }
+    }
+
+    /// The number of the site with the stack, which is a new one if need be; `None` if there are
+    /// too many.
+    fn site(&mut self, stack: &[usize; DEPTH], depth: usize) -> Option<usize> {
+        let mix = |hash: usize, &frame: &usize| (hash ^ frame).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = stack[..depth].iter().fold(depth, mix);
+        let mut at = (hash >> 40) % SITES;
+        while self.sites()[at].all.count > 0 && self.sites()[at].stack[..] != stack[..] {
+            at = (at + 1) % SITES;
+        }
+        let site = &mut self.sites()[at];
+        if site.all.count == 0 {
+            (site.stack, site.depth) = (*stack, depth);
+            if self.site_count >= SITES / 4 * 3 {
+                return None;
+            }
+            self.site_count += 1;
+            // It is not empty while its first object is made.
+            self.sites()[at].all.count = 1;
+        } else {
+            site.all.count += 1;
+        }
+        Some(at)
+    }
+
+    /// Counts a new sample, and notes the peak when the live ones have grown by a 32nd beyond it.
+    fn add(&mut self, sample: Sample) {
+        let place = self.find(0, sample.address);
+        *self.at(place) = sample;
+        self.live.add(sample.bytes);
+        let site = &mut self.sites()[sample.site];
+        site.live.add(sample.bytes);
+        site.all.bytes += sample.bytes;
+        if self.live.bytes > self.peak_bytes + self.peak_bytes / 32 {
+            self.peak_bytes = self.live.bytes;
+            self.sites()
+                .iter_mut()
+                .for_each(|site| site.peak = site.live);
+        }
+    }
+
     fn at(&mut self, place: usize) -> &mut Sample {
         // SAFETY: the table has CAPACITY zero-initialised entries, and places are below that.
         unsafe { &mut *self.table.add(place % CAPACITY) }
@@ -168,98 +280,79 @@ impl Samples {
     }
 }
 
-/// An exponentially distributed number of bytes, by the logarithm of a uniform one.
-fn exponential(random: &mut u64, mean: usize) -> i64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    let uniform = ((*random >> 11) as f64 + 1.0) / 9_007_199_254_740_992.0;
-    (-logarithm(uniform) * mean as f64) as i64 + 1
+/// What a profile shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ProfileKind {
+    /// What is live, and in brackets what was ever allocated.
+    Live,
+    /// What was live at the peak.
+    Peak,
+    /// What was freed, and how long it had lived: nanoseconds in the place of bytes.
+    Lifetime,
 }
 
-/// The natural logarithm of a positive normal number, to 1e-8. `f64::ln` is a call into libm, which
-/// every program would load with the library.
-fn logarithm(value: f64) -> f64 {
-    const FRACTION: u64 = (1 << 52) - 1;
-    let bits = value.to_bits();
-    let exponent = (bits >> 52) as i32 - 1023;
-    let mantissa = f64::from_bits(bits & FRACTION | 1.0f64.to_bits());
-    // ln m = 2 artanh((m - 1) / (m + 1)), of an argument of at most 1/3.
-    let x = (mantissa - 1.0) / (mantissa + 1.0);
-    let (mut power, mut sum) = (x, 0.0);
-    for term in 0..8 {
-        sum += power / f64::from(2 * term + 1);
-        power *= x * x;
+impl ProfileKind {
+    /// The kind of a number: 0, 1 and 2 in their order; others are [`ProfileKind::Live`].
+    pub fn from_number(number: u8) -> Self {
+        match number {
+            1 => ProfileKind::Peak,
+            2 => ProfileKind::Lifetime,
+            _ => ProfileKind::Live,
+        }
     }
-    2.0 * sum + f64::from(exponent) * core::f64::consts::LN_2
-}
 
-struct Walk<'a> {
-    stack: &'a mut [usize; DEPTH],
-    depth: usize,
-}
-
-unsafe extern "C" {
-    fn _Unwind_Backtrace(
-        visit: extern "C" fn(*mut c_void, *mut c_void) -> i32,
-        argument: *mut c_void,
-    ) -> i32;
-    fn _Unwind_GetIP(context: *mut c_void) -> usize;
-}
-
-extern "C" fn visit(context: *mut c_void, argument: *mut c_void) -> i32 {
-    const CONTINUE: i32 = 0;
-    const STOP: i32 = 4;
-    // SAFETY: the argument is the walk of the caller.
-    let walk = unsafe { &mut *argument.cast::<Walk<'_>>() };
-    if walk.depth == DEPTH {
-        return STOP;
+    /// What a site shows: at the time, and in brackets.
+    fn of(self, site: &Site) -> (Sum, Sum) {
+        match self {
+            ProfileKind::Live => (site.live, site.all),
+            ProfileKind::Peak => (site.peak, site.peak),
+            ProfileKind::Lifetime => {
+                let freed = Sum {
+                    count: site.all.count - site.live.count,
+                    bytes: site.lifetime_ns as usize,
+                };
+                (freed, freed)
+            }
+        }
     }
-    // SAFETY: the context is the unwinder's.
-    walk.stack[walk.depth] = unsafe { _Unwind_GetIP(context) };
-    walk.depth += 1;
-    CONTINUE
 }
 
-/// The return addresses of this thread, innermost first.
-fn unwind(stack: &mut [usize; DEPTH]) -> u32 {
-    let mut walk = Walk { stack, depth: 0 };
-    // SAFETY: the callback takes what it is given; the unwinder is libgcc's.
-    unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
-    walk.depth as u32
-}
-
-/// Writes the profile to a file descriptor.
-pub fn write_profile(fd: i32) {
+/// Writes a profile to a file descriptor.
+pub fn write_profile(fd: i32, kind: ProfileKind) {
     let mut out = Out::new(fd);
-    let _ = format_profile(&mut out);
+    let _ = format_profile(&mut out, kind);
     out.flush();
     copy_maps(fd);
 }
 
-fn format_profile(out: &mut Out) -> fmt::Result {
+fn format_profile(out: &mut Out, kind: ProfileKind) -> fmt::Result {
     let mean = MEAN.load(Ordering::Relaxed);
     let mut samples = SAMPLES.lock();
-    let capacity = if samples.table.is_null() { 0 } else { CAPACITY };
-    let (mut count, mut bytes) = (0, 0);
-    for place in 0..capacity {
-        let sample = samples.at(place);
-        if sample.address != 0 {
-            count += 1;
-            bytes += sample.bytes;
-        }
+    let (mut now, mut ever) = (Sum::default(), Sum::default());
+    for site in samples.sites() {
+        let (one, all) = kind.of(site);
+        (now.count, now.bytes) = (now.count + one.count, now.bytes + one.bytes);
+        (ever.count, ever.bytes) = (ever.count + all.count, ever.bytes + all.bytes);
     }
+    // Times are not scaled by the sampling as sizes are.
+    let form = match kind {
+        ProfileKind::Lifetime => "heapprofile",
+        _ => "heap_v2",
+    };
+    let Sum { count, bytes } = now;
     writeln!(
         out,
-        "heap profile: {count}: {bytes} [{count}: {bytes}] @ heap_v2/{mean}"
+        "heap profile: {count}: {bytes} [{}: {}] @ {form}/{mean}",
+        ever.count, ever.bytes
     )?;
-    for place in 0..capacity {
-        let sample = *samples.at(place);
-        if sample.address == 0 {
+    for site in samples.sites().iter() {
+        let (Sum { count, bytes }, all) = kind.of(site);
+        if all.count == 0 {
             continue;
         }
-        write!(out, "1: {0} [1: {0}] @", sample.bytes)?;
-        for frame in &sample.stack[..sample.depth as usize] {
+        write!(out, "{count}: {bytes} [{}: {}] @", all.count, all.bytes)?;
+        for frame in &site.stack[..site.depth] {
             write!(out, " {frame:#x}")?;
         }
         writeln!(out)?;
@@ -294,38 +387,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_distance_between_samples_is_the_one_asked_for() {
-        let mut random = 42;
-        let count = 20_000;
-        let sum: i64 = (0..count).map(|_| exponential(&mut random, 1000)).sum();
-        let mean = sum as f64 / f64::from(count);
-        assert!((mean - 1000.0).abs() < 30.0, "{mean}");
-    }
-
-    #[test]
-    fn the_logarithm_is_that_of_the_library() {
-        let mut value = 1e-16;
-        while value <= 1.0 {
-            let error = logarithm(value) - f64::ln(value);
-            assert!(error.abs() < 1e-8, "{value}: {error}");
-            value *= 1.0173;
-        }
-        assert_eq!(logarithm(1.0), 0.0);
-    }
-
-    #[test]
     fn the_table_finds_what_was_put_and_forgets_what_was_removed() {
         let empty = Sample {
             address: 0,
             bytes: 0,
-            depth: 0,
-            stack: [0; DEPTH],
+            site: 0,
+            born_ns: 0,
         };
         let mut memory = vec![empty; CAPACITY];
         let mut samples = Samples {
             table: memory.as_mut_ptr(),
-            live: 0,
-            random: 1,
+            live: Sum::default(),
+            peak_bytes: 0,
+            sites: core::ptr::null_mut(),
+            site_count: 0,
         };
         let addresses: Vec<usize> = (1..9000usize).map(|index| (index * 3) << 13).collect();
         for &address in &addresses {

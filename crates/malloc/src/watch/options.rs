@@ -39,8 +39,9 @@ impl Path {
         self.len > 0
     }
 
-    /// Creates the file; a descriptor, or -1 with one line of complaint.
-    pub fn create(&self) -> i32 {
+    /// Creates the file, its name followed by `ending`; a descriptor, or -1 with one line of
+    /// complaint.
+    pub fn create(&self, ending: &str) -> i32 {
         use core::fmt::Write;
         let mut name = report::Line::new();
         let text = core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("");
@@ -51,7 +52,7 @@ impl Path {
             }
             let _ = name.write_str(part);
         }
-        let _ = name.write_str("\0");
+        let _ = write!(name, "{ending}\0");
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
         // SAFETY: the name ends in a zero byte.
         let fd = unsafe { libc::open(name.as_bytes().as_ptr().cast(), flags, 0o644) };
@@ -258,9 +259,11 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   profile=SIZE         heap profile, one sample each SIZE bytes on average; 0 is off [0]
   stats=1|json|metrics|0  statistics at exit, on stderr; metrics are OpenMetrics [0]
   stats_to=PATH        statistics go to this file; %p is the process id [stderr]
-  signal=N             signal N writes statistics [0: none]
+  signal=N             signal N writes statistics; by sigqueue with 1, 2 or 3 the profile of what
+                       is live, of the peak or of lifetimes [0: none]
   signal_to=PATH       to this file [where stats_to says]
-  profile_to=PATH      the heap profile, in the text format of pprof, is written there at exit
+  profile_to=PATH      profiles of what is live, and with .peak and .lifetime after the name, are
+                       written there at exit, in the text format of pprof
   record=PATH          write a trace of the page heap there, for a replay
   help                 print this
 ";

@@ -14,7 +14,7 @@ use crate::os::vm::real::HugeMode;
 use crate::size_class::CLASSES;
 use crate::units::{PAGE_BYTES, PAGE_SHIFT};
 use crate::watch::options::Options;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Between two rounds.
 const PERIOD_NS: u64 = 250_000_000;
@@ -52,7 +52,8 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
 });
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
-static DUMP: AtomicBool = AtomicBool::new(false);
+/// What a signal asked for; 0 for nothing.
+static DUMP: AtomicU8 = AtomicU8::new(0);
 
 /// Applies the options.
 pub fn configure(options: &Options) {
@@ -91,15 +92,18 @@ pub fn tick() {
     }
 }
 
-/// Asks for statistics; async-signal-safe.
-pub fn request_dump() {
-    DUMP.store(true, Ordering::Relaxed);
+/// Asks for statistics or a profile, see [`super::dump::requested`]; async-signal-safe.
+pub fn request_dump(what: u8) {
+    DUMP.store(what, Ordering::Relaxed);
 }
 
-/// Writes statistics if a signal asked for them.
+/// Writes what a signal asked for.
 pub fn serve_dump() {
-    if DUMP.load(Ordering::Relaxed) && DUMP.swap(false, Ordering::Relaxed) {
-        crate::watch::dump::requested();
+    if DUMP.load(Ordering::Relaxed) != 0 {
+        match DUMP.swap(0, Ordering::Relaxed) {
+            0 => {}
+            what => crate::watch::dump::requested(what),
+        }
     }
 }
 

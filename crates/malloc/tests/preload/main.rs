@@ -355,6 +355,27 @@ fn foreign_programs_do_what_they_do_under_glibc() {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// A profile took every call off the fast path, and knew only what is live.
+#[test]
+fn a_profile_counts_each_byte_once() {
+    let binary = program("profile.c");
+    for options in ["profile=64k", "profile=64k,rseq=0"] {
+        // Samples on the whole: what is shown, and in brackets.
+        let samples = |kind: &str| -> Vec<f64> {
+            let output = run(&binary, &[kind], options);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let (first, _) = text.split_once('@').expect("a first line");
+            let numbers = first.split(|c: char| !c.is_ascii_digit());
+            numbers.filter_map(|number| number.parse().ok()).collect()
+        };
+        let near = |count: f64, bytes: f64| (count / (bytes / 65536.0) - 1.0).abs() < 0.25;
+        let (live, peak, freed) = (samples("0"), samples("1"), samples("2"));
+        assert!(near(live[0], 20e6) && near(live[2], 94e6), "{live:?}");
+        assert!(near(peak[0], 30e6), "{peak:?}");
+        assert!(near(freed[0], 74e6), "{freed:?}");
+    }
+}
+
 #[test]
 fn statistics_profile_and_trace_are_written() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -386,7 +407,10 @@ fn statistics_profile_and_trace_are_written() {
             .iter()
             .all(|record| trace::Event::decode(record).is_some())
     );
-    for path in [profile, recording, stats] {
+    let more =
+        [".peak", ".lifetime"].map(|end| PathBuf::from(format!("{}{end}", profile.display())));
+    assert!(more.iter().all(|path| path.exists()));
+    for path in more.into_iter().chain([profile, recording, stats]) {
         let _ = std::fs::remove_file(path);
     }
 }

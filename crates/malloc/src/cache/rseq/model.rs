@@ -18,7 +18,7 @@ unsafe fn slab(slabs: &Slabs) -> Option<&CpuSlab> {
 ///
 /// # Safety
 /// Slabs are valid or null.
-pub unsafe fn pop(_offset: isize, slabs: &Slabs, class: usize) -> usize {
+pub unsafe fn pop(_offset: isize, slabs: &Slabs, class: usize, _bytes: usize) -> usize {
     // SAFETY: as the caller promises.
     model::in_one_step(|| unsafe { slab(slabs) }.map_or(0, |slab| slab.pop_owned(class)))
 }
@@ -49,7 +49,7 @@ pub unsafe fn pop_many(
         let mut count = 0;
         while count < max {
             // SAFETY: as the caller promises.
-            let object = unsafe { pop(offset, slabs, class) };
+            let object = unsafe { pop(offset, slabs, class, 0) };
             if object == 0 {
                 break;
             }

@@ -8,7 +8,7 @@ use super::slab::Slabs;
 /// # Safety
 /// None needed.
 #[inline(always)]
-pub unsafe fn pop(_offset: isize, _slabs: &Slabs, _class: usize) -> usize {
+pub unsafe fn pop(_offset: isize, _slabs: &Slabs, _class: usize, _bytes: usize) -> usize {
     0
 }
 

@@ -3,7 +3,8 @@
 //!
 //! A slab is an array of 64-bit words. Word `class` is the header of that class, four 16-bit
 //! numbers: current end of the stack, its begin and its limit, as word indices into the slab, and a
-//! number that only the slow path uses. Word `TOPS + class` is a guess at the top of the stack,
+//! number that only the slow path uses. Word 0, of no class, is the countdown to the next sample,
+//! in bytes. Word `TOPS + class` is a guess at the top of the stack,
 //! which is right unless the slow path or an abort left an older one.
 
 use crate::os::numa::MAX_CPUS;

@@ -53,7 +53,8 @@ macro_rules! restartable {
     };
 }
 
-/// Pops an object of the class from the slab of this CPU; 0 if there is none.
+/// Pops an object of the class from the slab of this CPU, and takes `bytes` off the slab's
+/// countdown; 0 if there is no object or the countdown is below zero.
 ///
 /// The object comes from the word of the class among [`TOPS`] and is compared with the slot, where
 /// it also lies: what follows the call need not wait until the height of the stack has come back
@@ -62,7 +63,7 @@ macro_rules! restartable {
 /// # Safety
 /// `offset` is the thread-pointer offset of a registered rseq area; slabs are valid or null.
 #[inline(always)]
-pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
+pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize, bytes: usize) -> usize {
     let object: usize;
     // SAFETY: as the caller promises; the sequence ends in one store to the slab's header. What it
     // writes among the tops, also aside, where another thread may work on the slab, is a guess.
@@ -76,6 +77,8 @@ pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
                 "movzx {current:e}, word ptr [{slab} + {class} * 8]",
                 "cmp {current:x}, word ptr [{slab} + {class} * 8 + 2]",
                 "je 67f",
+                "sub qword ptr [{slab}], {bytes}",
+                "js 67f",
                 "mov {object}, qword ptr [{slab} + {class} * 8 + {tops}]",
                 "cmp {object}, qword ptr [{slab} + {current} * 8 - 8]",
                 "jne 87f",
@@ -92,6 +95,7 @@ pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize) -> usize {
                 "jmp 65b"
             ],
             tops = const TOPS * 8,
+            bytes = in(reg) bytes,
             object = out(reg) object,
             below = out(reg) _,
         );
