@@ -51,10 +51,11 @@ if [ ! -e /usr/sbin/policy-rc.d ]; then
 	$sudo chmod +x /usr/sbin/policy-rc.d
 	trap '$sudo rm -f /usr/sbin/policy-rc.d' EXIT
 fi
-# the suite is for this one package: without it, or what it has there, Debian 12's has to do
+# The suite is for this one package and what it needs: with -t it would take qemu-user too, which
+# has no plugins there. Without the suite Debian 12's emulator has to do.
 if [[ " ${missing[*]} " = *" qemu-system-x86 "* ]]; then
 	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
-		-t "$suite-backports" qemu-system-x86 > /dev/null ||
+		"qemu-system-x86/$suite-backports" > /dev/null ||
 		echo "setup.sh: no emulator from $suite-backports; guests run their CPUs in turns" >&2
 fi
 DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
