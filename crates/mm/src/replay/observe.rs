@@ -7,7 +7,7 @@ use super::ledger::{Ledger, Op};
 use super::start::Start;
 use super::{KernelReplay, KernelSample};
 use crate::workload::{Lifetimes, Observed, PageStream, StreamOrigin};
-use ample_pfn::{BASE_PAGE_BYTES, CLASS_COUNT, PageClass, is_movable};
+use ample_pfn::{BASE_PAGE_BYTES, CLASS_COUNT, PageClass};
 use ample_trace::pages::{EventKind, PageEvent, Traced};
 use std::collections::HashMap;
 
@@ -143,13 +143,6 @@ impl Tally {
         }
     }
 
-    fn is_kernel(&self, stream: u32) -> bool {
-        match self.streams[stream as usize].origin {
-            StreamOrigin::Before(class) => !is_movable(class),
-            StreamOrigin::Request(traced) => traced.migratetype != 1,
-        }
-    }
-
     fn put(&mut self, block: u32, living: Living) {
         let index = block as usize;
         if index >= self.living.len() {
@@ -212,7 +205,7 @@ impl Tally {
     }
 
     fn grow(&mut self, stream: u32, pages: f64) {
-        if self.is_kernel(stream) {
+        if self.streams[stream as usize].is_kernel() {
             self.kernel_pages += pages;
         }
     }

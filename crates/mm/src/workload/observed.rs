@@ -10,7 +10,7 @@
 use super::spec::{KernelSpec, PageCacheSpec, Process, UserMemory, Workload};
 use crate::replay::classify;
 use crate::server::is_placed;
-use ample_pfn::{CLASS_COUNT, PageClass, is_movable};
+use ample_pfn::{CLASS_COUNT, MigrateType, PageClass, is_movable};
 use ample_trace::pages::Traced;
 
 /// Lifetimes by powers of two: bucket 0 is below a millisecond, bucket `n` from 2^(n−1) ms to
@@ -105,6 +105,14 @@ impl PageStream {
         }
     }
 
+    /// Whether its pages were allocated as unmovable or reclaimable.
+    pub fn is_kernel(&self) -> bool {
+        match &self.origin {
+            StreamOrigin::Before(class) => !is_movable(*class),
+            StreamOrigin::Request(traced) => traced.migratetype != MigrateType::Movable as u8,
+        }
+    }
+
     fn is_before(&self) -> bool {
         matches!(self.origin, StreamOrigin::Before(_))
     }
@@ -115,6 +123,13 @@ impl PageStream {
             .map(|&pages| pages as f64)
             .sum()
     }
+}
+
+/// Kernel pages that all streams have more than when the recording began.
+pub fn kernel_change_pages(streams: &[PageStream]) -> f64 {
+    let change = |own: &PageStream| own.allocated_pages as f64 - own.freed_pages as f64;
+    let kernel = streams.iter().filter(|stream| stream.is_kernel());
+    kernel.map(change).sum()
 }
 
 /// Memory that passes by: requests of one order.

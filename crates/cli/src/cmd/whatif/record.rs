@@ -35,11 +35,9 @@ mod bpf {
     use ample_lab::stop;
     use ample_lab::whatif::recording::{RecordedLoad, ends};
     use ample_lab::whatif::simulate::FEWEST_SEEDS;
-    use ample_mm::workload::{PageStream, StreamOrigin};
+    use ample_mm::workload::{PageStream, StreamOrigin, kernel_change_pages};
     use ample_mm::{Observed, PolicyKind, Workload};
-    use ample_pfn::{
-        CLASS_COUNT, Definition, Mobility, PAGES_PER_PAGEBLOCK, PageClass, is_movable,
-    };
+    use ample_pfn::{CLASS_COUNT, MetricsBuilder, PAGEBLOCK_ORDER, SizeList};
     use ample_trace::pages::{Gfp, Task, Traced};
     use anyhow::{Result, ensure};
     use std::time::{Duration, Instant};
@@ -64,7 +62,7 @@ mod bpf {
         recording.follow(length, length)?;
         let observed = recording.observed()?;
         recording.warn();
-        let scan = scan()?;
+        let mut scan = scan()?;
         let seconds = observed.seconds - early.seconds;
         eprintln!("recorded; checking what its first third predicts");
         let ends = ends(
@@ -79,7 +77,7 @@ mod bpf {
         let load = RecordedLoad {
             seconds: observed.seconds,
             predicted_2m_ratio,
-            found_2m_ratio: unmovable_2m_ratio(&scan),
+            found_2m_ratio: unmovable_2m_ratio(&mut scan),
         };
         let workload = Workload {
             huge: kind.huge.clone(),
@@ -121,7 +119,7 @@ mod bpf {
                 std::thread::sleep(wait.min(Duration::from_millis(200)));
                 if self.started.elapsed() >= next {
                     let streams = streams(&self.recorder.counts()?);
-                    self.course.push(kernel_change(&streams));
+                    self.course.push(kernel_change_pages(&streams));
                 }
                 let share = self.started.elapsed().as_secs_f64() / length.as_secs_f64();
                 bar.set_position((share * 1000.0) as u64);
@@ -185,36 +183,13 @@ mod bpf {
             .collect()
     }
 
-    /// Kernel pages more than at the beginning.
-    fn kernel_change(streams: &[PageStream]) -> f64 {
-        let is_kernel = |stream: &&PageStream| match &stream.origin {
-            StreamOrigin::Before(class) => !is_movable(*class),
-            StreamOrigin::Request(traced) => traced.migratetype != MOVABLE,
-        };
-        let change =
-            |stream: &PageStream| stream.allocated_pages as f64 - stream.freed_pages as f64;
-        streams.iter().filter(is_kernel).map(change).sum()
-    }
-
-    /// `enum migratetype`, `MIGRATE_MOVABLE`.
-    const MOVABLE: u8 = 1;
-
-    /// 2 MB blocks with an unmovable page (K) ÷ 2 MB blocks with memory.
-    fn unmovable_2m_ratio(scan: &Scan) -> f64 {
-        let blocks = scan.pages.span().end.0.div_ceil(PAGES_PER_PAGEBLOCK) as usize;
-        let (mut memory, mut held) = (vec![false; blocks], vec![false; blocks]);
-        for (range, class) in scan.pages.iter() {
-            if class == PageClass::Hole || range.is_empty() {
-                continue;
-            }
-            let own = (range.start.0 / PAGES_PER_PAGEBLOCK) as usize
-                ..=((range.end.0 - 1) / PAGES_PER_PAGEBLOCK) as usize;
-            memory[own.clone()].fill(true);
-            if class.verdict(Definition::K) == Mobility::Unmovable {
-                held[own].fill(true);
-            }
-        }
-        let count = |flags: &[bool]| flags.iter().filter(|&&flag| flag).count() as f64;
-        count(&held) / count(&memory).max(1.0)
+    /// 2 MB blocks with an unmovable page (K) ÷ all 2 MB blocks.
+    fn unmovable_2m_ratio(scan: &mut Scan) -> f64 {
+        let Ok(builder) = MetricsBuilder::collect(scan, &SizeList::standard());
+        let total = builder.finish(&scan.meta.coverage).total;
+        let blocks = total.k.sizes.iter();
+        let mut pageblocks = blocks.filter(|size| size.size_bytes == PAGEBLOCK_ORDER.bytes());
+        let ratio = pageblocks.next().and_then(|size| size.unmovable_ratio.high);
+        ratio.unwrap_or(0.0)
     }
 }
