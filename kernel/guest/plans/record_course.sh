@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Records the course of a load of services (ample.workload= web, churn or build of the bench, again
+# and again with pauses) for ample.span_s= seconds: the machine at the beginning, after a third and
+# at the end, and the page events of that third. All go to the raw disk, one after another.
+. /lib/workloads.sh
+tr=/sys/kernel/tracing
+disk
+prepare_workload
+span_s=${span_s:-270} third=$((span_s / 3)) n=0
+course() {
+	while :; do
+		case $workload in
+		web) web_load ;;
+		churn) load churn /mnt/t $((2500 * scale)) 3 $seed > /dev/null ;;
+		build) build ;;
+		esac
+		# the file is as large as most of memory: its cache comes and goes
+		dd if=/mnt/big of=/dev/null bs=1M count=16 skip=$((16 * n % (total / 2))) 2> /dev/null
+		n=$((n + 1)) seed=$((seed + 1))
+		sleep 1
+	done
+}
+snapshot() {
+	settle
+	ample scan --format snapshot -o /tmp/$1.snap
+	emit snapshot "\"name\": \"$1\", \"bytes\": $(wc -c < /tmp/$1.snap), \
+		\"mono_s\": $(cut -d' ' -f1 /proc/uptime)"
+}
+echo 0 > $tr/tracing_on
+echo mono > $tr/trace_clock
+echo ${buffer_kb:-60000} > $tr/buffer_size_kb
+for e in mm_page_alloc mm_page_free; do
+	echo 1 > $tr/events/kmem/$e/enable
+done
+load cache /mnt/big $((total * 85 / 100)) > /dev/null
+[ $workload = web ] && web_start
+course & loop=$!
+sleep 30
+echo > $tr/trace
+snapshot start
+echo 1 > $tr/tracing_on
+sleep $third
+echo 0 > $tr/tracing_on
+snapshot third
+sleep $((span_s - third))
+snapshot end
+kill $loop
+web_stop
+lost=$(awk '/overrun|dropped/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/stats)
+events=$(awk '/^entries/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/stats)
+emit trace "\"workload\": \"$workload\", \"events\": $events, \"lost\": $lost"
+expect "no event was lost" [ "$lost" = 0 ]
+counters counted
+dev=$(for d in /sys/block/vd*; do [ "$(cat $d/serial)" = raw ] && echo /dev/${d##*/}; done)
+cat /tmp/start.snap /tmp/third.snap /tmp/end.snap $tr/trace > $dev
+sync
