@@ -9,11 +9,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 4 ] || { sed -n '4,8s/^# //p' "$0" >&2; exit 2; }
-tree=$1 out=$2 workload=$3 seed=$4 span=${5:-240} mem=${6:-1G}
+tree=$1 out=$2 workload=$3 seed=$4 span=${5:-210} mem=${6:-1G}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$(dirname "$out")"
-"$here/guest.sh" "$tree" record_course "$work" --timeout $((2 * span + 300)) --disk 1536 --raw 512 \
+"$here/guest.sh" "$tree" record_course "$work" --timeout $((2 * span + 300)) --disk 3072 --raw 512 \
 	--smp 1 --mem "$mem" \
 	--append "contiguitas=on ample.workload=$workload ample.seed=$seed ample.span_s=$span"
 at=0

@@ -5,7 +5,8 @@
 //! migratetype and stack; about 580 bytes a block, so it is read as a stream beside the pages.
 //! Format: `print_page_owner()`, `mm/page_owner.c`, Linux 6.12.
 
-use crate::{HostError, Root};
+use crate::who::recorded::{AllocationSite, RecordedOwners};
+use crate::{HostError, PageRuns, Root, Who};
 use ample_pfn::{PageClass, Pfn};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -48,6 +49,8 @@ struct Record {
     reclaimable: bool,
     /// By the stack, if it says anything.
     purpose: Option<PageClass>,
+    /// Who asked, where that is kept.
+    site: Option<AllocationSite>,
 }
 
 /// The owners of pages, read in step with the pages.
@@ -58,6 +61,7 @@ pub struct Owners {
     line: usize,
     record: Option<Record>,
     ended: bool,
+    recorded: Option<RecordedOwners>,
 }
 
 impl Owners {
@@ -74,7 +78,18 @@ impl Owners {
             line: 0,
             record: None,
             ended: false,
+            recorded: None,
         })
+    }
+
+    /// Keeps who allocated unmovable pages, for [`Owners::who`], from now on.
+    pub fn keep(&mut self, uptime_seconds: u64) {
+        self.recorded = Some(RecordedOwners::new(uptime_seconds));
+    }
+
+    /// Who holds the unmovable pages that were refined; `None` if that was not kept.
+    pub fn who(&self, pages: &PageRuns) -> Option<Who> {
+        Some(self.recorded.as_ref()?.who(pages))
     }
 
     /// Refines the classes of consecutive frames from `start`. Chunks must come in ascending
@@ -92,6 +107,10 @@ impl Owners {
                 .as_ref()
                 .filter(|record| record.start <= pfn && pfn < record.end);
             *class = refined(*class, owner);
+            if let Some(recorded) = &mut self.recorded {
+                let site = owner.and_then(|record| Some((record.start, record.site.as_ref()?)));
+                recorded.push(pfn, *class, site);
+            }
         }
         Ok(())
     }
@@ -116,7 +135,7 @@ impl Owners {
     }
 
     fn next_record(&mut self) -> Result<(), HostError> {
-        let order = loop {
+        let (order, mut site) = loop {
             let Some(line) = self.next_line()? else {
                 self.ended = true;
                 self.record = None;
@@ -128,7 +147,12 @@ impl Owners {
                     .parse::<u32>()
                     .ok()
                     .filter(|&order| order <= MAX_ORDER);
-                break order.ok_or_else(|| self.bad("order is not a number up to 20"))?;
+                let order = order.ok_or_else(|| self.bad("order is not a number up to 20"))?;
+                let site = self
+                    .recorded
+                    .is_some()
+                    .then(|| AllocationSite::begin(&line));
+                break (order, site);
             }
             if !line.is_empty() {
                 return Err(self.bad("expected `Page allocated via order …`"));
@@ -144,6 +168,7 @@ impl Owners {
         let mut purpose = None;
         while let Some(line) = self.next_line()?.filter(|line| !line.is_empty()) {
             purpose = purpose.or_else(|| purpose_of(&line));
+            site.iter_mut().for_each(|site| site.line(&line));
         }
         self.record = Some(Record {
             start,
@@ -151,6 +176,7 @@ impl Owners {
             movable: kind == "Movable" || kind == "CMA",
             reclaimable: kind == "Reclaimable",
             purpose,
+            site,
         });
         Ok(())
     }

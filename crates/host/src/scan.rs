@@ -145,17 +145,24 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
     let system = System::read(&options.root)?;
     let mut notes = Vec::new();
     let mut reader = open(options, &system, &mut notes)?;
-    let owners = options
+    let mut owners = options
         .owners
         .then(|| Owners::open(&options.root))
         .transpose()?;
+    let mut refused = options.who.then(|| reader.keep_owners()).transpose().err();
+    if options.who && (options.owners || refused.is_some()) {
+        owners = owners.or_else(|| Owners::open(&options.root).ok());
+        if let Some(owners) = &mut owners {
+            owners.keep(system.uptime_seconds.unwrap_or(0));
+            refused = None;
+        }
+    }
     let coverage_with_owners = owners.is_some().then(Coverage::exact);
     if owners.is_some() {
         notes.push("owners are those that page_owner recorded".to_string());
     }
-    let mut refused = options.who.then(|| reader.keep_owners()).transpose().err();
     let memory_pages = system.ram.iter().map(|range| range.pages()).sum();
-    let pages = read_pages(reader.as_mut(), owners, &|done| {
+    let pages = read_pages(reader.as_mut(), &mut owners, &|done| {
         if let Some(progress) = options.progress {
             progress(done, memory_pages);
         }
@@ -164,10 +171,14 @@ pub fn scan_live(options: &ScanOptions) -> Result<Scan, HostError> {
         notes.push(format!("no migratetypes of pageblocks: {error}"));
         None
     });
-    let who = reader.who(&pages).unwrap_or_else(|error| {
-        refused = Some(error);
-        None
-    });
+    let recorded = owners.as_ref().and_then(|owners| owners.who(&pages));
+    let who = match recorded {
+        Some(recorded) => Some(recorded),
+        None => reader.who(&pages).unwrap_or_else(|error| {
+            refused = Some(error);
+            None
+        }),
+    };
     notes.extend(refused.map(|error| format!("no owners: {error}")));
     notes.extend(reader.notes());
     let live = options.root.is_live();
@@ -233,14 +244,14 @@ fn initialised(runs: &[PageblockRun], pages: &PageRuns) -> Vec<PageblockRun> {
 /// Reads all pages, with their owners beside them where these are wanted.
 fn read_pages(
     reader: &mut dyn Reader,
-    mut owners: Option<Owners>,
+    owners: &mut Option<Owners>,
     progress: &dyn Fn(u64),
 ) -> Result<PageRuns, HostError> {
     let mut encoder = RunEncoder::new(reader.layout());
     let mut refined: Vec<PageClass> = Vec::new();
     let (mut done, mut failed) = (0, Ok(()));
     reader.for_each_chunk(&mut |pfn, classes| {
-        match &mut owners {
+        match owners {
             None => encoder.push(pfn, classes),
             Some(owners) => {
                 refined.clear();

@@ -6,7 +6,7 @@
 tr=/sys/kernel/tracing
 disk
 prepare_workload
-span_s=${span_s:-270} third=$((span_s / 3)) n=0
+span_s=${span_s:-210} third=$((span_s / 3)) n=0
 course() {
 	while :; do
 		case $workload in
@@ -14,10 +14,10 @@ course() {
 		churn) load churn /mnt/t $((2500 * scale)) 3 $seed > /dev/null ;;
 		build) build ;;
 		esac
-		# the file is as large as most of memory: its cache comes and goes
-		dd if=/mnt/big of=/dev/null bs=1M count=16 skip=$((16 * n % (total / 2))) 2> /dev/null
+		# the file is larger than memory: its cache comes and goes
+		dd if=/mnt/big of=/dev/null bs=1M count=32 skip=$((32 * n % total)) 2> /dev/null
 		n=$((n + 1)) seed=$((seed + 1))
-		sleep 1
+		sleep 2
 	done
 }
 snapshot() {
@@ -32,7 +32,7 @@ echo ${buffer_kb:-60000} > $tr/buffer_size_kb
 for e in mm_page_alloc mm_page_free; do
 	echo 1 > $tr/events/kmem/$e/enable
 done
-load cache /mnt/big $((total * 85 / 100)) > /dev/null
+load cache /mnt/big $((total * 110 / 100)) > /dev/null
 [ $workload = web ] && web_start
 course & loop=$!
 sleep 30

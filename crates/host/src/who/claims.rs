@@ -1,36 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames that a walk through the kernel's structures found an owner for.
 
-use super::OwnerKind;
+use super::owners::{OwnerId, OwnerList, OwnerName};
 use ample_pfn::{Pfn, PfnRange};
-use std::collections::{BTreeMap, HashMap};
-
-/// Index of an owner.
-pub type OwnerId = u32;
-
-/// What tells one owner from another.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OwnerName {
-    pub kind: OwnerKind,
-    pub name: String,
-    pub cgroup: Option<String>,
-}
-
-impl OwnerName {
-    pub fn new(kind: OwnerKind, name: impl Into<String>) -> OwnerName {
-        OwnerName {
-            kind,
-            name: name.into(),
-            cgroup: None,
-        }
-    }
-}
+use std::collections::BTreeMap;
 
 /// The owners met so far, and the frames that were claimed for them.
 #[derive(Debug, Default)]
 pub struct Claims {
-    owners: Vec<(OwnerName, Option<u64>)>,
-    ids: HashMap<OwnerName, OwnerId>,
+    /// The owners met so far.
+    pub list: OwnerList,
     /// First frame to end and owner; ranges do not overlap.
     ranges: BTreeMap<u64, (u64, OwnerId)>,
 }
@@ -38,23 +17,7 @@ pub struct Claims {
 impl Claims {
     /// The index of an owner, who is added when new.
     pub fn id(&mut self, owner: OwnerName) -> OwnerId {
-        let next = self.owners.len() as OwnerId;
-        let owners = &mut self.owners;
-        *self.ids.entry(owner).or_insert_with_key(|owner| {
-            owners.push((owner.clone(), None));
-            next
-        })
-    }
-
-    /// Takes note of how long an owner has existed; the oldest counts.
-    pub fn age(&mut self, owner: OwnerId, seconds: u64) {
-        let age = &mut self.owners[owner as usize].1;
-        *age = Some(age.map_or(seconds, |known| known.max(seconds)));
-    }
-
-    /// The owners with their ages, by index.
-    pub fn owners(&self) -> &[(OwnerName, Option<u64>)] {
-        &self.owners
+        self.list.id(owner)
     }
 
     /// Claims those frames of a range that nobody has claimed before.
@@ -105,6 +68,7 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::who::OwnerKind;
 
     fn range(start: u64, end: u64) -> PfnRange {
         PfnRange::new(Pfn(start), Pfn(end))

@@ -2,8 +2,9 @@
 //! Open files of all processes: the pipes and sockets among them, and what the pipes hold.
 
 use super::OwnerKind;
-use super::claims::{Claims, OwnerName};
+use super::claims::Claims;
 use super::kernel::{KernelMemory, frame_of_page};
+use super::owners::OwnerName;
 use super::tasks::RunningProcess;
 use crate::HostError;
 use ample_pfn::{Pfn, PfnRange};
@@ -33,7 +34,7 @@ pub fn owner_of(claims: &mut Claims, kind: OwnerKind, task: &RunningProcess) -> 
         name: task.comm.clone(),
         cgroup: task.cgroup.clone(),
     });
-    claims.age(owner, task.age_seconds);
+    claims.list.age(owner, task.age_seconds);
     owner
 }
 

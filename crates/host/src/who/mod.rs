@@ -9,13 +9,14 @@ pub(crate) mod evidence;
 mod files;
 #[cfg(feature = "bpf")]
 mod kernel;
+mod owners;
+pub(crate) mod recorded;
 #[cfg(feature = "bpf")]
 pub(crate) mod resolve;
 #[cfg(feature = "bpf")]
 mod sockets;
 #[cfg(feature = "bpf")]
 mod tables;
-#[cfg(feature = "bpf")]
 mod tally;
 #[cfg(feature = "bpf")]
 mod tasks;
@@ -65,6 +66,8 @@ pub enum OwnerKind {
     LargeKmalloc,
     /// Kernel memory charged to a control group and not known otherwise.
     Charged,
+    /// Kernel memory known by the function that allocated it only (page_owner).
+    Allocation,
     /// Offline or taken out of use after a memory error.
     Offline,
     /// In use by the kernel, owner not visible.
@@ -90,6 +93,7 @@ impl OwnerKind {
             OwnerKind::Pin => "pin",
             OwnerKind::LargeKmalloc => "large kmalloc",
             OwnerKind::Charged => "charged",
+            OwnerKind::Allocation => "allocation",
             OwnerKind::Offline => "offline",
             OwnerKind::Unknown => "unknown",
         }

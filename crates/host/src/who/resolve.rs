@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the evidence in `struct page` and the claims of the walks to owners and their blocks.
 
-use super::claims::{Claims, OwnerId, OwnerName};
+use super::claims::Claims;
 use super::evidence::EvidenceRun;
 use super::kernel::KernelMemory;
+use super::owners::{OwnerId, OwnerName};
 use super::tables::{SpaceHalf, TableFrame, walk};
-use super::tally::tally;
+use super::tally::ranked;
 use super::tasks::{RunningProcess, charges, tasks};
 use super::text::{device_name, image_ranges, modules};
 use super::vmalloc::{VmapCache, areas, claim_mappings};
-use super::{OwnerKind, PageOwner, Who, files, sockets};
+use super::{OwnerKind, Who, files, sockets};
 use crate::{HostError, KernelSymbols, PageRuns, Root};
 use ample_pfn::{PageClass, Pfn, PfnRange};
 use std::collections::HashMap;
@@ -334,35 +335,9 @@ impl Work<'_> {
                 start = end;
             }
         }
-        let owner = |(name, age_seconds): &(OwnerName, Option<u64>)| PageOwner {
-            kind: name.kind,
-            name: name.name.clone(),
-            cgroup: name.cgroup.clone(),
-            age_seconds: *age_seconds,
-            pages: 0,
-            blocks_2m: 0,
-            alone_2m: 0,
-            blocks_1g: 0,
-            alone_1g: 0,
-        };
-        let mut owners: Vec<PageOwner> = self.claims.owners().iter().map(owner).collect();
-        let (cell_pages, mut cells) = tally(&mut owners, &held, pages);
-        let mut order: Vec<usize> = (0..owners.len())
-            .filter(|&at| owners[at].pages > 0)
-            .collect();
-        order.sort_by_key(|&at| (std::cmp::Reverse(owners[at].pages), at));
-        let place: HashMap<usize, u32> = order.iter().copied().zip(0..).collect();
-        for cell in &mut cells {
-            cell.most
-                .iter_mut()
-                .for_each(|(owner, _)| *owner = place[&(*owner as usize)]);
-        }
         Who {
-            owners: order.iter().map(|&at| owners[at].clone()).collect(),
-            cell_pages,
-            cells,
             hints: self.hints,
-            duration_ns: 0,
+            ..ranked(&self.claims.list, &held, pages)
         }
     }
 }

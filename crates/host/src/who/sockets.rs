@@ -2,9 +2,10 @@
 //! Data in the queues of sockets: `sk_buff`s, their heads and fragments.
 
 use super::OwnerKind;
-use super::claims::{Claims, OwnerId};
+use super::claims::Claims;
 use super::files::{claim_pages, owner_of};
 use super::kernel::{FRAME_BYTES, KernelMemory, frame_of_address, is_kernel_address};
+use super::owners::OwnerId;
 use super::tasks::RunningProcess;
 use crate::HostError;
 use ample_pfn::{Pfn, PfnRange};

@@ -4,8 +4,9 @@
 //! Layout of entries and addresses: Intel SDM volume 3, 4.5; the kernel's half of the address
 //! space: `Documentation/arch/x86/x86_64/mm.rst`.
 
-use super::claims::{Claims, OwnerId};
+use super::claims::Claims;
 use super::kernel::{FRAME_BYTES, KernelMemory};
+use super::owners::OwnerId;
 use crate::HostError;
 use ample_pfn::{Pfn, PfnRange};
 use std::collections::HashSet;
@@ -168,7 +169,7 @@ fn canonical(address: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::OwnerKind;
-    use super::super::claims::OwnerName;
+    use super::super::owners::OwnerName;
     use super::super::testing::{DIRECT_MAP, FakeKernel};
     use super::*;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From pages with owners to blocks: what each owner spoils, and what it spoils alone.
 
-use super::claims::OwnerId;
-use super::{OwnerCell, PageOwner};
+use super::owners::{OwnerId, OwnerList, OwnerName};
+use super::{OwnerCell, PageOwner, Who};
 use crate::PageRuns;
 use ample_pfn::{Order, PAGEBLOCK_ORDER, PageClass, PfnRange};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 const GIGA_ORDER: Order = Order(18);
 /// Stretches of memory that are kept with their owners, at most.
@@ -46,9 +46,42 @@ impl Blocks {
     }
 }
 
+/// The owners of ascending ranges of one owner each, those that hold the most pages first.
+pub fn ranked(list: &OwnerList, held: &[(PfnRange, OwnerId)], pages: &PageRuns) -> Who {
+    let owner = |(name, age_seconds): &(OwnerName, Option<u64>)| PageOwner {
+        kind: name.kind,
+        name: name.name.clone(),
+        cgroup: name.cgroup.clone(),
+        age_seconds: *age_seconds,
+        pages: 0,
+        blocks_2m: 0,
+        alone_2m: 0,
+        blocks_1g: 0,
+        alone_1g: 0,
+    };
+    let mut owners: Vec<PageOwner> = list.owners().iter().map(owner).collect();
+    let (cell_pages, mut cells) = tally(&mut owners, held, pages);
+    let mut order: Vec<usize> = (0..owners.len())
+        .filter(|&at| owners[at].pages > 0)
+        .collect();
+    order.sort_by_key(|&at| (std::cmp::Reverse(owners[at].pages), at));
+    let place: HashMap<usize, u32> = order.iter().copied().zip(0..).collect();
+    for cell in &mut cells {
+        cell.most
+            .iter_mut()
+            .for_each(|(owner, _)| *owner = place[&(*owner as usize)]);
+    }
+    Who {
+        owners: order.iter().map(|&at| owners[at].clone()).collect(),
+        cell_pages,
+        cells,
+        ..Who::default()
+    }
+}
+
 /// Fills in the counts of `owners` from ascending ranges of one owner each, and returns the pages
 /// of a cell and the cells.
-pub fn tally(
+fn tally(
     owners: &mut [PageOwner],
     held: &[(PfnRange, OwnerId)],
     pages: &PageRuns,

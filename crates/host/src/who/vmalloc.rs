@@ -6,8 +6,9 @@
 //! when its `vm_struct` points back at its first address.
 
 use super::OwnerKind;
-use super::claims::{Claims, OwnerName};
+use super::claims::Claims;
 use super::kernel::{FRAME_BYTES, KernelMemory, is_kernel_address};
+use super::owners::OwnerName;
 use super::tables::KernelMapping;
 use crate::{HostError, KernelSymbols};
 use ample_pfn::{Pfn, PfnRange};

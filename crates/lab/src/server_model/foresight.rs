@@ -2,13 +2,12 @@
 //! What the first third of a recorded kernel predicts of the rest: the fit behind
 //! `ample whatif --record`, checked on recordings.
 
-use super::recorded_kernel::recordings;
 use crate::experiment::{Experiment, Outcome, Progress};
 use crate::needs::source_tree;
 use crate::progress::Steps;
 use crate::stop;
-use crate::whatif::recording::ends;
-use ample_host::snapshot;
+use crate::whatif::recording::{ends, unmovable_2m_ratio};
+use ample_host::{Scan, snapshot};
 use ample_kit::statistics::MedianRange;
 use ample_mm::PolicyKind;
 use ample_mm::replay::{KernelReplay, ReplayOptions, Start};
@@ -20,16 +19,15 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForesightParams {
-    /// Folder of the recordings, pairs of `NAME.trace.zst` and `NAME.snap`; relative to the source
-    /// tree. A name that begins with `ample-` is of the kernel with Contiguitas.
+    /// Folder of the recordings (`kernel/scripts/course.sh`), relative to the source tree: of each
+    /// `NAME.start.snap`, `NAME.third.snap`, `NAME.end.snap` and the events of its first third,
+    /// `NAME.trace.zst`. A name that begins with `ample-` is of the kernel with Contiguitas.
     pub folder: PathBuf,
-    /// Share of a recording that the load is fitted to.
-    pub seen_ratio: f64,
     /// Runs of the model for each recording.
     pub seeds: u64,
 }
 
-/// One recording. Ratios are of 2 MB blocks with an unmovable page (O).
+/// One recording. Ratios are of 2 MB blocks with an unmovable page (K).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForesightRow {
     /// File name without endings.
@@ -67,17 +65,12 @@ impl Experiment for Foresight {
     type Outcome = ForesightReport;
 
     fn run(parameters: &ForesightParams, progress: Progress<'_>) -> Result<ForesightReport> {
-        let seen = parameters.seen_ratio;
-        ensure!(
-            seen > 0.0 && seen < 1.0,
-            "seen_ratio is {seen}; give a share between 0 and 1"
-        );
         let root = source_tree().context("not in the source tree")?;
-        let paths = recordings(&root.join(&parameters.folder))?;
-        let steps = Steps::new(progress, paths.len());
+        let names = recordings(&root.join(&parameters.folder))?;
+        let steps = Steps::new(progress, names.len());
         let mut rows = Vec::new();
-        for path in &paths {
-            let row = stop::until_stopped(|| row(parameters, path));
+        for name in &names {
+            let row = stop::until_stopped(|| row(parameters, name));
             rows.extend(row.transpose()?);
             steps.step();
         }
@@ -88,33 +81,51 @@ impl Experiment for Foresight {
     }
 }
 
-fn row(parameters: &ForesightParams, path: &Path) -> Result<ForesightRow> {
-    let name = path
-        .file_name()
-        .map_or(String::new(), |name| name.to_string_lossy().into_owned());
-    let replay = KernelReplay::open(&path.with_extension("trace.zst"), ReplayOptions::default())?;
-    let scan = snapshot::read(&path.with_extension("snap"))?;
-    let start = Start::new(scan.layout, scan.pages.expand())?;
-    let seen = replay.seen_so_far(&start, parameters.seen_ratio)?;
-    let found = replay.seen_so_far(&start, 1.0)?.kernel.unmovable_2m_ratio;
-    let predicted_s = replay.survey().duration_ns() as f64 / 1e9 - seen.observed.seconds;
+/// The recordings of a folder, by path without endings.
+fn recordings(folder: &Path) -> Result<Vec<String>> {
+    let told = || format!("reading {}", folder.display());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(told)? {
+        let path = entry.with_context(told)?.path();
+        let path = path.to_str().context("a name that is not text")?;
+        found.extend(path.strip_suffix(".third.snap").map(str::to_string));
+    }
+    ensure!(
+        !found.is_empty(),
+        "{} holds no recording; make kernel-record",
+        folder.display()
+    );
+    found.sort();
+    Ok(found)
+}
+
+fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let moment = |moment: &str| snapshot::read(Path::new(&format!("{path}.{moment}.snap")));
+    let events = format!("{path}.trace.zst");
+    let replay = KernelReplay::open(Path::new(&events), ReplayOptions::default())?;
+    let start = moment("start")?;
+    let observed = replay.observed(&Start::new(start.layout, start.pages.expand())?)?;
+    let (mut third, mut end) = (moment("third")?, moment("end")?);
+    let predicted_s = seconds_between(&third, &end)?;
     let policy = match name.starts_with("ample-") {
         true => PolicyKind::Contiguitas,
         false => PolicyKind::Linux,
     };
     let ends = ends(
-        (seen.pages.layout(), seen.pages.classes()),
-        &seen.observed.fit(&name),
+        (&third.layout, &third.pages.expand()),
+        &observed.fit(name),
         policy,
         predicted_s,
         parameters.seeds,
     )?;
-    let ratios = ends.iter().map(|end| end.unmovable_2m_ratio).collect();
+    let ratios = ends.iter().map(|end| end.unmovable_2m_ratio_k).collect();
     let predicted = MedianRange::of(ratios).context("seeds is 0; give at least 1")?;
-    let before = seen.kernel.unmovable_2m_ratio;
+    let before = unmovable_2m_ratio(&mut third);
+    let found = unmovable_2m_ratio(&mut end);
     Ok(ForesightRow {
-        recording: name,
-        seen_s: seen.observed.seconds,
+        recording: name.to_string(),
+        seen_s: observed.seconds,
         predicted_s,
         seen_end_ratio: before,
         predicted_end_ratio: predicted,
@@ -122,6 +133,15 @@ fn row(parameters: &ForesightParams, path: &Path) -> Result<ForesightRow> {
         missed_by_points: 100.0 * (predicted.median - found).abs(),
         unchanged_misses_by_points: 100.0 * (before - found).abs(),
     })
+}
+
+fn seconds_between(earlier: &Scan, later: &Scan) -> Result<f64> {
+    let uptime = |scan: &Scan| {
+        scan.meta
+            .uptime_seconds
+            .context("a snapshot without uptime")
+    };
+    Ok(uptime(later)?.saturating_sub(uptime(earlier)?) as f64)
 }
 
 impl Outcome for ForesightReport {

@@ -119,7 +119,7 @@ impl Experiment for RecordedKernel {
 }
 
 /// The recordings of a folder without their endings, by name.
-pub(super) fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
+fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
     let told = || format!("reading {}", folder.display());
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(told)? {

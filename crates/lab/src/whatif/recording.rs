@@ -2,9 +2,10 @@
 //! The machine's own load, recorded, and how well its first third predicts the rest.
 
 use super::estimate::PERCENT;
+use ample_host::Scan;
 use ample_kit::statistics::MedianRange;
 use ample_mm::{Config, PolicyKind, Sample, ServerModel, Workload, run_on};
-use ample_pfn::{Layout, PageClass};
+use ample_pfn::{Layout, MetricsBuilder, PAGEBLOCK_ORDER, PageClass, SizeList};
 use anyhow::Result;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -56,4 +57,14 @@ pub fn ends(
         Ok(run.samples.pop().expect("a run ends with a sample"))
     };
     (1..=seeds).into_par_iter().map(run).collect()
+}
+
+/// 2 MB blocks with an unmovable page (K) ÷ all 2 MB blocks.
+pub fn unmovable_2m_ratio(scan: &mut Scan) -> f64 {
+    let Ok(builder) = MetricsBuilder::collect(scan, &SizeList::standard());
+    let total = builder.finish(&scan.meta.coverage).total;
+    let blocks = total.k.sizes.iter();
+    let mut pageblocks = blocks.filter(|size| size.size_bytes == PAGEBLOCK_ORDER.bytes());
+    let ratio = pageblocks.next().and_then(|size| size.unmovable_ratio.high);
+    ratio.unwrap_or(0.0)
 }

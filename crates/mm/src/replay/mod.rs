@@ -17,7 +17,6 @@ mod table;
 pub use classify::classify;
 pub use error::ReplayError;
 pub use ledger::{Ledger, Op, Repairs, SnapshotUse};
-pub use observe::SeenSoFar;
 pub use result::{KernelSample, PolicyResult, ReplayResult};
 pub use start::Start;
 

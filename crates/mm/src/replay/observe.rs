@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a recording shows up to a moment: the traffic that a workload is fitted to, and the pages
-//! that the traced kernel then has.
+//! What a recording shows: the traffic that a workload is fitted to.
 
+use super::KernelReplay;
 use super::error::ReplayError;
 use super::ledger::{Ledger, Op};
 use super::start::Start;
-use super::{KernelReplay, KernelSample};
 use crate::workload::{Lifetimes, Observed, PageStream, StreamOrigin};
-use ample_pfn::{BASE_PAGE_BYTES, CLASS_COUNT, PageClass};
+use ample_pfn::{CLASS_COUNT, PageClass};
 use ample_trace::pages::{EventKind, PageEvent, Traced};
 use std::collections::HashMap;
 
@@ -17,26 +16,14 @@ const NS_PER_MS: u64 = 1_000_000;
 const COURSE_VALUES: u64 = 128;
 const LONGEST_STEP_NS: u64 = 1_000_000_000;
 
-/// A recording up to a moment.
-#[derive(Clone, Debug)]
-pub struct SeenSoFar {
-    /// What the kernel allocated and freed.
-    pub observed: Observed,
-    /// The machine's pages at that moment.
-    pub pages: Start,
-    /// The traced kernel at that moment.
-    pub kernel: KernelSample,
-}
-
 impl KernelReplay {
-    /// The first `share` (0 to 1) of the recording of a machine that held the pages of `start`.
+    /// What the kernel of a machine that held the pages of `start` was seen to do.
     ///
     /// # Errors
     /// [`ReplayError`] when the file cannot be read again.
-    pub fn seen_so_far(&self, start: &Start, share: f64) -> Result<SeenSoFar, ReplayError> {
+    pub fn observed(&self, start: &Start) -> Result<Observed, ReplayError> {
         let survey = self.survey();
-        let length_ns = (survey.duration_ns() as f64 * share.clamp(0.0, 1.0)) as u64;
-        let end_ns = survey.start_ns + length_ns;
+        let length_ns = survey.duration_ns();
         let mut reader = self.reader()?;
         let mut ledger = Ledger::starting_from(start);
         let step_ns = (length_ns / COURSE_VALUES).clamp(1, LONGEST_STEP_NS);
@@ -44,27 +31,12 @@ impl KernelReplay {
         let mut ops = Vec::new();
         while let Some(event) = reader.next_event()? {
             let now_ns = ledger.advance(&event);
-            if now_ns > end_ns {
-                break;
-            }
             ops.clear();
             ledger.apply(&event, &mut ops);
             tally.count(&event, now_ns, &ops);
         }
-        tally.course_until(end_ns);
-        let memory_bytes = start.span_pages() * BASE_PAGE_BYTES;
-        let seconds = length_ns as f64 / NS_PER_SECOND;
-        let metrics = ledger.image().map(|image| image.metrics());
-        let kernel = match metrics {
-            Some(metrics) => KernelSample::measured(ledger.table(), &metrics, seconds),
-            None => KernelSample::of(ledger.table(), memory_bytes, seconds),
-        };
-        let pages = ledger.image().map_or_else(|| start.clone(), |i| i.now());
-        Ok(SeenSoFar {
-            observed: tally.finish(seconds),
-            pages,
-            kernel,
-        })
+        tally.course_until(survey.end_ns);
+        Ok(tally.finish(length_ns as f64 / NS_PER_SECOND))
     }
 }
 

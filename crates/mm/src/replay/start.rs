@@ -75,11 +75,6 @@ impl Image {
         }
     }
 
-    /// The present state.
-    pub(super) fn now(&self) -> Start {
-        self.0.clone()
-    }
-
     /// The metrics of the present state.
     pub(super) fn metrics(&mut self) -> Metrics {
         match MetricsBuilder::collect(self, &SizeList::standard()) {

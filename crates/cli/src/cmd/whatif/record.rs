@@ -33,11 +33,11 @@ mod bpf {
     };
     use ample_kit::statistics::MedianRange;
     use ample_lab::stop;
-    use ample_lab::whatif::recording::{RecordedLoad, ends};
+    use ample_lab::whatif::recording::{RecordedLoad, ends, unmovable_2m_ratio};
     use ample_lab::whatif::simulate::FEWEST_SEEDS;
     use ample_mm::workload::{PageStream, StreamOrigin, kernel_change_pages};
     use ample_mm::{Observed, PolicyKind, Workload};
-    use ample_pfn::{CLASS_COUNT, MetricsBuilder, PAGEBLOCK_ORDER, SizeList};
+    use ample_pfn::CLASS_COUNT;
     use ample_trace::pages::{Gfp, Task, Traced};
     use anyhow::{Result, ensure};
     use std::time::{Duration, Instant};
@@ -181,15 +181,5 @@ mod bpf {
                 lifetimes_pages: counts.lifetimes_pages,
             })
             .collect()
-    }
-
-    /// 2 MB blocks with an unmovable page (K) ÷ all 2 MB blocks.
-    fn unmovable_2m_ratio(scan: &mut Scan) -> f64 {
-        let Ok(builder) = MetricsBuilder::collect(scan, &SizeList::standard());
-        let total = builder.finish(&scan.meta.coverage).total;
-        let blocks = total.k.sizes.iter();
-        let mut pageblocks = blocks.filter(|size| size.size_bytes == PAGEBLOCK_ORDER.bytes());
-        let ratio = pageblocks.next().and_then(|size| size.unmovable_ratio.high);
-        ratio.unwrap_or(0.0)
     }
 }
