@@ -43,3 +43,11 @@ emit agree_owners "\"scan_low\": $1, \"scan_high\": $2, \"owner\": $3, \"duratio
 slack=$(($3 / 50 + 256))
 expect "definition O of the scan is what page_owner says, within 2 % and 1 MB" \
 	[ $1 -le $(($3 + slack)) -a $2 -ge $(($3 - slack)) ]
+
+# owners by name, from the records alone: these kernels have no BPF
+scan scan_who --who --owners
+held() { grep -o "\"kind\": \"$1\"[^}]*\"pages\": [0-9]*" /tmp/scan_who |
+	awk '{ s += $NF } END { print s + 0 }'; }
+emit who "\"unmovable_pages\": $(held '[a-z_]*'), \"unknown_pages\": $(held unknown)"
+expect "page_owner names nine tenths of what is unmovable" \
+	[ $(($(held unknown) * 10)) -lt $(held '[a-z_]*') ]

@@ -41,17 +41,14 @@ impl Prices {
         self.over_kinds(&mixes)
     }
 
-    /// What another tenth of memory in 2 MB pages instead of 4 KB pages is worth.
+    /// What another tenth of memory in 2 MB pages instead of 4 KB pages is worth; empty where a
+    /// run has no tenth left in 4 KB pages.
     pub(super) fn another_tenth<'a>(
         &self,
         stock: impl Iterator<Item = &'a RunResult>,
     ) -> Vec<KindGain> {
-        let more = |run: &RunResult| {
-            let stock = page_mix(run);
-            let share_2m = (stock.share_2m + 0.1).min(1.0 - stock.share_1g);
-            [PageMix { share_2m, ..stock }, stock]
-        };
-        self.over_kinds(&stock.map(more).collect::<Vec<_>>())
+        let mixes: Option<Vec<[PageMix; 2]>> = stock.map(|run| tenth_more(page_mix(run))).collect();
+        mixes.map_or_else(Vec::new, |mixes| self.over_kinds(&mixes))
     }
 
     fn over_kinds(&self, mixes: &[[PageMix; 2]]) -> Vec<KindGain> {
@@ -67,5 +64,29 @@ impl Prices {
             })
         };
         self.0.tables.iter().filter_map(of_table).collect()
+    }
+}
+
+/// A mix with a tenth more in 2 MB pages, and the mix; `None` where 4 KB pages have less.
+fn tenth_more(mix: PageMix) -> Option<[PageMix; 2]> {
+    let share_2m = mix.share_2m + 0.1;
+    (share_2m + mix.share_1g <= 1.0).then_some([PageMix { share_2m, ..mix }, mix])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_huge_already_has_no_tenth_to_win() {
+        let mix = |share_2m, share_1g| PageMix {
+            share_2m,
+            share_1g,
+            ..PageMix::SMALL
+        };
+        assert!(tenth_more(mix(0.95, 0.0)).is_none());
+        assert!(tenth_more(mix(0.5, 0.45)).is_none());
+        let [more, before] = tenth_more(mix(0.5, 0.0)).unwrap();
+        assert!((more.share_2m - before.share_2m - 0.1).abs() < 1e-12);
     }
 }

@@ -105,15 +105,20 @@ fn future(whatif: &WhatIf, stock: &Outlook) -> Option<String> {
 
 /// What contiguity is worth here, over the kinds of programs.
 fn worth(whatif: &WhatIf) -> Option<String> {
-    let gains = Prices::shipped().another_tenth(whatif.runs.of(Choice::Nothing));
+    let mut stock = whatif.runs.of(Choice::Nothing).peekable();
+    stock.peek()?;
+    let gains = Prices::shipped().another_tenth(stock);
     let of = |gain: &KindGain| format!("{} {}", gain.program, PERCENT.of(&gain.over_stock));
     let all: Vec<String> = gains.iter().map(of).collect();
-    (!all.is_empty()).then(|| {
-        format!(
+    Some(match all.is_empty() {
+        true => "Less than a tenth of the load’s memory is in 4 KB pages: more 2 MB pages win \
+                 next to nothing here."
+            .to_string(),
+        false => format!(
             "Another tenth of memory in 2 MB pages is worth, by the kind of program on the \
              simulated processor: {}.",
             all.join(", ")
-        )
+        ),
     })
 }
 

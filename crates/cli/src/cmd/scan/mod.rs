@@ -112,7 +112,8 @@ struct Input {
     /// Also read page_owner (kernel booted with page_owner=on): definition O, better sources.
     #[arg(long, conflicts_with = "snapshot")]
     owners: bool,
-    /// Name who holds unmovable pages: slab caches, programs, sockets, drivers (needs BPF).
+    /// Name who holds unmovable pages: slab caches, programs, sockets, drivers (needs BPF,
+    /// or a kernel booted with page_owner=on, whose records then name who asked).
     #[arg(long, conflicts_with_all = ["snapshot", "root"])]
     who: bool,
     /// Read a saved tree (DIR/proc/kpageflags, …) instead of the running system.
