@@ -103,8 +103,7 @@ pub fn drain(all: bool) {
     if alone || fence::ready() {
         let _admin = ADMIN.lock();
         for_each_slab(|slab| {
-            let misses =
-                slab.underflows.load(Ordering::Relaxed) + slab.overflows.load(Ordering::Relaxed);
+            let misses = slab.misses();
             let idle = slab.seen.swap(misses, Ordering::Relaxed) == misses;
             if (all || idle) && slab.sizes().bytes > 0 {
                 let cpu = slab.cpu.load(Ordering::Relaxed);

@@ -13,6 +13,11 @@ use crate::os::numa;
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
 use core::sync::atomic::{AtomicU64, Ordering};
 
+/// Misses of a slab between two sweeps of it.
+const SWEEP_MISSES: u64 = 64;
+/// Sweeps begin when the limits add up to this part of the most that the slab may hold.
+const SWEEP_SHARE: usize = 4;
+
 /// The slab that the calling thread works on at present: its CPU's, or a shared one whose lock the
 /// caller holds.
 #[derive(Clone, Copy)]
@@ -191,12 +196,44 @@ impl Local {
         }
         let max = MAX_BYTES.load(Ordering::Relaxed);
         let limit = &self.slab.limit_bytes;
+        if limit.load(Ordering::Relaxed) + bytes > max / SWEEP_SHARE {
+            self.sweep(class);
+        }
         let held = limit.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let fits = held <= max || self.steal(class, held - max);
         let end = old.end + more;
         if !fits || !self.replace_header(class, old, Header { end, ..new }) {
             limit.fetch_sub(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Empties the classes that were not used since the last sweep, but for `for_class`.
+    fn sweep(self, for_class: usize) {
+        let slab = self.slab;
+        let misses = slab.misses();
+        if misses - slab.swept_at.load(Ordering::Relaxed) < SWEEP_MISSES {
+            return;
+        }
+        slab.swept_at.store(misses, Ordering::Relaxed);
+        for class in 1..CLASSES {
+            let old = slab.header(class);
+            let unused = slab.swept[class].swap(old.current, Ordering::Relaxed) == old.current;
+            if unused && class != for_class && old.end > old.begin {
+                while self.evict(class, MAX_BATCH) == MAX_BATCH {}
+                let old = slab.header(class);
+                self.lower(class, old, old.current);
+            }
+        }
+    }
+
+    /// Lowers the limit of a class to `end`, which is what it holds at least; by how many bytes.
+    fn lower(self, class: usize, old: Header, end: u16) -> usize {
+        if end == old.end || !self.replace_header(class, old, Header { end, ..old }) {
+            return 0;
+        }
+        let bytes = usize::from(old.end - end) * TABLE[class].bytes as usize;
+        self.slab.limit_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        bytes
     }
 
     /// Lowers the limits of other classes until `bytes` are free; false if that took too long.
@@ -214,28 +251,21 @@ impl Local {
                 self.evict(class, (old.end - old.begin).div_ceil(2).into());
             }
             let old = slab.header(class);
-            let new = Header {
-                end: old.current,
-                ..old
-            };
-            if new != old && self.replace_header(class, old, new) {
-                let freed = usize::from(old.end - new.end) * TABLE[class].bytes as usize;
-                slab.limit_bytes.fetch_sub(freed, Ordering::Relaxed);
-                found += freed;
-                if found >= bytes {
-                    break;
-                }
+            found += self.lower(class, old, old.current + (old.end - old.current) / 2);
+            if found >= bytes {
+                break;
             }
         }
         slab.steal_at.store(class as u32, Ordering::Relaxed);
         found >= bytes
     }
 
-    /// Moves up to `count` objects of a class to the central free list.
-    fn evict(self, class: usize, count: usize) {
+    /// Moves up to `count` objects of a class to the central free list; how many.
+    fn evict(self, class: usize, count: usize) -> usize {
         let mut objects = [0; MAX_BATCH];
         let taken = self.pop_many(class, &mut objects[..count.min(MAX_BATCH)]);
         central::put(class, &objects[..taken]);
+        taken
     }
 
     fn pop_slow(self, class: usize) -> usize {
@@ -332,6 +362,22 @@ mod tests {
         Local { slab, offset: 0 }
     }
 
+    impl Local {
+        /// An object, from the slab if that has one.
+        fn take(self, class: usize) -> usize {
+            match self.pop(class) {
+                0 => self.pop_slow(class),
+                object => object,
+            }
+        }
+
+        fn give(self, class: usize, object: usize) {
+            if !self.push(class, object) {
+                self.push_slow(class, object);
+            }
+        }
+    }
+
     fn capacity(local: Local, class: usize) -> usize {
         let header = local.slab.header(class);
         (header.end - header.begin).into()
@@ -362,5 +408,51 @@ mod tests {
         );
         own.drain(..)
             .for_each(|object| user.push_slow(class, object));
+    }
+
+    /// What other classes held once kept its memory until the whole slab was full.
+    #[test]
+    fn a_class_out_of_use_is_emptied() {
+        let before: Vec<usize> = (20..24).collect();
+        let after: Vec<usize> = (3..20).chain(30..36).collect();
+        let user = local();
+        let use_all = |classes: &[usize]| {
+            for _ in 0..20 {
+                for &class in classes {
+                    let batch = usize::from(TABLE[class].batch);
+                    let own: Vec<usize> = (0..3 * batch).map(|_| user.take(class)).collect();
+                    own.into_iter().for_each(|object| user.give(class, object));
+                }
+            }
+        };
+        use_all(&before);
+        assert!(before.iter().all(|&class| capacity(user, class) > 0));
+        use_all(&after);
+        assert!(before.iter().all(|&class| capacity(user, class) == 0));
+        assert!(after.iter().any(|&class| capacity(user, class) > 0));
+    }
+
+    /// A class that needed room once took all that others had left, which then had none.
+    #[test]
+    fn classes_in_use_share_the_slab() {
+        let user = local();
+        let mut seed = 1u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as usize % below
+        };
+        let mut objects = vec![(0, 0); 8192];
+        for _ in 0..500_000 {
+            let (at, class) = (random(8192), 1 + random(47));
+            let (old_class, old) = core::mem::replace(&mut objects[at], (class, user.take(class)));
+            if old != 0 {
+                user.give(old_class, old);
+            }
+        }
+        let misses = user.slab.misses();
+        assert!(misses < 9_000, "{misses}");
+        for (class, object) in objects.into_iter().filter(|&(class, _)| class != 0) {
+            user.give(class, object);
+        }
     }
 }

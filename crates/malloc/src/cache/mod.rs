@@ -22,7 +22,7 @@ use crate::os::meta;
 use crate::os::numa::MAX_CPUS;
 use crate::size_class::{CLASSES, TABLE};
 use core::sync::atomic::{
-    AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    AtomicBool, AtomicIsize, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 use rseq::{Header, Slabs};
 
@@ -62,6 +62,10 @@ struct CpuSlab {
     limit_bytes: AtomicUsize,
     /// Where the search for capacity to take from other classes goes on.
     steal_at: AtomicU32,
+    /// Ends of the stacks at the last sweep, and the misses so far: a class whose stack ends where
+    /// it did is not in use.
+    swept: [AtomicU16; CLASSES],
+    swept_at: AtomicU64,
     /// Requests that found the slab empty, and frees that found it full.
     underflows: AtomicU64,
     overflows: AtomicU64,
@@ -196,6 +200,11 @@ impl CpuSlab {
 
     fn node(&self) -> usize {
         self.node.load(Ordering::Relaxed) as usize
+    }
+
+    /// Requests and frees so far that the slab could not serve.
+    fn misses(&self) -> u64 {
+        self.underflows.load(Ordering::Relaxed) + self.overflows.load(Ordering::Relaxed)
     }
 
     fn pointer(&self) -> *mut u64 {

@@ -136,14 +136,13 @@ fn transfer_limit(class: usize) -> usize {
 /// Takes up to `out.len()` objects of a node; fewer, or none, only if the system refuses memory.
 pub fn take(class: usize, node: usize, out: &mut [usize]) -> usize {
     let central = &CENTRAL[node][class];
-    let mut count = 0;
+    let mut count;
     {
         let mut transfer = central.transfer.lock();
-        while count < out.len() && transfer.count > 0 {
-            transfer.count -= 1;
-            out[count] = transfer.objects[usize::from(transfer.count)];
-            count += 1;
-        }
+        let held = usize::from(transfer.count);
+        count = held.min(out.len());
+        out[..count].copy_from_slice(&transfer.objects[held - count..held]);
+        transfer.count -= count as u16;
         transfer.low = transfer.low.min(transfer.count);
     }
     if count > 0 {
