@@ -78,8 +78,15 @@ huge_2m() {
 	echo "{\"want\": $want, \"got\": $got}"
 }
 
-# disk: an empty ext4 on the virtio disk, mounted on /mnt
-disk() { [ -b /dev/vda ] && mount -t ext4 /dev/vda /mnt; }
+# raw: the disk of the plan's own; which of two is vda depends on the emulator
+raw() { for d in /sys/block/vd*; do [ "$(cat $d/serial)" = raw ] && echo /dev/${d##*/}; done; }
+
+# disk: an empty ext4 on the other virtio disk, mounted on /mnt
+disk() {
+	for d in /dev/vd?; do
+		[ "$d" = "$(raw)" ] || mount -t ext4 $d /mnt || echo "@@ FAIL no disk on /mnt: $d"
+	done
+}
 
 # hog PERCENT: start a hog of that share of memory, return when it holds it; $hogs has PID:PERCENT
 hog() {

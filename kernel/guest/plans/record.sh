@@ -36,6 +36,6 @@ snapshot removed
 echo 0 > $tr/tracing_on
 lost=$(awk '/overrun/ { s += $2 } END { print s }' $tr/per_cpu/cpu*/stats)
 emit trace "\"events\": $(grep -c . $tr/trace), \"lost\": $lost"
-dev=$(for d in /sys/block/vd*; do [ "$(cat $d/serial)" = raw ] && echo /dev/${d##*/}; done)
+dev=$(raw)
 cat $tr/trace > $dev
 sync

@@ -51,6 +51,6 @@ events=$(awk '/^entries/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/stats)
 emit trace "\"workload\": \"$workload\", \"events\": $events, \"lost\": $lost"
 expect "no event was lost" [ "$lost" = 0 ]
 counters counted
-dev=$(for d in /sys/block/vd*; do [ "$(cat $d/serial)" = raw ] && echo /dev/${d##*/}; done)
+dev=$(raw)
 cat /tmp/start.snap /tmp/third.snap /tmp/end.snap $tr/trace > $dev
 sync

@@ -25,7 +25,7 @@ lost=$(awk '/overrun|dropped/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/sta
 events=$(awk '/^entries/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/stats)
 emit trace "\"workload\": \"$workload\", \"seed\": $seed, \"events\": $events, \"lost\": $lost"
 expect "no event was lost" [ "$lost" = 0 ]
-dev=$(for d in /sys/block/vd*; do [ "$(cat $d/serial)" = raw ] && echo /dev/${d##*/}; done)
+dev=$(raw)
 (cat /tmp/snap; cat $tr/trace) > $dev
 emit snapshot "\"bytes\": $(wc -c < /tmp/snap)"
 sync
