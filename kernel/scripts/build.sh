@@ -6,9 +6,9 @@
 # usage: build.sh source            the source tree of Linux 6.12, unpacked
 #        build.sh check             do the patches apply to it?
 #        build.sh each              does every file compile after each of them?
-#        build.sh stock|ample|debug|kcsan|distribution|distribution-stock
-#                                  build that kernel; the last two have Debian's configuration for
-#                                  the cloud, without its modules
+#        build.sh stock|ample|core|debug|kcsan|distribution|distribution-stock
+#                                  build that kernel; core has the first patches alone, the last two
+#                                  have Debian's configuration for the cloud, without its modules
 #        build.sh export DIR        the series as mails with a cover letter
 # KERNEL_SRC=DIR  use this tree instead of Debian's package linux-source-6.12
 # BUILD=DIR       where to work (default: build/kernel of the repository)
@@ -51,54 +51,66 @@ source_tree() {
 	echo "$build/source"
 }
 
-# Each patch in order, without fuzz: a hook that no longer fits is an error.
-apply_series() {
-	local tree=$1 patch release
-	release=$(awk '/^(VERSION|PATCHLEVEL|SUBLEVEL) =/ { printf "%s%s", sep, $3; sep = "." }' \
-		"$tree/Makefile")
-	for patch in "$kernel"/patches/*.patch; do
-		patch -s -p1 -F0 -N --no-backup-if-mismatch -d "$tree" < "$patch" ||
-			die "$(basename "$patch") does not fit Linux $release; tested on $tested"
+# The patches that kernel NAME has, in order: those of the core are 01xx.
+patches_of() {
+	case $1 in
+	*stock) ;;
+	core) ls "$kernel"/patches/01*.patch ;;
+	*) ls "$kernel"/patches/*.patch ;;
+	esac
+}
+
+# The new files that a patch brings: their first form lies in kernel/src.
+adds() { sed -n '/^diff /q; s/^Adds: //p' "$1"; }
+
+# Without fuzz: a hook that no longer fits is an error.
+apply() {
+	local tree=$1 patch=$2 file release
+	for file in $(adds "$patch"); do
+		mkdir -p "$tree/$(dirname "$file")"
+		cp --remove-destination "$kernel/src/$file" "$tree/$file"
 	done
-	rsync -rc "$kernel/src/" "$tree/"
+	grep -q '^diff ' "$patch" || return 0
+	if ! patch -s -p1 -F0 -N --no-backup-if-mismatch -d "$tree" < "$patch"; then
+		release=$(awk '/^(VERSION|PATCHLEVEL|SUBLEVEL) =/ { printf "%s%s", sep, $3; sep = "." }' \
+			"$tree/Makefile")
+		die "$(basename "$patch") does not fit Linux $release; tested on $tested"
+	fi
 }
 
-# check: on copies of just the files that the patches touch
+# A copy of just the files of Linux that the series touches.
+touched() {
+	sed -n 's,^+++ b/,,p' "$kernel"/patches/*.patch | sort -u | while read -r file; do
+		[ ! -e "$1/$file" ] || echo "$file"
+	done | (cd "$1" && cpio -pdm --quiet "$2")
+	cp "$1/Makefile" "$2/"
+}
+
 check() {
-	local src tmp
-	src=$(source_tree)
+	local tmp patch
 	tmp=$(mktemp -d)
-	sed -n 's,^+++ b/,,p' "$kernel"/patches/*.patch | sort -u |
-		(cd "$src" && cpio -pdm --quiet "$tmp")
-	cp "$src/Makefile" "$tmp/"
-	apply_series "$tmp"
+	touched "$(source_tree)" "$tmp"
+	for patch in $(patches_of ample); do apply "$tmp" "$patch"; done
+	(cd "$kernel/src" && find . -type f) | (cd "$tmp" && xargs ls > /dev/null) ||
+		die "a file of kernel/src is brought by no patch"
 	rm -rf "$tmp"
-	echo "build.sh: all $(ls "$kernel"/patches/*.patch | wc -l) patches apply"
+	echo "build.sh: all $(patches_of ample | wc -l) patches apply"
 }
 
-# each: after every patch, compile the files that it touches; with the last one, which adds the
-# configuration symbol, all of them again and the new ones.
+# each: after every patch, compile what it touches or adds.
 each() {
-	local src tree=$build/each patch objects all=() cc=gcc
-	src=$(source_tree)
+	local tree=$build/each patch objects cc=gcc
 	command -v ccache > /dev/null && cc="ccache gcc"
 	rm -rf "$tree"
-	cp -al "$src" "$tree"
-	cp -r --remove-destination "$kernel/src/." "$tree/"
-	cp "$kernel/config/base.config" "$tree/.fragments"
-	make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
-	for patch in "$kernel"/patches/*.patch; do
-		patch -s -p1 -F0 -N --no-backup-if-mismatch -d "$tree" < "$patch" ||
-			die "$(basename "$patch") does not fit"
-		mapfile -t objects < <(sed -n 's,^+++ b/\(.*\)\.c$,\1.o,p' "$patch")
-		all+=("${objects[@]}")
-		if [ "${#objects[@]}" = 0 ]; then
-			cat "$kernel/config/ample.config" >> "$tree/.fragments"
-			make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
-			mapfile -t objects < <(cd "$kernel/src" && ls mm/*.c |
-				sed '/_test\.c/d; s/c$/o/')
-			mapfile -t -O "${#objects[@]}" objects < <(printf "%s\n" "${all[@]}" | sort -u)
-		fi
+	cp -al "$(source_tree)" "$tree"
+	cat "$kernel"/config/{base,ample}.config > "$tree/.fragments"
+	for patch in $(patches_of ample); do
+		apply "$tree" "$patch"
+		make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
+		mapfile -t objects < <({ sed -n 's,^+++ b/,,p' "$patch"; adds "$patch"; } |
+			sed -n '/_test\.c$/d; s/\.c$/.o/p' | sort -u)
+		# what a header changes: its users among the hooked files
+		grep -q '^+++ b/.*\.h$' "$patch" && objects+=(mm/page_alloc.o mm/contiguitas_boot.o)
 		nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" "${objects[@]}" ||
 			die "$(basename "$patch"): a file it touches does not compile"
 		echo "build.sh: $(basename "$patch"): ${#objects[@]} objects"
@@ -106,28 +118,28 @@ each() {
 	rm -rf "$tree"
 }
 
-# A tree of our own: hard links to the source, real copies of what is patched.
+# A tree of our own: hard links to the source, real copies of what is patched. By content, so that
+# an unchanged file is not compiled again; what only an earlier series touched becomes stock again.
 prepare() {
-	local name=$1 src tree=$build/$1 stamp
+	local name=$1 src tree=$build/$1 tmp patch
 	src=$(source_tree)
-	stamp=$(cat "$kernel"/patches/*.patch | sha256sum | cut -c1-16)
-	[[ $name = *stock ]] && stamp=stock
-	if [ "$(cat "$tree/.series" 2>/dev/null)" != "$stamp" ]; then
+	if [ ! -d "$tree" ]; then
 		echo "build.sh: preparing $tree" >&2
 		rm -rf "$tree.new"
 		cp -al "$src" "$tree.new" 2>/dev/null || { rm -rf "$tree.new"; cp -a "$src" "$tree.new"; }
 		find "$tree.new" -name "*.o" -delete
-		[[ $name = *stock ]] || apply_series "$tree.new"
-		# by content, so that an unchanged file is not compiled again
-		if [ -d "$tree" ]; then
-			rsync -rlpc "$tree.new/" "$tree/"
-			rm -rf "$tree.new"
-		else
-			mv "$tree.new" "$tree"
-		fi
-		echo "$stamp" > "$tree/.series"
+		mv "$tree.new" "$tree"
 	fi
-	[[ $name = *stock ]] || rsync -rc "$kernel/src/" "$tree/"
+	tmp=$(mktemp -d)
+	touched "$src" "$tmp"
+	for patch in $(patches_of "$name"); do apply "$tmp" "$patch"; done
+	if [ -e "$tree/.touched" ]; then
+		(cd "$src" && xargs -d '\n' ls -d 2> /dev/null) < "$tree/.touched" |
+			rsync -lpc --files-from=- "$src/" "$tree/"
+	fi
+	(cd "$tmp" && find . -type f -printf '%P\n') > "$tree/.touched"
+	rsync -rlpc "$tmp/" "$tree/"
+	rm -rf "$tmp"
 }
 
 # What the tree is configured from: fragments on top of nothing, or of Debian's file.
@@ -163,23 +175,23 @@ compile() {
 	echo "build.sh: $tree/arch/x86/boot/bzImage"
 }
 
-# The new files become the first patch, so that the mails stand alone.
+# As mails: each patch with the new files that it brings.
 export_series() {
-	local out=$1 src tmp
-	src=$(source_tree)
+	local out=$1 tmp patch
 	tmp=$(mktemp -d)
 	mkdir -p "$out"
-	sed -n 's,^+++ b/,,p' "$kernel"/patches/*.patch | sort -u |
-		(cd "$src" && cpio -pdm --quiet "$tmp")
+	touched "$(source_tree)" "$tmp"
 	cd "$tmp"
 	git init -q && git config user.name "Ample maintainers"
 	git config user.email maintainers@users.noreply.ample.example
 	git add -Af . && git commit -qm base
-	cp -r "$kernel/src/." . && git add -Af .
-	git commit -qm "mm: add the files of Contiguitas" \
-		-m "The border, the resizer, its policy, pressure and control files. Not yet
-built: the hooks follow, the last of them adds the Kconfig entry."
-	git am -q "$kernel"/patches/*.patch
+	for patch in $(patches_of ample); do
+		apply "$tmp" "$patch"
+		git add -Af .
+		sed '/^---$/,$d' "$patch" | git mailinfo -u .git/body .git/diff > .git/head
+		git commit -q --date="$(sed -n 's/^Date: //p' .git/head)" \
+			-m "$(sed -n 's/^Subject: //p' .git/head)" -m "$(cat .git/body)"
+	done
 	git format-patch -q -s --cover-letter -o "$out" HEAD~$(($(git rev-list --count HEAD) - 1))
 	cp "$kernel/patches/cover-letter.txt" "$out/0000-cover-letter.patch"
 	rm -rf "$tmp"
@@ -190,7 +202,10 @@ case ${1:-} in
 source) source_tree ;;
 check) check ;;
 each) each ;;
-stock | ample | debug | kcsan | distribution | distribution-stock) prepare "$1"; compile "$1" ;;
+stock | ample | core | debug | kcsan | distribution | distribution-stock)
+	prepare "$1"
+	compile "$1"
+	;;
 export) export_series "$(mkdir -p "${2:?DIR}" && cd "$2" && pwd)" ;;
 *) sed -n '5,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -23,7 +23,7 @@ PLANS = {
     "device_read": ("device_read", "--mem 2G --raw 3072", "on", ""),
     "device_memory": ("device_memory", "--mem 2G --device-mib 896", "on", ""),
     "device_pin": ("device_pin", "--mem 2G --device-mib 896 --timeout 600", "on", ""),
-    "hole": ("hole", "--mem 6G", "2944M,64M,90%", ""),
+    "hole": ("hole", "--mem 6G", "2944M", ""),
     "lodgers": ("lodgers", "--mem 1G", "on", ""),
     "swap": ("swap", "--mem 1G --raw 320", "on", ""),
     "waits": ("waits", "--mem 2G --disk 2048", "on", ""),

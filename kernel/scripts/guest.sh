@@ -5,7 +5,8 @@
 # than 10, or ACCEL=turns, the CPUs share one thread.
 #
 # usage: guest.sh TREE PLAN OUT [--mem 2G] [--smp 2] [--nodes 1] [--append "..."]
-#                 [--timeout SECONDS] [--disk MIB] [--raw MIB] [--device-mib N] [--qemu "..."]
+#                 [--timeout SECONDS] [--disk MIB] [--raw MIB] [--device-mib N] [--root IMAGE]
+#                 [--qemu "..."]
 # TREE  a built kernel tree
 # PLAN  a file of kernel/guest/plans without .sh, or "shell" for a shell
 # --device-mib N  the second of two nodes has no memory but that of a device, /dev/dax0.0
@@ -14,14 +15,15 @@
 #       not, or the console shows a warning; 2 usage
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 3 ] || { sed -n '7,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '7,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 tree=$1 plan=$2 out=$3
 shift 3
-mem=2G smp=2 nodes=1 append='' limit=300 disk=0 raw=0 device=0 extra=''
+mem=2G smp=2 nodes=1 append='' limit=300 disk=0 raw=0 device=0 root='' extra=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--mem) mem=$2 ;; --smp) smp=$2 ;; --nodes) nodes=$2 ;; --append) append=$2 ;;
-	--timeout) limit=$2 ;; --disk) disk=$2 ;; --raw) raw=$2 ;; --qemu) extra=$2 ;;
+	--timeout) limit=$2 ;; --disk) disk=$2 ;; --raw) raw=$2 ;; --root) root=$2 ;;
+	--qemu) extra=$2 ;;
 	--device-mib) device=$2 nodes=2 ;;
 	*) echo "guest.sh: unknown option $1" >&2; exit 2 ;;
 	esac
@@ -30,7 +32,7 @@ done
 image=$tree/arch/x86/boot/bzImage
 [ -f "$image" ] || { echo "guest.sh: no kernel at $image; run make kernel" >&2; exit 2; }
 mkdir -p "$out"
-"$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan"
+[ -n "$root" ] || "$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan"
 
 version=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
 # Before 10 a CPU may go on in code that another has patched (a jump label): the guest dies of its
@@ -46,7 +48,14 @@ else
 fi
 case $extra in *-icount*) accel=() clock=clocksource=tsc cpu=max,-erms,-fsrm ;; esac
 args=("${accel[@]}" -cpu "$cpu" -smp "$smp" -m "$mem" -display none
-	-no-reboot -nodefaults -kernel "$image" -initrd "$out/initramfs.gz")
+	-no-reboot -nodefaults -kernel "$image")
+# A userland of its own (userland.sh), which the guest cannot change, or the initramfs.
+if [ -n "$root" ]; then
+	args+=(-drive "file=$root,if=virtio,format=raw,snapshot=on")
+	append="root=/dev/vda rw $append"
+else
+	args+=(-initrd "$out/initramfs.gz")
+fi
 # Which interrupt a device has is told by a loop in the firmware of the default machine. With KASAN
 # on a busy host that takes more than the 30 s that Linux grants it; q35 has a table.
 grep -q '^CONFIG_KASAN=y' "$tree/.config" && args+=(-machine q35)

@@ -16,6 +16,7 @@ cp "$(command -v busybox)" "$root/bin/busybox"
 install -m 755 "$here/guest/init" "$root/init"
 cp "$here/guest/plan.sh" "$here/guest/workloads.sh" "$root/lib/"
 cp "$here"/guest/plans/*.sh "$root/plans/"
+cp "$here/src/tools/testing/selftests/mm/contiguitas/border.sh" "$root/lib/"
 cp -r "$here/guest/etc/." "$root/etc/"
 for src in "$here"/guest/src/*.c; do
 	gcc -O2 -Wall -Wextra -static -o "$root/bin/$(basename "$src" .c)" "$src" -lpthread

@@ -25,7 +25,7 @@ odd ample odd movable 1G movablecore=512M
 odd ample odd memoryless 1G '' "$(node 1G 0) -numa node,nodeid=1"
 odd ample odd gigantic-cma 4G hugetlb_cma=1G
 odd ample bad_parameter smallnode 1G '' "$(node 960M 0) $(node 64M 1)"
-odd ample bad_parameter full 1G contiguitas=100%
+odd ample bad_parameter full 1G contiguitas=1G
 # the debug kernel fills the region before the resizer runs; the rest only it is configured for
 odd debug odd holes-debug 1G 'memmap=17M$200M memmap=3M$501M'
 odd debug odd cma 512M cma=32M

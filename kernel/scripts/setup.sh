@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Install what building and testing the kernel needs on Debian 12, and nothing else.
-# usage: setup.sh [bench|selftests|lint|distribution]
+# usage: setup.sh [bench|selftests|lint|distribution|userland]
 #   bench: the programs of the workloads as well; selftests: what those of mm/ link with; lint: the
 #   checkers; distribution: Debian's own configuration
 # The emulator is that of the backports suite: the one of Debian 12 cannot run CPUs in parallel.
@@ -14,6 +14,7 @@ if [ "${1:-}" = bench ]; then
 fi
 [ "${1:-}" = selftests ] && packages+=(libnuma-dev)
 [ "${1:-}" = distribution ] && packages+=(linux-config-6.12)
+[ "${1:-}" = userland ] && packages+=(linux-config-6.12 mmdebstrap)
 [ "${1:-}" = lint ] && packages+=(sparse dwarves)
 missing=()
 for package in "${packages[@]}"; do

@@ -4,8 +4,9 @@
 
 usage: size.py [--json]
 
-A line of code is one that is neither blank nor all comment. Hooks are the
-lines that the patches add to files of Linux.
+A line of code is one that is neither blank nor all comment; help texts of
+Kconfig are comment. Hooks are the lines that the patches add to files of Linux,
+and the rows of new files have what later patches change in them.
 """
 import argparse
 import json
@@ -23,26 +24,47 @@ def count(text):
     return len(text.splitlines()), sum(1 for line in code.splitlines() if line.strip())
 
 
-def added(patch):
-    """Lines that a patch adds, without those to documentation."""
-    lines, name = [], ""
-    for line in patch.read_text().splitlines():
+def changed(patch):
+    """Lines that a patch adds, and takes away, by file."""
+    files, name = {}, ""
+    for line in patch.read_text().partition("\n---\n")[2].splitlines():
         if line.startswith("+++ "):
             name = line[6:]
-        elif line.startswith("+") and not name.startswith("Documentation/"):
-            lines.append(line[1:])
-    return "\n".join(lines)
+        elif line[:1] in "+-" and line and not line.startswith("--- "):
+            files.setdefault(name, ([], []))[line[0] == "-"].append(line[1:])
+    return files
+
+
+def is_test(name):
+    return name.startswith(("Documentation/", "tools/")) or name.endswith("_test.c")
+
+
+def without_help(text):
+    """Kconfig without its help texts and without the entry of the tests."""
+    text = re.sub(r"config \w+_KUNIT_TEST\n(.*\n)*?(?=config|$)", "", text)
+    return re.sub(r"\thelp\n((\t  .*)?\n)*", "", text)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--core", action="store_true", help="of the first patches alone")
     args = parser.parse_args()
-    rows = {}
-    for path in sorted((KERNEL / "src").rglob("*.[ch]")):
-        if not path.stem.endswith("_test"):
-            rows[str(path.relative_to(KERNEL / "src"))] = count(path.read_text())
-    rows["hooks"] = count("\n".join(map(added, sorted((KERNEL / "patches").glob("*.patch")))))
+    rows, hooks = {}, [0, 0]
+    for patch in sorted((KERNEL / "patches").glob("01*.patch" if args.core else "*.patch")):
+        for name in re.findall(r"^Adds: (.*)$", patch.read_text(), re.M):
+            if not is_test(name):
+                rows[name] = count((KERNEL / "src" / name).read_text())
+        for name, (plus, minus) in changed(patch).items():
+            texts = ["\n".join(lines) + "\n" for lines in (plus, minus)]
+            if name.endswith("Kconfig"):
+                texts = list(map(without_help, texts))
+            plus, minus = map(count, texts)
+            if name in rows:
+                rows[name] = tuple(n + p - m for n, p, m in zip(rows[name], plus, minus))
+            elif not is_test(name):
+                hooks = [n + p for n, p in zip(hooks, plus)]
+    rows["hooks"] = tuple(hooks)
     rows["total"] = tuple(map(sum, zip(*rows.values())))
     if args.json:
         print(json.dumps({"schema": "ample.kernel-size/1", "files": {

@@ -41,6 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	lo = ctg_review_pages(&in.params, &in.state);
 	if (lo > ctg_max(target, ctg_round_up(in.state.min_pages, in.state.block_pages)))
 		abort();
+	if (ctg_step_pages(&in.state, target, in.state.min_pages, in.failures & 1) >
+	    ctg_max(CTG_BATCH_PAGES, in.state.block_pages))
+		abort();
 	if (ctg_backoff_ms(in.failures, in.base_ms, in.cap_ms) > ctg_max(in.cap_ms, in.base_ms))
 		abort();
 	ctg_initial_pages(in.state.node_pages, in.state.unmov_pages, in.state.block_pages);

@@ -91,7 +91,8 @@ static void check_target(void)
 	uint64_t used = now - state.unmov_free_pages;
 	int starved = state.unmov_free_pages < state.unmov_low_wmark_pages;
 	int mov_starved = state.mov_free_pages < state.mov_low_wmark_pages;
-	int wants = ctg_wants_expand(&params, state.pressure_unmov_bp, state.pressure_mov_bp);
+	int wants = state.pressure_unmov_bp >= params.threshold_unmov_bp &&
+		    state.pressure_mov_bp < params.threshold_mov_bp;
 
 	CHECK(t % state.block_pages == 0);
 	CHECK(t >= state.min_pages && t <= state.max_pages);
@@ -131,8 +132,25 @@ static void check_review(void)
 	CHECK(r <= ctg_max(ctg_target_pages(&params, &state), state.min_pages));
 	CHECK(r <= now || free <= enough);
 	CHECK(r <= now || r - now < enough - free + state.block_pages);
+	/* a whole block to spare is given back, down to the least size */
+	CHECK(r < now || free < enough + state.block_pages || now < state.min_pages + state.block_pages);
 	/* what it gives back leaves enough */
 	CHECK(r >= now || now - r <= free - ctg_min(enough, free));
+}
+
+/* Steps reach the target, and none is taken for what has become free meanwhile. */
+static void check_step(void)
+{
+	uint64_t target = state.unmov_pages + below(64) * state.block_pages;
+	uint64_t wanted = target - state.unmov_pages, free = state.unmov_free_pages;
+	int must = below(2), over = free >= wanted + ctg_enough_pages(&state);
+	uint64_t step = ctg_step_pages(&state, target, wanted, must);
+
+	CHECK(step <= wanted && step <= CTG_BATCH_PAGES && step % state.block_pages == 0);
+	CHECK(!over || !step);
+	CHECK(over || !must || step || !wanted);
+	CHECK(must || !step || state.mov_free_pages >= state.mov_low_wmark_pages);
+	CHECK(!ctg_must_grow(&state) || free < state.unmov_low_wmark_pages);
 }
 
 /* The same in wider arithmetic: F of Algorithm 1, rounded term by term. */
@@ -152,10 +170,12 @@ static void check_factors(void)
 {
 	uint32_t u = below(20000), m = below(20000);
 
-	CHECK(ctg_expand_factor_milli(&params, u, m) ==
+	CHECK(ctg_factor_milli(u, params.threshold_unmov_bp, params.c_ue_milli,
+			       m, params.threshold_mov_bp, params.c_me_milli) ==
 	      factor_ref(u, params.threshold_unmov_bp, params.c_ue_milli,
 			 params.threshold_mov_bp, m, params.c_me_milli));
-	CHECK(ctg_shrink_factor_milli(&params, u, m) ==
+	CHECK(ctg_factor_milli(m, params.threshold_mov_bp, params.c_ms_milli,
+			       u, params.threshold_unmov_bp, params.c_us_milli) ==
 	      factor_ref(m, params.threshold_mov_bp, params.c_ms_milli,
 			 params.threshold_unmov_bp, u, params.c_us_milli));
 }
@@ -192,13 +212,13 @@ static void check_closed_forms(void)
 		.block_pages = 1024, .pressure_unmov_bp = 200, .pressure_mov_bp = 0,
 	};
 	/* F = 200/100 * 0.1 + 100/1 * 0.001 = 0.3: 4 GB grow by 1.2 GB */
-	CHECK(ctg_expand_factor_milli(&params, 200, 0) == 300);
+	CHECK(ctg_factor_milli(200, 100, 100, 0, 100, 1) == 300);
 	CHECK(ctg_target_pages(&params, &state) ==
 	      4 * gib + ctg_round_up(4 * gib * 3 / 10, 1024));
 	/* F = 150/100 * 0.1 + 100/50 * 0.001 = 0.152: shrinks, rounded down */
 	state.pressure_unmov_bp = 50;
 	state.pressure_mov_bp = 150;
-	CHECK(ctg_shrink_factor_milli(&params, 50, 150) == 152);
+	CHECK(ctg_factor_milli(150, 100, 100, 50, 100, 1) == 152);
 	CHECK(ctg_target_pages(&params, &state) ==
 	      4 * gib - ctg_round_down(4 * gib * 152 / 1000, 1024));
 	/* nothing free: stays, whatever the movable side asks for */
@@ -220,6 +240,7 @@ int main(int argc, char **argv)
 		draw();
 		check_target();
 		check_review();
+		check_step();
 		check_factors();
 		check_scale();
 		check_backoff();

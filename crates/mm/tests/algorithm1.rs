@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shared C policy against Algorithm 1 of the paper restated in exact rational arithmetic.
 
-use ample_mm::policy_ffi::{ResizeParams, ResizeState, backoff_ms, initial_pages, target_pages};
+use ample_mm::policy_ffi::{
+    ResizeParams, ResizeState, backoff_ms, initial_pages, review_pages, step_pages, target_pages,
+};
 use proptest::prelude::*;
 
 /// A non-negative fraction; numerators and denominators of this test fit in 128 bits.
@@ -55,6 +57,41 @@ fn restated(p: &ResizeParams, s: &ResizeState) -> u128 {
         let floor = up(used + 2 * n(s.unmov_low_wmark_pages)).min(down(now));
         down(now).saturating_sub(cut).max(floor).clamp(low, high)
     }
+}
+
+/// With so much free a region does not grow: half as much again as its low mark.
+fn enough(s: &ResizeState) -> u128 {
+    let low = u128::from(s.unmov_low_wmark_pages);
+    low + low / 2
+}
+
+/// A review: what Algorithm 1 wants, but no growth beyond enough, and a quarter of what is free
+/// beyond that goes back, or a block.
+fn restated_review(p: &ResizeParams, s: &ResizeState) -> u128 {
+    let (block, free) = (u128::from(s.block_pages), u128::from(s.unmov_free_pages));
+    let now = u128::from(s.unmov_pages) / block * block;
+    let lacks = enough(s).saturating_sub(free).div_ceil(block) * block;
+    let spare = free.saturating_sub(enough(s));
+    let mut size = restated(p, s).min(now + lacks);
+    if spare > 0 {
+        let give = (spare / 4).max(spare.min(block)) / block * block;
+        size = size.min(now.saturating_sub(give));
+    }
+    size.max(u128::from(s.min_pages).div_ceil(block) * block)
+}
+
+/// A step of a growth: 16 MB, unless it is over or would starve the movable side for nothing.
+fn restated_step(s: &ResizeState, target: u64, wanted: u64) -> u128 {
+    let must = s.unmov_free_pages < s.unmov_low_wmark_pages / 4;
+    let over = u128::from(s.unmov_free_pages) >= u128::from(wanted) + enough(s);
+    if over || !must && s.mov_free_pages < s.mov_low_wmark_pages {
+        return 0;
+    }
+    u128::from(
+        target
+            .saturating_sub(s.unmov_pages)
+            .min(4096.max(s.block_pages)),
+    )
 }
 
 fn params() -> impl Strategy<Value = ResizeParams> {
@@ -112,6 +149,26 @@ proptest! {
     #[test]
     fn the_c_policy_is_algorithm_1(p in params(), s in state()) {
         prop_assert_eq!(u128::from(target_pages(&p, &s)), restated(&p, &s), "{:?} {:?}", p, s);
+    }
+
+    /// What kernel and model ask alike: decide, take a step, look again.
+    #[test]
+    fn a_resize_takes_the_same_steps(p in params(), mut s in state(), taken in 0.0f64..1.2) {
+        for _ in 0..8 {
+            let target = review_pages(&p, &s);
+            prop_assert_eq!(u128::from(target), restated_review(&p, &s), "{:?} {:?}", p, s);
+            let wanted = target.saturating_sub(s.unmov_pages);
+            let step = step_pages(&s, target, wanted);
+            prop_assert_eq!(u128::from(step), restated_step(&s, target, wanted), "{:?}", s);
+            if target < s.unmov_pages {
+                s.unmov_free_pages = s.unmov_free_pages.saturating_sub(s.unmov_pages - target);
+                s.unmov_pages = target;
+            } else {
+                s.unmov_pages += step;
+                s.unmov_free_pages += (step as f64 * (1.0 - taken)).max(0.0) as u64;
+                s.mov_free_pages = s.mov_free_pages.saturating_sub(step);
+            }
+        }
     }
 
     #[test]

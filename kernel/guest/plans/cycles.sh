@@ -5,7 +5,7 @@
 disk
 mkdir -p /mnt/t
 insmod /lib/modules/ample_hostile.ko
-trigger=/sys/kernel/debug/contiguitas/resize
+trigger=/sys/kernel/debug/contiguitas/node0
 extfrag_on
 free_before=$(awk '/MemFree/ { print $2 }' /proc/meminfo)
 total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
@@ -35,9 +35,9 @@ start=$(cut -d' ' -f1 /proc/uptime)
 while [ $grown -lt ${cycles:-100} -o $shrunk -lt ${cycles:-100} ] &&
 		[ $n -lt $((${cycles:-100} * 3)) ]; do
 	now=$(cat $ctg/node0/unmovable_bytes)
-	echo "0 $((now + (n % 8 + 1) * ${step_mib:-4} * 1048576))" > $trigger 2>/dev/null &&
+	echo "$((now + (n % 8 + 1) * ${step_mib:-4} * 1048576))" > $trigger 2>/dev/null &&
 		grown=$((grown + 1))
-	echo "0 $now" > $trigger 2>/dev/null && shrunk=$((shrunk + 1))
+	echo "$now" > $trigger 2>/dev/null && shrunk=$((shrunk + 1))
 	n=$((n + 1))
 	[ $((n % 50)) = 0 ] && echo "@@ note cycle $n at $(cut -d' ' -f1 /proc/uptime) s"
 done

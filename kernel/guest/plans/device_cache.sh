@@ -13,6 +13,6 @@ echo 1 > /proc/sys/vm/compact_memory
 expect "confined after compaction" confined
 now=$(cat $ctg/node0/unmovable_bytes)
 expect "the region shrinks" \
-	sh -c "echo '0 $((now - 33554432))' > /sys/kernel/debug/contiguitas/resize"
+	sh -c "echo $((now - 33554432)) > /sys/kernel/debug/contiguitas/node0"
 expect "confined after the shrink" confined
 counters counters

@@ -5,7 +5,7 @@ disk
 mkdir -p /mnt/t
 total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
 inject=/sys/kernel/debug/fail_page_alloc
-trigger=/sys/kernel/debug/contiguitas/resize
+trigger=/sys/kernel/debug/contiguitas/node0
 if ! [ -d $inject ]; then
 	echo "@@ FAIL no fault injection in this kernel: use the debug kernel"
 	return
@@ -35,7 +35,7 @@ for probability in 1 5 25; do
 	unlucky load thp 32
 	now=$(cat $ctg/node0/unmovable_bytes)
 	for mib in 16 4 0; do
-		unlucky sh -c "echo '0 $((now + mib * 1048576))' > $trigger"
+		unlucky sh -c "echo '$((now + mib * 1048576))' > $trigger"
 		n=$((n + 1))
 	done
 	unlucky sh -c "echo $((total / 20)) > $hostile/fragment"
@@ -51,6 +51,6 @@ expect "confined" confined
 expect "uncrossed" uncrossed
 # with requests served again the border still moves
 now=$(cat $ctg/node0/unmovable_bytes)
-expect "the border grows" sh -c "echo '0 $((now + 16777216))' > $trigger"
-echo "0 $now" > $trigger || echo "@@ note it does not come back: pages in use"
+expect "the border grows" sh -c "echo '$((now + 16777216))' > $trigger"
+echo "$now" > $trigger || echo "@@ note it does not come back: pages in use"
 counters counters

@@ -13,7 +13,7 @@ below=$(kpf_field below_border_movable_pages)
 echo 4 > $hostile/storm
 result storm_4 cat $hostile/stats
 emit lodgers "\"region_mib\": $(region_mib), \"oom_kills\": $(vmstat oom_kill), \
-	\"lent\": $(vmstat contiguitas_overflow | sed 's/^$/0/'), \"movable_below_pages\": $below"
+	\"lent\": $(vmstat contiguitas_lend | sed 's/^$/0/'), \"movable_below_pages\": $below"
 # some of the first program's memory goes: there is room above now
 kill $second 2>/dev/null
 wait $second 2>/dev/null

@@ -11,10 +11,10 @@ expect "nothing says that it is off" sh -c '! dmesg | grep -q "contiguitas: .*of
 expect "confined after boot" confined
 load fork 10 16
 now=$(cat $ctg/node0/unmovable_bytes)
-trigger=/sys/kernel/debug/contiguitas/resize
-expect "the border grows" sh -c "echo '0 $((now + 16777216))' > $trigger"
+trigger=/sys/kernel/debug/contiguitas/node0
+expect "the border grows" sh -c "echo '$((now + 16777216))' > $trigger"
 expect "confined after growth" confined
-sh -c "echo '0 $now' > $trigger" || echo "@@ note it does not come back"
+sh -c "echo '$now' > $trigger" || echo "@@ note it does not come back"
 expect "confined at the end" confined
 result thp load thp 32
 contiguity end

@@ -17,7 +17,7 @@ while ! [ -s /tmp/second ] && kill -0 $second; do sleep 0.2; done
 load stall > /tmp/stall & stall=$!
 sleep 10
 emit swap_full "\"region_mib\": $(region_mib), \
-	\"lent\": $(vmstat contiguitas_overflow | sed 's/^$/0/'), \
+	\"lent\": $(vmstat contiguitas_lend | sed 's/^$/0/'), \
 	\"movable_below_pages\": $(kpf_field below_border_movable_pages), \
 	\"swapped_out_pages\": $(vmstat pswpout), \"swapped_in_pages\": $(vmstat pswpin)"
 kill $second $stall
@@ -27,16 +27,17 @@ swapoff -a & off=$!
 if [ -d $ctg ]; then
 	for i in 1 2 3 4 5 6; do
 		now=$(cat $ctg/node0/unmovable_bytes)
-		echo "0 $((now + 16777216))" > /sys/kernel/debug/contiguitas/resize 2>/dev/null
-		echo "0 $now" > /sys/kernel/debug/contiguitas/resize 2>/dev/null
+		echo $((now + 16777216)) > /sys/kernel/debug/contiguitas/node0 2>/dev/null
+		echo $now > /sys/kernel/debug/contiguitas/node0 2>/dev/null
 	done
 fi
 wait $off
+pressure=$(cat $ctg/node0/pressure_movable_bp 2>/dev/null || echo 0)
 sleep ${idle:-30}
 left=$(kpf_field below_border_movable_pages)
 emit swap_off "\"region_mib\": $(region_mib), \"movable_below_pages\": $left, \
 	\"pressure_total_us\": $(sed -n 's/some.*total=//p' /proc/pressure/memory), \
-	\"movable_stall_us\": $(sed -n 's/some.*total=//p' $ctg/node0/pressure_movable || echo 0)"
+	\"movable_pressure_bp\": $pressure"
 counters counters
 expect "nine of ten lodgers went home, or 1 MB is left" at_most 256 $left
 kill $first

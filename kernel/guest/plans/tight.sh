@@ -5,7 +5,7 @@
 total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
 stalls() { awk '/^allocstall_/ { n += $2 } END { print n }' /proc/vmstat; }
 for share in 88 92 96; do
-	reclaims=$(stalls) lent=$(vmstat contiguitas_overflow) kills=$(vmstat oom_kill)
+	reclaims=$(stalls) lent=$(vmstat contiguitas_lend) kills=$(vmstat oom_kill)
 	start=$(cut -d' ' -f1 /proc/uptime)
 	load hog $((total * share / 200)) 3600 > /dev/null &
 	first=$!
@@ -13,7 +13,7 @@ for share in 88 92 96; do
 	second=$!
 	while ! [ -s /tmp/second ] && kill -0 $second 2>/dev/null; do sleep 0.2; done
 	seconds=$(awk -v s=$start '{ print $1 - s }' /proc/uptime)
-	reclaims=$(($(stalls) - reclaims)) lent=$(($(vmstat contiguitas_overflow) - lent))
+	reclaims=$(($(stalls) - reclaims)) lent=$(($(vmstat contiguitas_lend) - lent))
 	emit tight "\"user_percent\": $share, \"seconds\": $seconds, \
 		\"direct_reclaims\": $reclaims, \"lent_pages\": $lent, \
 		\"oom_kills\": $(($(vmstat oom_kill) - kills)), \"region_mib\": $(region_mib)"

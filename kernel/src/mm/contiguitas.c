@@ -18,11 +18,9 @@
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/page-isolation.h>
+#include <linux/pagemap.h>
 #include "internal.h"
 #include "contiguitas.h"
-
-#define CREATE_TRACE_POINTS
-#include <trace/events/contiguitas.h>
 
 /* Every allocation reads the watermarks, and every list operation writes the counter. */
 static_assert(offsetof(struct zone, nr_free_unmovable) / INTERNODE_CACHE_BYTES !=
@@ -66,46 +64,6 @@ static bool chunk_has_free(unsigned long pfn)
 	return false;
 }
 
-/* Pages of [@pfn, @end) in sections without memory: the hole for devices below 4 GB. */
-unsigned long ctg_absent(unsigned long pfn, unsigned long end)
-{
-	unsigned long next, absent = 0;
-
-	for (; pfn < end; pfn = next) {
-		next = min(ALIGN(pfn + 1, PAGES_PER_SECTION), end);
-		if (!online_section_nr(pfn_to_section_nr(pfn)))
-			absent += next - pfn;
-	}
-	return absent;
-}
-
-/* Where the hole begins that ends at @pfn; @pfn if none does. */
-static unsigned long below_hole(struct contiguitas_node *n, unsigned long pfn)
-{
-	while (pfn > n->base_pfn && !online_section_nr(pfn_to_section_nr(pfn - 1)))
-		pfn = ALIGN_DOWN(pfn - 1, PAGES_PER_SECTION);
-	return pfn;
-}
-
-/*
- * Move the border of @n to @pfn, or to the end of the hole there: it never lies in one. The
- * lock of the zone that it lay in is held.
- */
-void ctg_set_border(struct contiguitas_node *n, unsigned long pfn)
-{
-	struct zone *zones = NODE_DATA(n->nid)->node_zones;
-	int i;
-
-	while (pfn < n->end_pfn && !online_section_nr(pfn_to_section_nr(pfn)))
-		pfn = ALIGN(pfn + 1, PAGES_PER_SECTION);
-	if (pfn_to_section_nr(pfn) != pfn_to_section_nr(READ_ONCE(contiguitas_border[n->nid])))
-		WRITE_ONCE(n->absent_pages, ctg_absent(n->base_pfn, pfn));
-	WRITE_ONCE(contiguitas_border[n->nid], pfn);
-	WRITE_ONCE(n->last_pfn, pfn - min(pfn, CTG_BAND));
-	for (i = 0; i < MAX_NR_ZONES; i++)
-		WRITE_ONCE(zones[i].skip_unmovable, zones[i].zone_start_pfn >= pfn);
-}
-
 /*
  * Pull the chunk at the border, whatever it holds, into the unmovable region.
  * zone->lock held. Returns the free pages gained.
@@ -115,12 +73,10 @@ static unsigned long take_chunk(struct contiguitas_node *n, struct zone *zone,
 {
 	unsigned long gained = 0;
 
+	ctg_set_border(n, pfn + CTG_CHUNK);
 	/* Holes have none; CMA and blocks that somebody isolates keep theirs. */
 	if (chunk_whole(zone, pfn))
 		gained = contiguitas_retype(zone, pfn, MIGRATE_MOVABLE, migratetype);
-	if (gained < CTG_CHUNK)
-		n->stray_pfn = min(n->stray_pfn, pfn);
-	ctg_set_border(n, pfn + CTG_CHUNK);
 	return gained;
 }
 
@@ -152,9 +108,7 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 	/* memory that came after boot, in a node that had none: all of it is movable */
 	if (!n || !zone_spans_pfn(zone, border))
 		return false;
-	/* Who can wait has first what need not be in the region. */
-	if (waits && (READ_ONCE(n->cache) || ctg_size(n) >= READ_ONCE(n->max_pages) ||
-		      (READ_ONCE(n->lent) && !READ_ONCE(n->expand_hard))))
+	if (waits && ctg_size(n) >= READ_ONCE(n->max_pages))
 		return false;
 	desperate = desperate && time_before(n->claim_dry, jiffies);
 	reach = desperate ? CTG_BAND : CTG_CHUNK;
@@ -162,8 +116,8 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 		unsigned int types = chunk_whole(zone, pfn) ? chunk_types(pfn) : 0;
 		bool look;
 
-		/* The region has all up to a hole, or of this zone: it goes on behind that. */
-		if (!zone_spans_pfn(zone, pfn) || !online_section_nr(pfn_to_section_nr(pfn))) {
+		/* The region has all of this zone: it goes on behind that. */
+		if (!zone_spans_pfn(zone, pfn)) {
 			end = pfn;
 			break;
 		}
@@ -185,16 +139,10 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 	}
 	for (pfn = border; pfn < end; pfn += CTG_CHUNK)
 		gained += take_chunk(n, zone, pfn, migratetype);
-	if (end)
-		trace_contiguitas_claim(n->nid, border, end, gained);
-	if (desperate) {
-		WRITE_ONCE(n->shrink_after, jiffies + msecs_to_jiffies(CTG_HOLD_MS));
-		if (!end)
-			n->claim_dry = jiffies;
-		if (!gained && (alloc_flags & ALLOC_NON_BLOCK))
-			WRITE_ONCE(n->dry_pages, ctg_size(n) + CTG_BAND);
-	}
-	count_vm_event(gained ? CTG_CLAIM : CTG_CLAIM_FAIL);
+	if (desperate && !end)
+		n->claim_dry = jiffies;
+	if (gained)
+		count_vm_event(CTG_CLAIM);
 	return gained;
 }
 
@@ -206,7 +154,6 @@ bool contiguitas_claim(struct zone *zone, int migratetype, unsigned int alloc_fl
 bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_flags)
 {
 	unsigned long mark = wmark_pages(zone, alloc_flags & ALLOC_WMARK_MASK);
-	struct contiguitas_node *n;
 	long free;
 
 	if (alloc_flags & ALLOC_NO_WATERMARKS)
@@ -220,14 +167,32 @@ bool __contiguitas_admit(struct zone *zone, int migratetype, unsigned int alloc_
 		set_bit(ZONE_BOOSTED_WATERMARK, &zone->flags);
 	if (free > (long)(mark / CTG_LOW_MARK_DIV))
 		return true;
-	if ((alloc_flags & ALLOC_WMARK_MASK) == ALLOC_WMARK_MIN &&
-	    (contiguitas_claim(zone, migratetype, alloc_flags) || (alloc_flags & ALLOC_RESERVES)))
-		return true;
-	/* Not again, where a lower zone has the rest of the region, until this one has more. */
-	n = contiguitas_nodes[zone_to_nid(zone)];
-	if (n && zone->zone_start_pfn > n->base_pfn)
-		WRITE_ONCE(zone->skip_unmovable, true);
-	return false;
+	return (alloc_flags & ALLOC_WMARK_MASK) == ALLOC_WMARK_MIN &&
+	       (contiguitas_claim(zone, migratetype, alloc_flags) ||
+		(alloc_flags & ALLOC_RESERVES));
+}
+
+/*
+ * Is @folio below the border as a page of a cache that asks for unmovable memory?
+ * Of what is no regular file (a cache that a file system has for itself) the mapping
+ * does not tell.
+ * Migration may move it while nobody holds it, but not above. It is not locked:
+ * the mapping, that of an inode, may go away, after an RCU grace period. Anonymous
+ * and shared memory on its way to swap has none of its own.
+ */
+bool contiguitas_keep_low(struct folio *folio)
+{
+	struct address_space *mapping;
+	bool keep;
+
+	rcu_read_lock();
+	mapping = READ_ONCE(folio->mapping);
+	keep = mapping && !((unsigned long)mapping & PAGE_MAPPING_FLAGS) &&
+	       (!(mapping_gfp_mask(mapping) & __GFP_MOVABLE) ||
+		!S_ISREG(mapping->host->i_mode)) &&
+	       !contiguitas_above(folio_nid(folio), folio_pfn(folio));
+	rcu_read_unlock();
+	return keep;
 }
 
 /*
@@ -275,8 +240,7 @@ static int hand_over(struct contiguitas_node *n, struct zone *zone, unsigned lon
 		ret = 0;
 	}
 	for (i = pfn; i < pfn + nr; i += pageblock_nr_pages)
-		set_pageblock_migratetype(pfn_to_page(i),
-					  contiguitas_block_type(pfn_to_page(i), MIGRATE_MOVABLE));
+		set_pageblock_migratetype(pfn_to_page(i), MIGRATE_MOVABLE);
 	if (zone != at)
 		spin_unlock(&zone->lock);
 	spin_unlock_irqrestore(&at->lock, flags);
@@ -338,7 +302,7 @@ static int expand_some(struct contiguitas_node *n, unsigned long nr, bool must)
 
 static int shrink_some(struct contiguitas_node *n, unsigned long nr)
 {
-	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), end = below_hole(n, border);
+	unsigned long border = READ_ONCE(contiguitas_border[n->nid]), end = border;
 	unsigned long pfn = end - CTG_CHUNK, i;
 	struct page *page = pfn_to_online_page(pfn);
 	struct zone *zone = page ? page_zone(page) : NULL;
@@ -362,8 +326,6 @@ retry:
 		pfn = end - CTG_CHUNK;
 		goto retry;
 	}
-	if (ret && ctg_hw_evacuate(n, pfn))
-		ret = try_range(pfn, end, MIGRATE_UNMOVABLE);
 	return ret ?: hand_over(n, zone, pfn, end - pfn, border, pfn);
 }
 
@@ -395,7 +357,7 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 
 	mutex_lock(&n->resize_lock);
 	while (ret >= 0 && (expand ? ctg_size(n) < target_pages : ctg_size(n) > target_pages)) {
-		unsigned long border = READ_ONCE(contiguitas_border[n->nid]), from = ctg_size(n);
+		unsigned long from = ctg_size(n);
 
 		if (expand)
 			ret = expand_some(n, min(target_pages - from, batch), must);
@@ -404,10 +366,6 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 		else
 			ret = shrink_some(n, min(from - target_pages, batch));
 		batch = min(2 * batch, CTG_BATCH);
-		trace_contiguitas_resize(n->nid, border,
-					 READ_ONCE(contiguitas_border[n->nid]), ret);
-		count_vm_event(expand ? (ret < 0 ? CTG_EXPAND_FAIL : CTG_EXPAND) :
-					(ret < 0 ? CTG_SHRINK_FAIL : CTG_SHRINK));
 		/*
 		 * A block taken with all its pages serves nobody, and one that was
 		 * spared is taken in the next round if somebody has come to wait.

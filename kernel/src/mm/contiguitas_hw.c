@@ -33,12 +33,10 @@ bool ctg_hw_evacuate(struct contiguitas_node *n, unsigned long pfn)
 			list_add(&dst->lru, &unfit);
 		if (!dst)
 			break;
-		if (ctg_hw->migrate(src, dst, 0)) {
+		if (ctg_hw->migrate(src, dst, 0))
 			__free_page(dst);
-		} else if (!ctg_hw->clear(src)) {
+		else if (!ctg_hw->clear(src))
 			__free_page(src);
-			count_vm_event(CTG_HW_MOVED);
-		}
 	}
 	mutex_unlock(&ctg_hw_lock);
 	put_pages_list(&unfit);

@@ -1,32 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Contiguitas: pages that must not be, or stay, above the border. */
+/* Contiguitas: pages that must not stay above the border while somebody refers to them. */
 #include <linux/mm.h>
-#include <linux/pagemap.h>
 #include <linux/uio.h>
 #include "contiguitas.h"
-
-/*
- * Is @folio below the border as a page of a cache that asks for unmovable memory?
- * Of what is no regular file (a cache that a file system has for itself) the mapping
- * does not tell.
- * Migration may move it while nobody holds it, but not above. It is not locked:
- * the mapping, that of an inode, may go away, after an RCU grace period. Anonymous
- * and shared memory on its way to swap has none of its own.
- */
-bool contiguitas_keep_low(struct folio *folio)
-{
-	struct address_space *mapping;
-	bool keep;
-
-	rcu_read_lock();
-	mapping = READ_ONCE(folio->mapping);
-	keep = mapping && !((unsigned long)mapping & PAGE_MAPPING_FLAGS) &&
-	       (!(mapping_gfp_mask(mapping) & __GFP_MOVABLE) ||
-		!S_ISREG(mapping->host->i_mode)) &&
-	       !contiguitas_above(folio_nid(folio), folio_pfn(folio));
-	rcu_read_unlock();
-	return keep;
-}
 
 static unsigned int pages_above(struct page **pages, unsigned int nr)
 {
@@ -52,7 +28,7 @@ static unsigned int pages_above(struct page **pages, unsigned int nr)
 ssize_t contiguitas_iov_get_pages2(struct iov_iter *iter, struct page **pages,
 				   size_t maxsize, unsigned int maxpages, size_t *start)
 {
-	unsigned int i, nr, above;
+	unsigned int i, nr;
 	unsigned long addr;
 	ssize_t got;
 	long pinned;
@@ -61,8 +37,7 @@ ssize_t contiguitas_iov_get_pages2(struct iov_iter *iter, struct page **pages,
 	if (got <= 0 || !contiguitas_enabled() || !user_backed_iter(iter))
 		return got;
 	nr = DIV_ROUND_UP(got + *start, PAGE_SIZE);
-	above = pages_above(pages, nr);
-	if (!above)
+	if (!pages_above(pages, nr))
 		return got;
 
 	for (i = 0; i < nr; i++)
@@ -74,12 +49,9 @@ ssize_t contiguitas_iov_get_pages2(struct iov_iter *iter, struct page **pages,
 		unpin_user_pages(pages, pinned);
 
 	got = iov_iter_get_pages2(iter, pages, maxsize, maxpages, start);
-	if (got > 0) {
-		unsigned int left = pages_above(pages, DIV_ROUND_UP(got + *start, PAGE_SIZE));
-
-		count_vm_events(CTG_PIN_MOVED, above - min(above, left));
-		count_vm_events(CTG_PIN_LEFT, left);
-	}
+	if (got > 0)
+		count_vm_events(CTG_PIN_LEFT, pages_above(pages, DIV_ROUND_UP(got + *start,
+									      PAGE_SIZE)));
 	return got;
 }
 EXPORT_SYMBOL_GPL(contiguitas_iov_get_pages2);

@@ -4,7 +4,7 @@
  *
  * PSI cannot tell the sides apart, and making it do so would grow structures
  * the scheduler touches at every switch.  Stalls on memory are slow paths, so
- * a lock and two timestamps at their edges do; the averages are PSI's own.
+ * a lock and two timestamps at their edges do; the average is PSI's own.
  * Samples are taken lazily, by whoever reads or stalls.
  */
 #include <linux/math64.h>
@@ -15,25 +15,21 @@
 
 #define CTG_PERIOD_NS	(2 * NSEC_PER_SEC)
 
-/* exp(-2 s / window) in FSHIFT fixed point, the windows of PSI */
-static const unsigned long ctg_decay[3] = { 1677, 1981, 2034 };
+/* exp(-2 s / 10 s) in FSHIFT fixed point */
+#define CTG_DECAY	1677
 
-/* Bring the averages up to @now. lock held. */
+/* Bring the average up to @now. lock held. */
 static void ctg_stall_sample(struct ctg_stall *st, u64 now)
 {
-	u64 elapsed = now - st->sample_at_ns, total = st->total_ns, lost, periods;
-	unsigned long pct;
-	int i;
+	u64 elapsed = now - st->sample_at_ns, total = st->total_ns, lost;
 
 	if (atomic_read(&st->nr_tasks))
 		total += now - st->since_ns;
 	if (elapsed < CTG_PERIOD_NS)
 		return;
-	periods = div64_u64(elapsed, CTG_PERIOD_NS);
 	lost = min(total - st->sampled_ns, elapsed);
-	pct = div64_u64(lost * 100, elapsed) * FIXED_1;
-	for (i = 0; i < ARRAY_SIZE(st->avg); i++)
-		st->avg[i] = calc_load_n(st->avg[i], ctg_decay[i], pct, min(periods, 1000ULL));
+	st->avg10 = calc_load_n(st->avg10, CTG_DECAY, div64_u64(lost * 100, elapsed) * FIXED_1,
+				min(div64_u64(elapsed, CTG_PERIOD_NS), 1000ULL));
 	st->sampled_ns = total;
 	st->sample_at_ns = now;
 }
@@ -62,26 +58,14 @@ void __contiguitas_stall(int nid, enum contiguitas_side side, bool enter)
 	spin_unlock_irqrestore(&st->lock, flags);
 }
 
-/* avg in percent << FSHIFT over 10, 60 and 300 s */
-void ctg_stall_read(struct ctg_stall *st, unsigned long avg[3], u64 *total_ns)
-{
-	unsigned long flags;
-	u64 now;
-
-	spin_lock_irqsave(&st->lock, flags);
-	now = ktime_get_mono_fast_ns();
-	ctg_stall_sample(st, now);
-	memcpy(avg, st->avg, sizeof(st->avg));
-	*total_ns = st->total_ns + (atomic_read(&st->nr_tasks) ? now - st->since_ns : 0);
-	spin_unlock_irqrestore(&st->lock, flags);
-}
-
 /* The pressure that Algorithm 1 sees: the 10 s average in basis points. */
 u32 ctg_stall_bp(struct ctg_stall *st)
 {
-	unsigned long avg[3];
-	u64 total_ns;
+	unsigned long flags, avg10;
 
-	ctg_stall_read(st, avg, &total_ns);
-	return min_t(unsigned long, (avg[0] * 100) >> FSHIFT, CTG_BP_MAX);
+	spin_lock_irqsave(&st->lock, flags);
+	ctg_stall_sample(st, ktime_get_mono_fast_ns());
+	avg10 = st->avg10;
+	spin_unlock_irqrestore(&st->lock, flags);
+	return min_t(unsigned long, (avg10 * 100) >> FSHIFT, CTG_BP_MAX);
 }

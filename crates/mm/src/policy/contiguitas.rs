@@ -50,12 +50,12 @@ impl Contiguitas {
         &self.config.mechanisms
     }
 
-    fn target_pages(&self, kernel: &SimKernel) -> u64 {
+    /// What the resizer knows when it decides.
+    fn state(&self, kernel: &SimKernel) -> ResizeState {
         let merged = !self.on().per_region_pressure;
-        let low_pages = kernel.zone.region_pages(LOW);
-        let state = ResizeState {
+        ResizeState {
             node_pages: u64::from(kernel.zone.frames().len()),
-            unmov_pages: low_pages,
+            unmov_pages: kernel.zone.region_pages(LOW),
             unmov_free_pages: kernel.zone.free_pages(LOW) + kernel.cpus.pages(LOW),
             mov_free_pages: kernel.zone.free_pages(HIGH),
             unmov_low_wmark_pages: self.low_mark(kernel),
@@ -65,11 +65,28 @@ impl Contiguitas {
             block_pages: u64::from(BLOCK_PAGES),
             pressure_unmov_bp: kernel.psi.pressure_bp(Stall::Unmovable, merged),
             pressure_mov_bp: kernel.psi.pressure_bp(Stall::Movable, merged),
-        };
-        if self.on().algorithm1 {
-            return policy_ffi::target_pages(&self.config.resize, &state);
         }
-        watermark_target(&state)
+    }
+
+    fn decide(&self, state: &ResizeState) -> u64 {
+        if self.on().algorithm1 {
+            return policy_ffi::review_pages(&self.config.resize, state);
+        }
+        watermark_target(state)
+    }
+
+    /// Grows to `target` pages by `count` blocks at most, and looks again after each step, as the
+    /// kernel does.
+    fn grow(&mut self, kernel: &mut SimKernel, target: u64, mut count: u32) {
+        let wanted = target - kernel.zone.region_pages(LOW);
+        while count > 0 {
+            let pages = policy_ffi::step_pages(&self.state(kernel), target, wanted);
+            let step = count.min((pages / u64::from(BLOCK_PAGES)) as u32);
+            if step == 0 || self.expand(kernel, step).0 < step {
+                break;
+            }
+            count -= step;
+        }
     }
 
     /// The resizer's own low watermark: 3 % of the region, so that a burst of atomic requests
@@ -244,12 +261,11 @@ impl Policy for Contiguitas {
         if !self.on().resize || kernel.now_ns < self.not_before_ns {
             return;
         }
-        let now = kernel.zone.region_pages(LOW);
-        let target = self.target_pages(kernel);
+        let state = self.state(kernel);
+        let (now, target) = (state.unmov_pages, self.decide(&state));
         let cap = u64::from(BLOCKS_PER_SECOND) * elapsed_ns.max(1) / 1_000_000_000;
         if target > now {
-            let count = (target - now) / u64::from(BLOCK_PAGES);
-            self.expand(kernel, count.min(cap.max(1)) as u32);
+            self.grow(kernel, target, cap.max(1) as u32);
             self.back_off(kernel);
         } else if target < now && kernel.now_ns >= self.next_shrink_ns {
             self.next_shrink_ns = kernel.now_ns + SHRINK_PERIOD_NS;
@@ -290,4 +306,50 @@ pub(crate) fn border_violation(zone: &Zone) -> Option<u32> {
         let first = wrong.first().map(|&(pfn, _)| pfn);
         first.or(wrong_type.then_some(b << BLOCK_ORDER))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::server::ServerModel;
+    use crate::workload::{Driver, Workload};
+
+    /// The states of a run, decided by the model and by the lines that the kernel compiles.
+    #[test]
+    fn the_model_decides_as_the_kernel_does() {
+        let mut config = Config::new(PolicyKind::Contiguitas);
+        config.memory_bytes = 256 << 20;
+        let policy = Contiguitas::new(&config.policy);
+        let mut server = ServerModel::new(&config).expect("a size");
+        let workload = Workload::load("web").expect("a shipped workload");
+        let mut driver = Driver::new(&mut server, &workload, config.event_ratio);
+        let (mut grew, mut shrank) = (0, 0);
+        for _ in 0..120 {
+            driver.second(&mut server);
+            let state = policy.state(&server.kernel);
+            let target = policy.decide(&state);
+            assert_eq!(
+                target,
+                policy_ffi::review_pages(&config.policy.resize, &state)
+            );
+            grew += u32::from(target > state.unmov_pages);
+            shrank += u32::from(target < state.unmov_pages);
+        }
+        assert!(grew + shrank > 0, "{grew} {shrank}");
+    }
+
+    #[test]
+    fn a_growth_is_looked_at_again_after_16_mb() {
+        let mut state = ResizeState {
+            block_pages: 512,
+            unmov_pages: 8192,
+            ..Default::default()
+        };
+        state.mov_free_pages = 1 << 16;
+        state.unmov_low_wmark_pages = 1024;
+        assert_eq!(policy_ffi::step_pages(&state, 8192 + 16384, 16384), 4096);
+        state.unmov_free_pages = 16384 + 1536;
+        assert_eq!(policy_ffi::step_pages(&state, 8192 + 16384, 16384), 0);
+    }
 }

@@ -70,11 +70,13 @@ pub struct ResizeState {
 
 unsafe extern "C" {
     fn ample_ctg_target_pages(p: *const ResizeParams, s: *const ResizeState) -> u64;
+    fn ample_ctg_review_pages(p: *const ResizeParams, s: *const ResizeState) -> u64;
+    fn ample_ctg_step_pages(s: *const ResizeState, target: u64, wanted: u64) -> u64;
     fn ample_ctg_initial_pages(node_pages: u64, boot_used_pages: u64, block_pages: u64) -> u64;
     fn ample_ctg_backoff_ms(failures: u32, base_ms: u32, cap_ms: u32) -> u32;
 }
 
-/// Size the unmovable region should have, in pages: `ctg_target_pages`.
+/// Size that Algorithm 1 gives the unmovable region, in pages: `ctg_target_pages`.
 ///
 /// # Panics
 /// If `block_pages` is not a power of two or a threshold is 0: the C code divides by both.
@@ -83,6 +85,24 @@ pub fn target_pages(params: &ResizeParams, state: &ResizeState) -> u64 {
     // SAFETY: both structs are `repr(C)` with the fields of the header in order; the function
     // reads them and returns an integer.
     unsafe { ample_ctg_target_pages(params, state) }
+}
+
+/// Size the region should have for a resizer that asks again while it works, in pages:
+/// `ctg_review_pages`.
+///
+/// # Panics
+/// If `block_pages` is not a power of two.
+pub fn review_pages(params: &ResizeParams, state: &ResizeState) -> u64 {
+    assert!(state.block_pages.is_power_of_two(), "block_pages");
+    // SAFETY: as in `target_pages`.
+    unsafe { ample_ctg_review_pages(params, state) }
+}
+
+/// How far a growth to `target` that was to gain `wanted` goes before it is looked at again, in
+/// pages; 0 when it is over: `ctg_step_pages`.
+pub fn step_pages(state: &ResizeState, target: u64, wanted: u64) -> u64 {
+    // SAFETY: as in `target_pages`.
+    unsafe { ample_ctg_step_pages(state, target, wanted) }
 }
 
 /// Initial size of the unmovable region, in pages: `ctg_initial_pages`.

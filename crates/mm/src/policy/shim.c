@@ -12,6 +12,16 @@ uint64_t ample_ctg_target_pages(const struct ctg_params *p, const struct ctg_sta
 	return ctg_target_pages(p, s);
 }
 
+uint64_t ample_ctg_review_pages(const struct ctg_params *p, const struct ctg_state *s)
+{
+	return ctg_review_pages(p, s);
+}
+
+uint64_t ample_ctg_step_pages(const struct ctg_state *s, uint64_t target, uint64_t wanted)
+{
+	return ctg_step_pages(s, target, wanted, ctg_must_grow(s));
+}
+
 uint64_t ample_ctg_initial_pages(uint64_t node_pages, uint64_t boot_used_pages,
 				 uint64_t block_pages)
 {

@@ -14,35 +14,13 @@
 #include <linux/numa.h>
 #include <linux/types.h>
 
-struct iov_iter;
-struct page;
-
-/**
- * struct contiguitas_hw_ops - a device that can move pages while they are used
- * @migrate: make @dst the home of what @src holds, users of @src included;
- *	returns 0, or a negative error with @src untouched
- * @clear: forget the redirection from @src, which is then freed
- *
- * Both may sleep. Pages come as order-0 pages of one node.
- */
-struct contiguitas_hw_ops {
-	int (*migrate)(struct page *src, struct page *dst, unsigned int flags);
-	int (*clear)(struct page *src);
-};
-
-int contiguitas_register_hw(const struct contiguitas_hw_ops *ops);
-void contiguitas_unregister_hw(const struct contiguitas_hw_ops *ops);
-
 #ifdef CONFIG_CONTIGUITAS
 DECLARE_STATIC_KEY_FALSE(contiguitas_key);
 #define contiguitas_enabled()	static_branch_unlikely(&contiguitas_key)
 extern bool contiguitas_requested;
-ssize_t contiguitas_iov_get_pages2(struct iov_iter *iter, struct page **pages,
-				   size_t maxsize, unsigned int maxpages, size_t *start);
 #else
 #define contiguitas_enabled()	false
 #define contiguitas_requested	false
-#define contiguitas_iov_get_pages2 iov_iter_get_pages2
 #endif
 
 /* First pfn of the movable region of each node, aligned to MAX_PAGE_ORDER. */

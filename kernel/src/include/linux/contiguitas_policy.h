@@ -47,7 +47,9 @@ struct ctg_state {
 #define CTG_BP_MAX		10000u	/* pressure is a share of time */
 #define CTG_FACTOR_MAX_MILLI	1000u	/* F is bounded by 1: double, or nothing left */
 #define CTG_STEP_DIV		8u	/* one decision moves at most 1/8 of the node */
-#define CTG_GIVE_DIV		4u	/* one review gives back 1/4 of what is to spare */
+#define CTG_GIVE_DIV		4u	/* a review gives back 1/4 of the spare, or a block */
+#define CTG_LOW_MARK_DIV	4u	/* the part of a low mark that claims defend */
+#define CTG_BATCH_PAGES		4096u	/* a growth is looked at again after 16 MB */
 
 /* Saturating helpers: the callers pass values read without locks. */
 static inline u64 ctg_min(u64 a, u64 b)
@@ -58,11 +60,6 @@ static inline u64 ctg_min(u64 a, u64 b)
 static inline u64 ctg_max(u64 a, u64 b)
 {
 	return a > b ? a : b;
-}
-
-static inline u64 ctg_clamp(u64 v, u64 lo, u64 hi)
-{
-	return v < lo ? lo : (v > hi ? hi : v);
 }
 
 static inline u64 ctg_round_down(u64 pages, u64 block)
@@ -83,34 +80,20 @@ static inline u64 ctg_round_up(u64 pages, u64 block)
  */
 static inline u64 ctg_ratio_milli(u32 num_bp, u32 den_bp, u32 c_milli)
 {
-	u64 num = ctg_min(num_bp, CTG_BP_MAX);
-	u64 den = ctg_max(den_bp, 1);
-
-	return num * c_milli / den;
+	return ctg_min(num_bp, CTG_BP_MAX) * c_milli / ctg_max(den_bp, 1);
 }
 
-/* Algorithm 1, line 4: F when the unmovable region grows, in milli-units. */
-static inline u32 ctg_expand_factor_milli(const struct ctg_params *p, u32 unmov_bp, u32 mov_bp)
+/*
+ * F of Algorithm 1 in milli-units: line 4 when the unmovable region grows, line 8 when it
+ * shrinks. Side a is the one in need.
+ */
+static inline u32 ctg_factor_milli(u32 a_bp, u32 threshold_a_bp, u32 c_a_milli,
+				   u32 b_bp, u32 threshold_b_bp, u32 c_b_milli)
 {
-	u64 f = ctg_ratio_milli(unmov_bp, p->threshold_unmov_bp, p->c_ue_milli) +
-		    ctg_ratio_milli(p->threshold_mov_bp, mov_bp, p->c_me_milli);
+	u64 f = ctg_ratio_milli(a_bp, threshold_a_bp, c_a_milli) +
+		ctg_ratio_milli(threshold_b_bp, b_bp, c_b_milli);
 
 	return (u32)ctg_min(f, CTG_FACTOR_MAX_MILLI);
-}
-
-/* Algorithm 1, line 8: F when it shrinks, in milli-units. */
-static inline u32 ctg_shrink_factor_milli(const struct ctg_params *p, u32 unmov_bp, u32 mov_bp)
-{
-	u64 f = ctg_ratio_milli(mov_bp, p->threshold_mov_bp, p->c_ms_milli) +
-		    ctg_ratio_milli(p->threshold_unmov_bp, unmov_bp, p->c_us_milli);
-
-	return (u32)ctg_min(f, CTG_FACTOR_MAX_MILLI);
-}
-
-/* Algorithm 1, line 2: does this pair of pressures ask for growth? */
-static inline int ctg_wants_expand(const struct ctg_params *p, u32 unmov_bp, u32 mov_bp)
-{
-	return unmov_bp >= p->threshold_unmov_bp && mov_bp < p->threshold_mov_bp;
 }
 
 /* pages * f / 1000 without overflow for any 64-bit page count, f <= 1000. */
@@ -143,31 +126,36 @@ static inline u64 ctg_target_pages(const struct ctg_params *p, const struct ctg_
 			       s->block_pages);
 	int unmov_starved = s->unmov_free_pages < s->unmov_low_wmark_pages;
 	int mov_starved = s->mov_free_pages < s->mov_low_wmark_pages;
+	/* Algorithm 1, line 2 */
+	int wants = s->pressure_unmov_bp >= p->threshold_unmov_bp &&
+		    s->pressure_mov_bp < p->threshold_mov_bp;
 	u64 now = s->unmov_pages, target = now, delta, floor;
 
 	if (lo > hi)
 		return now;
 
-	if (unmov_starved ||
-	    (ctg_wants_expand(p, s->pressure_unmov_bp, s->pressure_mov_bp) && !mov_starved)) {
-		delta = ctg_scale_milli(now, ctg_expand_factor_milli(p, s->pressure_unmov_bp,
-								     s->pressure_mov_bp));
+	if (unmov_starved || (wants && !mov_starved)) {
+		delta = ctg_scale_milli(now, ctg_factor_milli(s->pressure_unmov_bp,
+							      p->threshold_unmov_bp, p->c_ue_milli,
+							      s->pressure_mov_bp,
+							      p->threshold_mov_bp, p->c_me_milli));
 		/* At least what lifts free memory to twice the low watermark. */
 		if (unmov_starved)
 			delta = ctg_max(delta, 2 * s->unmov_low_wmark_pages - s->unmov_free_pages);
 		delta = ctg_min(ctg_round_up(ctg_max(delta, 1), s->block_pages), step);
-		target = ctg_clamp(ctg_round_down(now, s->block_pages) + delta, lo, hi);
-		return ctg_max(target, ctg_min(now, hi));
+		target = ctg_min(ctg_round_down(now, s->block_pages) + delta, hi);
+		return ctg_max(ctg_max(target, lo), ctg_min(now, hi));
 	}
 
-	delta = ctg_scale_milli(now, ctg_shrink_factor_milli(p, s->pressure_unmov_bp,
-							     s->pressure_mov_bp));
+	delta = ctg_scale_milli(now, ctg_factor_milli(s->pressure_mov_bp, p->threshold_mov_bp,
+						      p->c_ms_milli, s->pressure_unmov_bp,
+						      p->threshold_unmov_bp, p->c_us_milli));
 	delta = ctg_min(ctg_round_down(delta, s->block_pages), step);
 	floor = ctg_round_up(used + 2 * s->unmov_low_wmark_pages, s->block_pages);
 	target = ctg_round_down(now, s->block_pages);
 	target = target > delta ? target - delta : 0;
 	target = ctg_max(target, ctg_min(floor, ctg_round_down(now, s->block_pages)));
-	return ctg_clamp(target, lo, hi);
+	return ctg_max(lo, ctg_min(target, hi));
 }
 
 /* With so much free a region does not grow: half as much again as its low watermark. */
@@ -190,13 +178,38 @@ static inline u64 ctg_review_pages(const struct ctg_params *p, const struct ctg_
 	u64 target = ctg_target_pages(p, s), free = s->unmov_free_pages;
 	u64 now = ctg_round_down(s->unmov_pages, s->block_pages), enough = ctg_enough_pages(s);
 	u64 need = ctg_round_up(enough - ctg_min(enough, free), s->block_pages);
-	u64 give = ctg_round_down((free - ctg_min(free, enough)) / CTG_GIVE_DIV, s->block_pages);
+	u64 spare = free - ctg_min(free, enough), block = s->block_pages;
+	u64 give = ctg_round_down(ctg_max(spare / CTG_GIVE_DIV, ctg_min(spare, block)), block);
 
-	if (target > now && target - now > need)
-		target = now + need;
-	if (free > enough)
+	target = ctg_min(target, now + need);
+	if (spare)
 		target = ctg_min(target, now - ctg_min(now, give));
 	return ctg_max(target, ctg_round_up(s->min_pages, s->block_pages));
+}
+
+/* Is the last of the reserve in use? Then blocks are taken that cannot be emptied. */
+static inline int ctg_must_grow(const struct ctg_state *s)
+{
+	return s->unmov_free_pages < s->unmov_low_wmark_pages / CTG_LOW_MARK_DIV;
+}
+
+/*
+ * ctg_step_pages - how far a growth to @target goes before it is looked at again, in pages
+ * @wanted: what it was to gain when it began
+ * @must: somebody waits, or the last of the reserve is in use
+ *
+ * Growth for what may come does not starve the movable side. Any growth is over, and
+ * 0 the answer, when as much as was wanted has become free in the region itself.
+ */
+static inline u64 ctg_step_pages(const struct ctg_state *s, u64 target, u64 wanted, int must)
+{
+	u64 now = s->unmov_pages, step = ctg_max(CTG_BATCH_PAGES, s->block_pages);
+
+	if (!must && s->mov_free_pages < s->mov_low_wmark_pages)
+		return 0;
+	if (s->unmov_free_pages >= wanted && s->unmov_free_pages - wanted >= ctg_enough_pages(s))
+		return 0;
+	return ctg_min(target - ctg_min(now, target), step);
 }
 
 /*

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# The disk of a guest with a real userland: Debian with systemd and services, from its packages. The
+# plan that the kernel's command line names runs as a unit, when all others are up.
+# usage: userland.sh OUT.img TREE   as root; packages are fetched once, to userland.tar beside it
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+[ $# = 2 ] || { sed -n '5s/^# //p' "$0" >&2; exit 2; }
+out=$1 tree=$2
+tar=$(dirname "$out")/userland.tar
+packages=systemd,systemd-sysv,udev,dbus,procps,kmod,iproute2,nginx-light,memcached,redis-server
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+mkdir -p "$(dirname "$out")"
+[ -f "$tar" ] || { mmdebstrap --quiet --variant=minbase --include=$packages "$suite" "$tar.new" &&
+	mv "$tar.new" "$tar"; }
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+tar -C "$root" -xf "$tar" --exclude='./dev/*'
+"$here/scripts/initramfs.sh" "$root/guest.gz" "$tree" userland
+mkdir "$root/guest"
+(cd "$root/guest" && zcat ../guest.gz | cpio -idm --quiet)
+rm "$root/guest.gz"
+mv "$root/guest/plans" "$root/plans"
+cp -n "$root"/guest/lib/*.sh "$root/usr/lib/"
+mkdir -p "$root/usr/lib/modules"
+cp "$root/guest/lib/modules/ample_hostile.ko" "$root/usr/lib/modules/"
+cat > "$root/guest/start" <<-'SH'
+	#!/bin/sh
+	export PATH=$PATH:/guest/bin HOME=/tmp
+	for word in $(cat /proc/cmdline); do
+		case $word in ample.*) export "$(echo "${word#ample.}" | tr . _)" ;; esac
+	done
+	. /lib/plan.sh
+	. "/plans/$plan.sh"
+	echo "@@ done $plan"
+	sync
+	echo o > /proc/sysrq-trigger
+SH
+cat > "$root/etc/systemd/system/guest.service" <<-UNIT
+	[Unit]
+	Description=The plan of the guest
+	After=nginx.service memcached.service redis-server.service
+	[Service]
+	Type=exec
+	ExecStart=/bin/sh /guest/start
+	StandardOutput=tty
+	StandardError=tty
+	TTYPath=/dev/ttyS0
+	[Install]
+	WantedBy=multi-user.target
+UNIT
+ln -s ../guest.service "$root/etc/systemd/system/multi-user.target.wants/guest.service"
+ln -sf /dev/null "$root/etc/systemd/system/serial-getty@.service"
+echo guest > "$root/etc/hostname"
+rm -f "$out.new"
+truncate -s 2G "$out.new"
+/sbin/mkfs.ext4 -q -F -d "$root" "$out.new"
+mv "$out.new" "$out"
