@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Record the course of a load of services on a kernel, for the experiment foresight.
 # usage: course.sh TREE OUT_PREFIX WORKLOAD SEED [SECONDS [MEM]]
-# WORKLOAD is web, churn or build. Makes OUT_PREFIX.start.snap, .third.snap and .end.snap, the pages
+# WORKLOAD is web, churn, build or leak. Makes OUT_PREFIX.start.snap, .third.snap and .end.snap, the pages
 # at those moments (ample scan --format snapshot); OUT_PREFIX.trace.zst, text of ftrace of that third
 # with times to 10 ms and without page pointer and task; and OUT_PREFIX.json, one object a line: what
 # the plan found.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Records the course of a load of services (ample.workload= web, churn or build of the bench, again
-# and again with pauses) for ample.span_s= seconds: the machine at the beginning, after a third and
+# Records the course of a load of services (ample.workload= web, churn or build of the bench, or leak,
+# files that pile up in a tmpfs; again and again with pauses) for ample.span_s= seconds: the machine at the beginning, after a third and
 # at the end, and the page events of that third. All go to the raw disk, one after another.
 . /lib/workloads.sh
 tr=/sys/kernel/tracing
@@ -13,6 +13,9 @@ course() {
 		web) web_load ;;
 		churn) load churn /mnt/t $((2500 * scale)) 3 $seed > /dev/null ;;
 		build) build ;;
+		leak)
+			i=0
+			while [ $i -lt 2500 ]; do : > /tmp/leak/$n.$i; i=$((i + 1)); done ;;
 		esac
 		# the file is larger than memory: its cache comes and goes
 		dd if=/mnt/big of=/dev/null bs=1M count=32 skip=$((32 * n % total)) 2> /dev/null
@@ -34,6 +37,7 @@ for e in mm_page_alloc mm_page_free; do
 done
 load cache /mnt/big $((total * 110 / 100)) > /dev/null
 [ $workload = web ] && web_start
+mkdir /tmp/leak && mount -t tmpfs -o nr_inodes=0 leak /tmp/leak
 course & loop=$!
 sleep 30
 echo > $tr/trace

@@ -6,7 +6,7 @@ use crate::experiment::{Experiment, Outcome, Progress};
 use crate::needs::source_tree;
 use crate::progress::Steps;
 use crate::stop;
-use crate::whatif::recording::{ends, unmovable_2m_ratio};
+use crate::whatif::recording::{ends, likely_pages, unmovable_2m_ratio};
 use ample_host::{Scan, snapshot};
 use ample_kit::statistics::MedianRange;
 use ample_mm::PolicyKind;
@@ -105,7 +105,7 @@ fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {
     let events = format!("{path}.trace.zst");
     let replay = KernelReplay::open(Path::new(&events), ReplayOptions::default())?;
     let start = moment("start")?;
-    let observed = replay.observed(&Start::new(start.layout, start.pages.expand())?)?;
+    let observed = replay.observed(&Start::new(start.layout.clone(), likely_pages(&start))?)?;
     let (mut third, mut end) = (moment("third")?, moment("end")?);
     let predicted_s = seconds_between(&third, &end)?;
     let policy = match name.starts_with("ample-") {
@@ -113,7 +113,7 @@ fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {
         false => PolicyKind::Linux,
     };
     let ends = ends(
-        (&third.layout, &third.pages.expand()),
+        (&third.layout, &likely_pages(&third)),
         &observed.fit(name),
         policy,
         predicted_s,

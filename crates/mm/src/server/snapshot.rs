@@ -27,6 +27,55 @@ fn fate(class: PageClass) -> Fate {
     }
 }
 
+/// Of the pages below the border of a machine that keeps kernel memory apart, at most this share is
+/// movable: cached blocks of devices, which flags do not tell from files.
+const LODGERS_RATIO: f64 = 0.125;
+
+/// Which pages of a snapshot a server keeps where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// None: it would have placed them differently from boot on.
+    None,
+    /// All.
+    All,
+    /// Kernel memory below this frame of the snapshot, and the others from there on.
+    Apart(usize),
+}
+
+impl Kept {
+    fn of(policy: PolicyKind, layout: &Layout, classes: &[PageClass]) -> Kept {
+        match policy {
+            PolicyKind::Linux => Kept::All,
+            PolicyKind::Contiguitas | PolicyKind::ContiguitasHw => {
+                apart(layout, classes).map_or(Kept::None, Kept::Apart)
+            }
+            _ => Kept::None,
+        }
+    }
+
+    fn keeps(self, index: usize, class: PageClass) -> bool {
+        match self {
+            Kept::None => false,
+            Kept::All => true,
+            Kept::Apart(border) => is_movable(class) == (index >= border),
+        }
+    }
+}
+
+/// Where the border lies on a machine that keeps its kernel memory apart: after the last pageblock
+/// with a page of it, in the lower half of memory.
+fn apart(layout: &Layout, classes: &[PageClass]) -> Option<usize> {
+    let kernel = |class: &PageClass| is_placed(*class) && !is_movable(*class);
+    let last = classes.iter().rposition(kernel)? as u64;
+    let first = layout.span().start.0;
+    let border = ((first + last) / u64::from(BLOCK_PAGES) + 1) * u64::from(BLOCK_PAGES) - first;
+    let below = classes.get(..border as usize)?;
+    let placed = below.iter().filter(|&&class| is_placed(class)).count();
+    let lodgers = placed - below.iter().filter(|class| kernel(class)).count();
+    let is_apart = lodgers as f64 <= LODGERS_RATIO * placed as f64;
+    (is_apart && below.len() <= classes.len() / 2).then_some(border as usize)
+}
+
 /// Whether a server that starts from a snapshot is given this page: it is neither free nor one
 /// of those that stay where they are.
 pub(crate) fn is_placed(class: PageClass) -> bool {
@@ -35,10 +84,11 @@ pub(crate) fn is_placed(class: PageClass) -> bool {
 
 impl ServerModel {
     /// A server that holds the pages of a snapshot: `classes[i]` is the use of frame `i` of the
-    /// layout's span. Under `linux` every page lies where the snapshot has it; the other
-    /// policies would have placed pages differently from boot on, so they are given the same
-    /// pages, kernel memory first, and place them themselves. Firmware, holes and reserved
-    /// memory stay where they are under all of them.
+    /// layout's span. Under `linux` every page lies where the snapshot has it, and so it does
+    /// under Contiguitas on a machine whose kernel memory is apart already; otherwise policies
+    /// would have placed pages differently from boot on, so they are given the same pages, kernel
+    /// memory first, and place them themselves. Firmware, holes and reserved memory stay where they
+    /// are under all of them.
     ///
     /// # Errors
     /// [`ServerError`] when the sizes do not fit.
@@ -97,14 +147,32 @@ impl ServerModel {
         let offset = server.offset();
         let kernel = |class: &&PageClass| is_placed(**class) && !is_movable(**class);
         let boot_pages = classes.iter().filter(kernel).count() as u64;
-        let exact = server.policy() == PolicyKind::Linux;
+        let kept = Kept::of(server.policy(), layout, classes);
         server.place_fixed(classes, offset);
-        if exact {
+        if kept == Kept::All {
             server.type_blocks(classes, offset);
         }
         server.policy.boot(&mut server.kernel, boot_pages);
-        server.release_free(classes, offset, exact);
+        if let Kept::Apart(border) = kept {
+            server.set_border(offset + border as u32);
+        }
+        server.release_free(classes, offset, kept);
         Ok(server)
+    }
+
+    /// Moves the border before any memory is handed over.
+    fn set_border(&mut self, border: u32) {
+        self.kernel.set_border(border);
+        let zone = &mut self.kernel.zone;
+        for b in 0..zone.block_count() {
+            zone.set_type(
+                b,
+                match b < zone.border_block() {
+                    true => MigrateType::Unmovable,
+                    false => MigrateType::Movable,
+                },
+            );
+        }
     }
 
     /// Number in the model of the first frame of the layout.
@@ -121,14 +189,14 @@ impl ServerModel {
         mut keep: impl FnMut(&mut ServerModel, u32, PageClass, Option<u32>),
     ) {
         let offset = self.offset();
-        let exact = self.policy() == PolicyKind::Linux;
+        let kept = Kept::of(self.policy(), self.layout(), classes);
         for movable in [false, true] {
             let placed = classes.iter().enumerate().filter(|(_, c)| is_placed(**c));
             for (number, (index, &class)) in placed.enumerate() {
                 if is_movable(class) != movable {
                     continue;
                 }
-                let pfn = if exact {
+                let pfn = if kept.keeps(index, class) {
                     self.kernel.zone.set_used(offset + index as u32, 0, class);
                     Some(offset + index as u32)
                 } else {
@@ -174,14 +242,15 @@ impl ServerModel {
 
     /// Hands over what is free: where pages keep their places, all that is free in the
     /// snapshot; else all that is not fixed.
-    fn release_free(&mut self, classes: &[PageClass], offset: u32, exact: bool) {
+    fn release_free(&mut self, classes: &[PageClass], offset: u32, kept: Kept) {
         let count = self.frames();
         let is_free = |server: &ServerModel, pfn: u32| {
             if server.kernel.zone.state(pfn).kind() == FrameKind::Fixed {
                 return false;
             }
-            let class = classes.get(pfn.wrapping_sub(offset) as usize);
-            !exact || class.is_some_and(|&class| matches!(fate(class), Fate::Free))
+            let index = pfn.wrapping_sub(offset) as usize;
+            let is_kept = |&class: &PageClass| is_placed(class) && kept.keeps(index, class);
+            kept == Kept::None || classes.get(index).is_some_and(|class| !is_kept(class))
         };
         let mut pfn = 0;
         while pfn < count {
