@@ -160,3 +160,31 @@ fn a_snapshot_keeps_its_pages_under_every_policy() {
         }
     }
 }
+
+/// 20 blocks of kernel memory, each half full, below 236 of user memory.
+fn apart(strays: u32) -> Vec<PageClass> {
+    let class = |pfn: u32| match (pfn / 512, pfn % 512) {
+        (0..20, 0..256) => PageClass::Slab,
+        (0..20, 300) => PageClass::File,
+        (100, in_block) if in_block < strays => PageClass::Network,
+        (20.., 0..300) => PageClass::Anon,
+        _ => PageClass::Free,
+    };
+    (1..131_072).map(class).collect()
+}
+
+#[test]
+fn kernel_memory_that_is_apart_already_stays_where_it_is_under_contiguitas() {
+    let layout = Layout::single(Pfn(1), 131_071);
+    let spoiled = |kind, strays| {
+        let server = ServerModel::from_pages(&Config::new(kind), &layout, &apart(strays)).unwrap();
+        server.check().unwrap();
+        let o = server.metrics().total.o.expect("owners are known");
+        o.sizes[0].unmovable_blocks.high
+    };
+    for kind in [PolicyKind::Contiguitas, PolicyKind::ContiguitasHw] {
+        assert_eq!(spoiled(kind, 0), 20);
+        // One page in the middle of memory: it was not apart, and is placed anew.
+        assert!(spoiled(kind, 1) < 15);
+    }
+}

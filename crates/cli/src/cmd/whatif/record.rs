@@ -68,7 +68,7 @@ mod bpf {
         let ends = ends(
             (&early_scan.layout, &early_scan.pages.expand()),
             &early.fit(&kind.name),
-            PolicyKind::Linux,
+            running_policy(),
             seconds,
             FEWEST_SEEDS,
         )?;
@@ -88,6 +88,16 @@ mod bpf {
             workload,
             load,
         })
+    }
+
+    /// Contiguitas where the running kernel has a border (docs/kernel.md), else Linux.
+    fn running_policy() -> PolicyKind {
+        let border = std::fs::read_to_string("/sys/kernel/mm/contiguitas/node0/border_pfn");
+        let pfn = border.ok().and_then(|text| text.trim().parse::<u64>().ok());
+        match pfn.unwrap_or(0) {
+            0 => PolicyKind::Linux,
+            _ => PolicyKind::Contiguitas,
+        }
     }
 
     struct Recording {
