@@ -15,6 +15,9 @@ const ALLOCATORS: &str = "alloc_contig alloc_frozen alloc_page alloc_slab alloca
     memcg_ new_slab obj_cgroup pagecache_get_page post_alloc_hook prep_new_page save_stack \
     set_page_owner slab_alloc vmalloc vzalloc";
 
+/// What stands for the stack of pages that are older than the recorder (`mm/page_owner.c`).
+const EARLY: [&str; 2] = ["register_early_stack", "register_dummy_stack"];
+
 /// Who allocated a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocationSite {
@@ -50,6 +53,10 @@ impl AllocationSite {
         let (function, rest) = frame.split_once('+').unwrap_or((frame, ""));
         let bare = function.trim_start_matches('_');
         if ALLOCATORS.split(' ').any(|start| bare.starts_with(start)) {
+            return;
+        }
+        if EARLY.contains(&function) {
+            self.function = Some("before page_owner started".into());
             return;
         }
         let module = rest
@@ -169,6 +176,9 @@ mod tests {
         assert_eq!(site.function.as_deref(), Some("ext4_alloc_inode [ext4]"));
         assert_eq!(site.cgroup.as_deref(), Some("a\\u{1b}b"));
         assert_eq!(site.since_ns, Some(7_000_000_000));
+        let mut early = AllocationSite::default();
+        early.line(" register_early_stack+0x1/0x2");
+        assert_eq!(early.function.as_deref(), Some("before page_owner started"));
     }
 
     #[test]
