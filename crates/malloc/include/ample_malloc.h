@@ -28,6 +28,11 @@ void ample_malloc_profile_of(int fd, int kind);
  * bytes that were given back. malloc_trim(keep) empties the caches first. */
 size_t ample_malloc_release(size_t bytes);
 
+/* Limits the memory behind the heap, in bytes; 0 is no limit. Beyond the soft one free memory goes
+ * back at once. Beyond the hard one a request fails with ENOMEM after all free memory has gone
+ * back. Memory counts once it is handed out, touched or not; metadata does not count. */
+void ample_malloc_set_limits(size_t soft, size_t hard);
+
 /* Whether the address belongs to a live object of this allocator, as far as can be seen. */
 int ample_malloc_owns(const void *object);
 

@@ -35,6 +35,13 @@ pub extern "C" fn ample_malloc_release(bytes: usize) -> usize {
     crate::watch::upkeep::release(bytes / PAGE_BYTES) * PAGE_BYTES
 }
 
+/// Sets the soft and the hard limit of the memory behind the heap, in bytes; 0 for none.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_set_limits(soft: usize, hard: usize) {
+    crate::front::start::ensure();
+    crate::heap::limit::set(soft, hard);
+}
+
 /// Whether the address belongs to a live object of this allocator, as far as can be seen.
 #[unsafe(no_mangle)]
 pub extern "C" fn ample_malloc_owns(object: *const c_void) -> c_int {

@@ -16,7 +16,7 @@ use crate::size_class::{
     MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of, is_multiple,
 };
 use crate::units::{HUGE_BYTES, PAGE_BYTES, PAGE_SHIFT, pages_for};
-use crate::watch::sparse;
+use crate::watch::{sparse, upkeep};
 
 /// Memory of at least `bytes`, aligned to 16 bytes; 0 if there is none.
 #[inline(always)]
@@ -74,7 +74,7 @@ fn allocate_small_slow(class: usize, bytes: usize, align: usize) -> usize {
     if start::checked() {
         return allocate_checked(bytes, align);
     }
-    let object = cache::pop_slow(class);
+    let object = pop_slow(class);
     if object != 0 {
         // SAFETY: the cache gave it to nobody else.
         unsafe { freed::clear(object) };
@@ -83,12 +83,18 @@ fn allocate_small_slow(class: usize, bytes: usize, align: usize) -> usize {
     object
 }
 
+/// An object of a class whose slab is empty; 0 without memory.
+fn pop_slow(class: usize) -> usize {
+    let pop = || Some(cache::pop_slow(class)).filter(|&object| object != 0);
+    upkeep::with_room(TABLE[class].pages.into(), pop).unwrap_or(0)
+}
+
 /// An object with a zone around it that shows what is written there.
 fn allocate_checked(bytes: usize, align: usize) -> usize {
     let Some((class, lead)) = redzone::class_of(bytes, align) else {
         return allocate_large(bytes, align.max(PAGE_BYTES), false).0;
     };
-    let slot = cache::pop_slow(class);
+    let slot = pop_slow(class);
     crate::watch::upkeep::tick();
     if slot == 0 {
         return 0;
@@ -120,7 +126,8 @@ fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
         return (0, false);
     };
     let class = if sampled { SAMPLED } else { LARGE };
-    let large = pageheap::new_large(len, align.div_ceil(PAGE_BYTES), class);
+    let request = || pageheap::new_large(len, align.div_ceil(PAGE_BYTES), class);
+    let large = upkeep::with_room(len, request);
     let (address, zeroed) = large.map_or((0, false), |large| (large.address, large.zeroed));
     if checked && address != 0 {
         // SAFETY: the span is new.

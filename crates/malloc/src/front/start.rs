@@ -77,6 +77,7 @@ fn start() {
     }
     MODES.store(modes, Ordering::Relaxed);
     crate::watch::upkeep::configure(&options);
+    crate::watch::limits::configure(options.soft_limit, options.limit);
     crate::watch::observe::configure(&options);
     crate::watch::threads::configure(options.background);
     STATE.store(STARTED, Ordering::Release);

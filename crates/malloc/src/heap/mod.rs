@@ -12,6 +12,7 @@ mod filler;
 mod huge_allocator;
 mod huge_cache;
 mod huge_map;
+pub mod limit;
 mod lists;
 pub mod pageheap;
 pub mod pagemap;

@@ -3,6 +3,7 @@
 //! for the central free lists and large objects, the pagemap that describes them, and the release
 //! of memory without the lock.
 
+use crate::heap::limit;
 use crate::heap::pagemap;
 use crate::heap::span;
 use crate::heap::trace::{self, Kind};
@@ -254,6 +255,9 @@ pub fn resize_large(address: usize, new_len: usize) -> bool {
         return false;
     }
     if grows {
+        if !pages.stays_in_limit() && pages.heap.shrink(page, new_len, len) {
+            return false;
+        }
         pages.note(Kind::Grow, page, new_len);
     }
     span.pages = new_len as u32;
@@ -295,10 +299,24 @@ impl Pages {
     }
 
     fn allocate(&mut self, len: usize, align: usize, density: Density) -> Option<usize> {
+        if !limit::allows(self.heap.used_pages.saturating_add(len)) {
+            return None;
+        }
         let page = self.heap.allocate_aligned(len, align, density)?;
+        if !self.stays_in_limit() {
+            self.heap.free(page, len);
+            return None;
+        }
         self.trace
             .allocate(self.heap.vm().now_ns(), page, len, align, density);
         Some(page)
+    }
+
+    /// Whether the heap, which has grown, is within the hard limit.
+    fn stays_in_limit(&self) -> bool {
+        let backed = self.heap.backed_pages();
+        limit::note(backed, self.heap.used_pages);
+        limit::allows(backed)
     }
 
     fn free(&mut self, page: usize, len: usize) {

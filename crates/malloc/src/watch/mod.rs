@@ -4,6 +4,7 @@
 
 pub mod dump;
 pub mod guarded;
+pub mod limits;
 pub mod observe;
 pub mod options;
 mod poisson;

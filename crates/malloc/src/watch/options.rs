@@ -5,6 +5,7 @@ use crate::heap::{HeapOptions, ReleasePolicy};
 use crate::os::numa;
 use crate::os::report;
 use crate::os::vm::real::HugeMode;
+use crate::watch::limits::Limit;
 use crate::watch::stats::StatsForm;
 
 /// A path, with `%p` for the process id.
@@ -81,6 +82,10 @@ pub struct Options {
     pub release_enabled: bool,
     /// How much of it.
     pub release: ReleasePolicy,
+    /// Beyond this much memory free memory goes back at once.
+    pub soft_limit: Limit,
+    /// Beyond this much memory requests fail.
+    pub limit: Limit,
     /// A steady release on top, in bytes per second.
     pub release_rate_bytes: usize,
     /// Broken hugepages rebuilt per round.
@@ -122,6 +127,8 @@ impl Options {
         heap: HeapOptions::DEFAULT,
         release_enabled: true,
         release: ReleasePolicy::DEFAULT,
+        soft_limit: Limit::Bytes(0),
+        limit: Limit::Bytes(0),
         release_rate_bytes: 0,
         collapse_hugepages: 8,
         background: false,
@@ -195,6 +202,8 @@ impl Options {
             "keep" => self.release.keep_pages = size(value)? >> crate::units::PAGE_SHIFT,
             "start_percent" => self.release.start_share_percent = number(value, 1000)? as u32,
             "huge_floor" => self.release.huge_floor_percent = number(value, 100)? as u32,
+            "soft_limit" => self.soft_limit = limit(value)?,
+            "limit" => self.limit = limit(value)?,
             "release_rate" => self.release_rate_bytes = size(value)?,
             "collapse" => self.collapse_hugepages = number(value, 1024)?,
             "background" => self.background = switch(value)?,
@@ -243,6 +252,10 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
                        has fallen below three quarters of the most it ever was, 50 at most [75]
   huge_floor=N         of the memory kept, at least N % stays on whole hugepages, or 50 once so much
                        was free for 16 s; 100 never breaks one, 0 breaks any [92]
+  soft_limit=SIZE|N%   beyond so much memory, or N % of what the control group may use, free memory
+                       goes back at once; 0 is none [0]
+  limit=SIZE|N%        beyond that, requests fail with ENOMEM after all that is free has gone
+                       back [0]
   release_rate=SIZE    give back this much each second on top, whatever the peak [0]
   collapse=N           rebuild up to N broken, refilled hugepages a round; 0 is off [8]
   background=1|0       in programs with threads, do this work on a thread of its own [0]
@@ -273,6 +286,13 @@ fn switch(value: &str) -> Option<bool> {
         "1" | "on" | "yes" | "true" => Some(true),
         "0" | "off" | "no" | "false" => Some(false),
         _ => None,
+    }
+}
+
+fn limit(value: &str) -> Option<Limit> {
+    match value.strip_suffix('%') {
+        Some(percent) => number(percent, 100).map(Limit::Percent),
+        None => size(value).map(Limit::Bytes),
     }
 }
 
@@ -322,7 +342,14 @@ mod tests {
         assert_eq!(options.release.keep_pages, 2048);
         assert!(options.set("release", "off").is_some());
         assert!(!options.release_enabled);
+        assert!(options.set("limit", "80%").is_some());
+        assert_eq!(options.limit, Limit::Percent(80));
+        assert!(options.set("soft_limit", "1g").is_some());
+        assert_eq!(options.soft_limit, Limit::Bytes(1 << 30));
         for (name, value) in [
+            ("limit", "101%"),
+            ("limit", "%"),
+            ("soft_limit", "10m%"),
             ("huge", "maybe"),
             ("keep", "16x"),
             ("keep", ""),
@@ -354,8 +381,8 @@ mod tests {
             Some(name)
         });
         let mut known: Vec<&str> = known.collect();
-        assert_eq!(known.len(), 26);
+        assert_eq!(known.len(), 28);
         known.retain(|name| !named.contains(name));
-        assert_eq!((known, named.len()), (vec![], 26));
+        assert_eq!((known, named.len()), (vec![], 28));
     }
 }

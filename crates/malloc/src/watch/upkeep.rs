@@ -6,13 +6,14 @@
 use crate::cache;
 use crate::central;
 use crate::heap::ReleasePolicy;
+use crate::heap::limit;
 use crate::heap::pageheap::{self, CollapseBudget};
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::sys;
 use crate::os::threads::{has_background, note_background};
 use crate::os::vm::real::HugeMode;
 use crate::size_class::CLASSES;
-use crate::units::{PAGE_BYTES, PAGE_SHIFT};
+use crate::units::{PAGE_BYTES, PAGE_SHIFT, PAGES_PER_HUGE};
 use crate::watch::options::Options;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -87,6 +88,7 @@ pub fn fork_lock() -> &'static dyn ForkLock {
 pub fn tick() {
     let calls = CALLS.load(Ordering::Relaxed).wrapping_add(1);
     CALLS.store(calls, Ordering::Relaxed);
+    keep_soft();
     if calls.is_multiple_of(8) {
         tick_now();
     }
@@ -185,6 +187,45 @@ pub fn trim(keep_pages: usize) -> bool {
     let sizes = pageheap::sizes();
     let free = sizes.backed_pages().saturating_sub(sizes.used_pages);
     pageheap::release(free.saturating_sub(keep_pages), &policy) > 0
+}
+
+/// Makes a request of `pages` pages again after memory went back, if it failed and there is a hard
+/// limit: first what is free in the page heap, then what lies in the caches too.
+pub fn with_room<T>(pages: usize, mut request: impl FnMut() -> Option<T>) -> Option<T> {
+    request().or_else(|| make_room(pages, request))
+}
+
+#[cold]
+#[inline(never)]
+fn make_room<T>(pages: usize, mut request: impl FnMut() -> Option<T>) -> Option<T> {
+    if !limit::is_hard() {
+        return None;
+    }
+    release(pages.saturating_add(PAGES_PER_HUGE));
+    let result = request().or_else(|| {
+        trim(0);
+        request()
+    });
+    if result.is_none() {
+        limit::note_refused();
+    }
+    result
+}
+
+/// Gives free memory back if the heap is beyond the soft limit. To be called without locks.
+#[inline]
+fn keep_soft() {
+    if let Some(soft) = limit::take_over_soft() {
+        give_back_beyond(soft);
+    }
+}
+
+#[cold]
+fn give_back_beyond(soft_pages: usize) {
+    let excess = pageheap::sizes().backed_pages().saturating_sub(soft_pages);
+    if excess > 0 {
+        release(excess);
+    }
 }
 
 /// Changes how much free memory is kept at least.

@@ -146,6 +146,12 @@ programs! {
     /// and no name, and was always there.
     a_background_thread_is_as_any_other: "background.c", [&["1"]], ["background=1"];
     no_background_thread_is_there_unless_asked_for: "background.c", [&["0"]], [""];
+    a_hard_limit_fails_requests_after_all_free_memory_went_back:
+        "limits.c", [&["hard"]], ["limit=64m", "limit=64m,rseq=0", "limit=64m,check=1"];
+    a_soft_limit_gives_free_memory_back:
+        "limits.c", [&["soft"]], ["soft_limit=64m", "soft_limit=64m,release=0"];
+    limits_may_be_set_by_the_program:
+        "limits.c", [&["hard", "x"], &["soft", "x"]], ["", "limit=100%"];
     /// The background thread once left heaps below 16 MiB alone.
     a_heap_that_was_never_large_gives_memory_back_too: "giveback.c", [&[]], ["background=1"];
     /// Large objects were always copied, and moved to shrink.

@@ -2,16 +2,17 @@
 //! The statistics as one JSON object, and as OpenMetrics.
 
 use super::{SCHEMA, Stats, classes};
-use crate::heap::pageheap;
+use crate::heap::{limit, pageheap};
 use crate::os::numa;
 use crate::os::vm::real;
 use crate::units::{DENSITIES, HUGE_BYTES, PAGE_BYTES};
 use core::fmt::{self, Write};
 
 /// The numbers of the object that do not depend on the machine, by name.
-fn numbers(stats: &Stats) -> [(&'static str, usize); 41] {
+fn numbers(stats: &Stats) -> [(&'static str, usize); 44] {
     let heap = &stats.heap;
     let filler = &heap.filler;
+    let sparsest = filler.used_pages[0] * PAGE_BYTES;
     [
         ("in_use_bytes", stats.in_use),
         ("page_heap_free_bytes", stats.page_heap_free),
@@ -22,6 +23,9 @@ fn numbers(stats: &Stats) -> [(&'static str, usize); 41] {
         ("metadata_mapped_bytes", stats.metadata_mapped),
         ("backed_bytes", stats.backed),
         ("reserved_bytes", stats.reserved),
+        ("soft_limit_bytes", limit::bytes()[0]),
+        ("limit_bytes", limit::bytes()[1]),
+        ("limit_refused", limit::refused() as usize),
         ("hugetlb_bytes", real::hugetlb_bytes()),
         ("guarded_objects", crate::watch::guarded::count()),
         ("spans", stats.spans),
@@ -30,10 +34,7 @@ fn numbers(stats: &Stats) -> [(&'static str, usize); 41] {
         ("cache_overflows", stats.overflows as usize),
         ("filler_hugepages", filler.hugepages),
         ("filler_used_bytes", filler.used() * PAGE_BYTES),
-        (
-            "filler_used_sparsest_bytes",
-            filler.used_pages[0] * PAGE_BYTES,
-        ),
+        ("filler_used_sparsest_bytes", sparsest),
         (
             "filler_used_densest_bytes",
             filler.used_pages[DENSITIES - 1] * PAGE_BYTES,

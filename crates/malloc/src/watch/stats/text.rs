@@ -2,7 +2,7 @@
 //! The statistics as a page of text.
 
 use super::{Stats, classes};
-use crate::heap::{HeapSizes, pageheap};
+use crate::heap::{HeapSizes, limit, pageheap};
 use crate::os::numa;
 use crate::os::vm::real;
 use crate::units::{DENSITIES, HUGE_BYTES, PAGE_BYTES};
@@ -49,6 +49,11 @@ pub fn format_text(out: &mut impl Write, stats: &Stats) -> fmt::Result {
         (stats.reserved, "address space reserved"),
     ] {
         line(out, bytes, text)?;
+    }
+    for (bytes, text) in limit::bytes().into_iter().zip(["soft limit", "hard limit"]) {
+        if bytes > 0 {
+            line(out, bytes, text)?;
+        }
     }
     let hugetlb = real::hugetlb_bytes();
     if hugetlb > 0 {
