@@ -211,7 +211,8 @@ impl Local {
     fn sweep(self, for_class: usize) {
         let slab = self.slab;
         let misses = slab.misses();
-        if misses - slab.swept_at.load(Ordering::Relaxed) < SWEEP_MISSES {
+        // Counts may be lost, so there may be fewer than at the last sweep.
+        if misses.saturating_sub(slab.swept_at.load(Ordering::Relaxed)) < SWEEP_MISSES {
             return;
         }
         slab.swept_at.store(misses, Ordering::Relaxed);
