@@ -107,11 +107,13 @@ each() {
 	for patch in $(patches_of ample); do
 		apply "$tree" "$patch"
 		make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
+		# with a header, users of it among the hooked files
 		mapfile -t objects < <({ sed -n 's,^+++ b/,,p' "$patch"; adds "$patch"; } |
-			sed -n '/_test\.c$/d; s/\.c$/.o/p' | sort -u)
-		# what a header changes: its users among the hooked files
-		grep -q '^+++ b/.*\.h$' "$patch" && objects+=(mm/page_alloc.o mm/contiguitas_boot.o)
-		nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" "${objects[@]}" ||
+			sed -n '/_test\.c$/d; s/\.h$/&\nmm\/page_alloc.o\nmm\/contiguitas_boot.o/
+				s/\.c$/.o/; p' | grep '\.o$' | sort -u)
+		((${#objects[@]} == 0)) ||
+			nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" \
+				"${objects[@]}" ||
 			die "$(basename "$patch"): a file it touches does not compile"
 		echo "build.sh: $(basename "$patch"): ${#objects[@]} objects"
 	done
@@ -121,7 +123,7 @@ each() {
 # A tree of our own: hard links to the source, real copies of what is patched. By content, so that
 # an unchanged file is not compiled again; what only an earlier series touched becomes stock again.
 prepare() {
-	local name=$1 src tree=$build/$1 tmp patch
+	local name=$1 src tree=$build/$1 tmp patch file
 	src=$(source_tree)
 	if [ ! -d "$tree" ]; then
 		echo "build.sh: preparing $tree" >&2
@@ -134,8 +136,9 @@ prepare() {
 	touched "$src" "$tmp"
 	for patch in $(patches_of "$name"); do apply "$tmp" "$patch"; done
 	if [ -e "$tree/.touched" ]; then
-		(cd "$src" && xargs -d '\n' ls -d 2> /dev/null) < "$tree/.touched" |
-			rsync -lpc --files-from=- "$src/" "$tree/"
+		while read -r file; do
+			[ ! -e "$src/$file" ] || echo "$file"
+		done < "$tree/.touched" | rsync -lpc --files-from=- "$src/" "$tree/"
 	fi
 	(cd "$tmp" && find . -type f -printf '%P\n') > "$tree/.touched"
 	rsync -rlpc "$tmp/" "$tree/"

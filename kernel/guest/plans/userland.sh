@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Debian with systemd and services, booted as it is: nothing fails, the services answer, and memory
-# is confined after boot and after a load. Boot with --root, and page_owner=on where there is a
-# border. Runs on either kernel.
+# is confined after boot and after a load. Boot with --root, and where there is a border with
+# page_owner=on cgroup_disable=memory. Runs on either kernel.
 mount -t tmpfs tmpfs /tmp
 state=$(systemctl is-system-running --wait)
 echo "@@ note failed units: $(systemctl --failed --plain --no-legend | tr '\n' ' ')"
