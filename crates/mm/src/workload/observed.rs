@@ -310,6 +310,15 @@ impl Observed {
         })
     }
 
+    /// Pages by which everything but the page cache grew.
+    fn growth_of_others(&self) -> f64 {
+        let others = self.streams.iter();
+        let others = others.filter(|stream| Group::of(stream.class()) != Some(Group::Cache));
+        let growth =
+            |stream: &PageStream| stream.allocated_pages as f64 - stream.freed_pages as f64;
+        others.map(growth).sum::<f64>().max(0.0)
+    }
+
     fn fit_cache(&self) -> PageCacheSpec {
         let memory = self.memory_pages();
         let (mut read, mut freed) = (0.0, 0.0);
@@ -322,7 +331,8 @@ impl Observed {
         let dropped = if free as f64 / memory > FREE_RATIO {
             freed
         } else {
-            (freed - read).max(0.0)
+            // What others grow by is reclaimed too.
+            (freed - read - self.growth_of_others()).max(0.0)
         };
         PageCacheSpec {
             read_per_hour: self.per_hour(read) / memory,

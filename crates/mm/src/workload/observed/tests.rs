@@ -114,6 +114,14 @@ fn cache_that_is_freed_while_memory_is_full_was_reclaimed() {
     let full = observed.fit("host").cache;
     let ratio = full.drop_per_hour / full.read_per_hour;
     assert!((ratio - 1.0 / 64.0).abs() < 1e-9, "{full:?}");
+    // The kernel took as much: nothing was deleted.
+    observed.streams.push(PageStream {
+        origin: request(Gfp::default(), 0, 0),
+        allocated_pages: MEMORY / 64,
+        freed_pages: 0,
+        lifetimes_pages: [0; 32],
+    });
+    assert_eq!(observed.fit("host").cache.drop_per_hour, 0.0);
 }
 
 /// The pages of `before()`, in that order.
