@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Records the course of a load of services (ample.workload= web, churn or build of the bench, or leak,
-# files that pile up in a tmpfs; again and again with pauses) for ample.span_s= seconds: the machine at the beginning, after a third and
-# at the end, and the page events of that third. All go to the raw disk, one after another.
+# Records the course of a load of services (ample.workload= web, churn or build of the bench, or
+# leak, files that pile up in a tmpfs; again and again with pauses) for ample.span_s= seconds: the
+# machine at the beginning, after a third and at the end, and the page events of that third. All go
+# to the raw disk, one after another.
 . /lib/workloads.sh
 tr=/sys/kernel/tracing
 disk

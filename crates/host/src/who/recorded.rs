@@ -39,7 +39,8 @@ impl AllocationSite {
         }
     }
 
-    /// Takes in a line below it: one of the stack (` function+0x1/0x2 [module]`), or who is charged.
+    /// Takes in a line below it: one of the stack (` function+0x1/0x2 [module]`), or who is
+    /// charged.
     pub fn line(&mut self, line: &str) {
         if let Some((_, group)) = line
             .strip_prefix("Charged ")
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn the_first_function_that_is_not_an_allocator_names_the_owner() {
         let mut site = AllocationSite::begin(
-            "Page allocated via order 0, mask 0x1(GFP_KERNEL), pid 1, tgid 1 (a, ts), ts 7000000000 ns",
+            "Page allocated via order 0, mask 0x1(GFP), pid 1, tgid 1 (a, ts), ts 7000000000 ns",
         );
         for line in [
             " post_alloc_hook+0x1/0x2",

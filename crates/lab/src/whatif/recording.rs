@@ -59,8 +59,8 @@ pub fn ends(
     (1..=seeds).into_par_iter().map(run).collect()
 }
 
-/// 2 MB blocks with an unmovable page (K) ÷ all 2 MB blocks; the lower bound where the reader cannot
-/// tell all free pages.
+/// 2 MB blocks with an unmovable page (K) ÷ all 2 MB blocks; the lower bound where the reader
+/// cannot tell all free pages.
 pub fn unmovable_2m_ratio(scan: &mut Scan) -> f64 {
     let Ok(builder) = MetricsBuilder::collect(scan, &SizeList::standard());
     let total = builder.finish(&scan.meta.coverage).total;
@@ -70,9 +70,9 @@ pub fn unmovable_2m_ratio(scan: &mut Scan) -> f64 {
     ratio.unwrap_or(0.0)
 }
 
-/// The use of each frame of a scan's span. Pages without a flag that may be free lie where the lower
-/// bound of [`unmovable_2m_ratio`] has them: in the blocks that hold the fewest, and no other page
-/// that is unmovable.
+/// The use of each frame of a scan's span. Pages without a flag that may be free lie where the
+/// lower bound of [`unmovable_2m_ratio`] has them: in the blocks that hold the fewest, and no other
+/// page that is unmovable.
 pub fn likely_pages(scan: &Scan) -> Vec<PageClass> {
     let mut pages = scan.pages.expand();
     if let Some(free) = scan.meta.coverage.ambiguous_free_pages {

@@ -36,7 +36,7 @@ const LODGERS_RATIO: f64 = 0.125;
 pub(crate) enum Kept {
     /// None: it would have placed them differently from boot on.
     None,
-    /// All.
+    /// All of them, each in its own frame.
     All,
     /// Kernel memory below this frame of the snapshot, and the others from there on.
     Apart(usize),
