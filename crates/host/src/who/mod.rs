@@ -30,6 +30,7 @@ mod vmalloc;
 #[cfg(feature = "bpf")]
 pub(crate) use kernel::KernelMemory;
 
+use ample_pfn::Pfn;
 use serde::{Deserialize, Serialize};
 
 /// What kind of use keeps pages in place.
@@ -145,6 +146,10 @@ pub struct Who {
     pub cell_pages: u64,
     /// Stretches with unmovable pages, ascending.
     pub cells: Vec<OwnerCell>,
+    /// Pageblocks without a hole that hold unmovable pages, ascending by their first frame, with
+    /// the owners (index into [`Who::owners`]). Not kept in files.
+    #[serde(skip)]
+    pub blocks: Vec<(Pfn, Vec<u32>)>,
     /// What is missing, and what would name it.
     pub hints: Vec<String>,
     /// What finding the names took beside the scan.
@@ -170,6 +175,21 @@ impl Who {
             true => Ok(()),
             false => Err("a cell names an owner that is not listed"),
         }
+    }
+
+    /// How many of these pageblocks, by first frame, each owner has a page in: the most first.
+    pub fn in_blocks(&self, blocks: &[(Pfn, u32)]) -> Vec<(&PageOwner, u64)> {
+        let mut counts = vec![0; self.owners.len()];
+        for (first, _) in blocks {
+            let held = self.blocks.binary_search_by_key(first, |(first, _)| *first);
+            for &owner in held.iter().flat_map(|&at| &self.blocks[at].1) {
+                counts[owner as usize] += 1;
+            }
+        }
+        let mut held: Vec<_> = self.owners.iter().zip(counts).collect();
+        held.retain(|(_, blocks)| *blocks > 0);
+        held.sort_by_key(|(_, blocks)| std::cmp::Reverse(*blocks));
+        held
     }
 
     /// Unmovable pages of all owners.

@@ -4,7 +4,7 @@
 use super::owners::{OwnerId, OwnerList, OwnerName};
 use super::{OwnerCell, PageOwner, Who};
 use crate::PageRuns;
-use ample_pfn::{Order, PAGEBLOCK_ORDER, PageClass, PfnRange};
+use ample_pfn::{Order, PAGEBLOCK_ORDER, PageClass, Pfn, PfnRange};
 use std::collections::{BTreeMap, HashMap};
 
 const GIGA_ORDER: Order = Order(18);
@@ -60,35 +60,41 @@ pub fn ranked(list: &OwnerList, held: &[(PfnRange, OwnerId)], pages: &PageRuns) 
         alone_1g: 0,
     };
     let mut owners: Vec<PageOwner> = list.owners().iter().map(owner).collect();
-    let (cell_pages, mut cells) = tally(&mut owners, held, pages);
+    let mut tallied = tally(&mut owners, held, pages);
     let mut order: Vec<usize> = (0..owners.len())
         .filter(|&at| owners[at].pages > 0)
         .collect();
     order.sort_by_key(|&at| (std::cmp::Reverse(owners[at].pages), at));
     let place: HashMap<usize, u32> = order.iter().copied().zip(0..).collect();
-    for cell in &mut cells {
-        cell.most
-            .iter_mut()
-            .for_each(|(owner, _)| *owner = place[&(*owner as usize)]);
+    let ranked = |owner: &mut u32| *owner = place[&(*owner as usize)];
+    for cell in &mut tallied.cells {
+        cell.most.iter_mut().for_each(|(owner, _)| ranked(owner));
+    }
+    for (_, owners) in &mut tallied.blocks {
+        owners.iter_mut().for_each(ranked);
     }
     Who {
         owners: order.iter().map(|&at| owners[at].clone()).collect(),
-        cell_pages,
-        cells,
+        cell_pages: tallied.cell_pages,
+        cells: tallied.cells,
+        blocks: tallied.blocks,
         ..Who::default()
     }
 }
 
-/// Fills in the counts of `owners` from ascending ranges of one owner each, and returns the pages
-/// of a cell and the cells.
-fn tally(
-    owners: &mut [PageOwner],
-    held: &[(PfnRange, OwnerId)],
-    pages: &PageRuns,
-) -> (u64, Vec<OwnerCell>) {
+/// Where owners were met, by their numbers before they are ranked.
+struct Tallied {
+    cell_pages: u64,
+    cells: Vec<OwnerCell>,
+    blocks: Vec<(Pfn, Vec<u32>)>,
+}
+
+/// Fills in the counts of `owners` from ascending ranges of one owner each.
+fn tally(owners: &mut [PageOwner], held: &[(PfnRange, OwnerId)], pages: &PageRuns) -> Tallied {
     let mut tally = Tally {
         owners,
         cells: Vec::new(),
+        blocks: Vec::new(),
         holes: [PAGEBLOCK_ORDER, GIGA_ORDER].map(|order| Holes::new(pages, order)),
     };
     let span = pages.span();
@@ -109,12 +115,17 @@ fn tally(
     for (index, size) in sizes.iter_mut().enumerate() {
         size.flush(|done| tally.count(index, done));
     }
-    (cell_order.pages(), tally.cells)
+    Tallied {
+        cell_pages: cell_order.pages(),
+        cells: tally.cells,
+        blocks: tally.blocks,
+    }
 }
 
 struct Tally<'a> {
     owners: &'a mut [PageOwner],
     cells: Vec<OwnerCell>,
+    blocks: Vec<(Pfn, Vec<u32>)>,
     holes: [Holes; 2],
 }
 
@@ -128,6 +139,11 @@ impl Tally<'_> {
             return;
         }
         let alone = u64::from(blocks.pages.len() == 1);
+        if index == 0 {
+            let first = Pfn(blocks.block << blocks.order.0);
+            self.blocks
+                .push((first, blocks.pages.keys().copied().collect()));
+        }
         for &owner in blocks.pages.keys() {
             let owner = &mut self.owners[owner as usize];
             let (held, spoiled) = match index {
@@ -183,7 +199,7 @@ mod tests {
     use super::*;
     use crate::RunEncoder;
     use crate::who::OwnerKind;
-    use ample_pfn::{Layout, Pfn};
+    use ample_pfn::Layout;
 
     fn owner(name: &str) -> PageOwner {
         PageOwner {
@@ -213,10 +229,21 @@ mod tests {
             (range((1 << 18) + 1, (1 << 18) + 2), 0),
             (range((2 << 18) - 20, (2 << 18) - 10), 0),
         ];
-        let (cell_pages, cells) = tally(&mut owners, &held, &pages);
+        let Tallied {
+            cell_pages,
+            cells,
+            blocks,
+        } = tally(&mut owners, &held, &pages);
         let counts = owners.map(|o| (o.pages, o.blocks_2m, o.alone_2m, o.blocks_1g, o.alone_1g));
         assert_eq!(counts, [(12, 2, 1, 1, 0), (5, 2, 1, 1, 0)]);
         assert_eq!(cell_pages, 512);
+        // The block with the hole does not count.
+        let expected = [
+            (Pfn(0), vec![0, 1]),
+            (Pfn(512), vec![1]),
+            (Pfn(1 << 18), vec![0]),
+        ];
+        assert_eq!(blocks, expected);
         assert_eq!(cells.len(), 4);
         assert_eq!(cells[0].most, [(1, 2), (0, 1)]);
         assert_eq!(cells[3].start_pfn, (2 << 18) - 512);

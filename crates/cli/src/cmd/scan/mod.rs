@@ -237,7 +237,11 @@ fn watch(_: f64, _: &ScanOptions, _: &SizeList) -> anyhow::Result<()> {
 fn report(args: &ScanArgs, mut scan: Scan) -> anyhow::Result<Verdict> {
     let Ok(builder) = MetricsBuilder::collect(&mut scan, &args.sizes);
     let service = match args.filter.target() {
-        Some(target) => Some(ServiceMemory::read(&target, &builder)?),
+        Some(target) => Some(ServiceMemory::read(
+            &target,
+            &builder,
+            scan.meta.who.as_ref(),
+        )?),
         None => None,
     };
     let style = style::Style::detect(args.output.is_none());

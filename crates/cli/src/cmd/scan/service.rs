@@ -3,7 +3,7 @@
 //! way of the rest.
 
 use super::style::{Style, wrap};
-use ample_host::{MappedMemory, MappedTarget, read_mapped};
+use ample_host::{MappedMemory, MappedTarget, OwnerKind, PageOwner, Who, read_mapped};
 use ample_pfn::{Definition, MetricsBuilder, Order, Source, format_bytes};
 use ample_report::Table;
 use serde::Serialize;
@@ -12,6 +12,9 @@ use std::path::PathBuf;
 
 /// Sizes of stretches: the largest folio that arm64 maps with one entry, a 2 MB page, a 1 GB page.
 const ORDERS: [Order; 3] = [Order(4), Order(9), Order(18)];
+
+/// Owners named to a person; JSON has all.
+const MOST_OWNERS: usize = 8;
 
 /// Whose memory to look at.
 #[derive(Debug, clap::Args)]
@@ -50,6 +53,15 @@ pub struct ServiceMemory {
     polluted_blocks_2m: u64,
     /// Blocks among these by the source of their unmovable pages.
     in_the_way: Vec<InTheWay>,
+    /// The same by owner, with `--who`: the most blocks first.
+    owners_in_the_way: Option<Vec<OwnerInTheWay>>,
+}
+
+#[derive(Debug, Serialize)]
+struct OwnerInTheWay {
+    kind: OwnerKind,
+    name: String,
+    blocks_2m: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,8 +75,24 @@ impl ServiceMemory {
     ///
     /// # Errors
     /// When there is no such process, group or file, or its pages may not be looked at.
-    pub fn read(target: &MappedTarget, builder: &MetricsBuilder) -> anyhow::Result<ServiceMemory> {
+    pub fn read(
+        target: &MappedTarget,
+        builder: &MetricsBuilder,
+        who: Option<&Who>,
+    ) -> anyhow::Result<ServiceMemory> {
         let memory = read_mapped(target, &ORDERS)?;
+        let named = |(owner, blocks_2m): (&PageOwner, u64)| OwnerInTheWay {
+            kind: owner.kind,
+            name: owner.name.clone(),
+            blocks_2m,
+        };
+        let named = |who: &Who| {
+            who.in_blocks(&memory.blocks)
+                .into_iter()
+                .map(named)
+                .collect()
+        };
+        let owners_in_the_way = who.map(named);
         let (first, base, blocks) = builder.blocks();
         let own = memory.blocks.iter().filter_map(|(pfn, _)| {
             let at = pfn.0.checked_sub(first.0)? >> base.0;
@@ -89,6 +117,7 @@ impl ServiceMemory {
             blocks_2m: own.len() as u64,
             polluted_blocks_2m: own.iter().filter(polluted).count() as u64,
             in_the_way: in_the_way.filter(|own| own.blocks_2m > 0).collect(),
+            owners_in_the_way,
             memory,
         })
     }
@@ -129,10 +158,11 @@ impl ServiceMemory {
             wrap(
                 &format!(
                     "{} in memory, in {} blocks of 2 MB, of which {} hold unmovable pages: \
-                     {in_the_way}.",
+                     {in_the_way}.{}",
                     format_bytes(memory.present_bytes),
                     self.blocks_2m,
                     self.polluted_blocks_2m,
+                    self.owners()
                 ),
                 style.columns.min(100)
             ),
@@ -144,6 +174,19 @@ impl ServiceMemory {
             ),
         );
         text
+    }
+
+    /// A sentence on the owners in the way.
+    fn owners(&self) -> String {
+        let owners = self.owners_in_the_way.iter().flatten();
+        let named =
+            |own: &OwnerInTheWay| format!("{} {} in {}", own.kind.title(), own.name, own.blocks_2m);
+        let names: Vec<String> = owners.take(MOST_OWNERS).map(named).collect();
+        match (names.is_empty(), &self.owners_in_the_way) {
+            (true, Some(_)) => String::new(),
+            (true, None) => " Add --who for their names.".into(),
+            (false, _) => format!(" By name, the most blocks first: {}.", names.join(", ")),
+        }
     }
 
     /// What was looked at.
