@@ -52,6 +52,26 @@ extfrag_on() {
 	echo 0 > $tr/tracing_on; echo > $tr/trace; echo 1 > $tr/tracing_on
 }
 
+# trace_pages KIB EVENT...: these events of kmem, not yet on, into an empty buffer of KIB a CPU
+trace_pages() {
+	tr=/sys/kernel/tracing
+	echo 0 > $tr/tracing_on
+	echo mono > $tr/trace_clock
+	echo $1 > $tr/buffer_size_kb
+	shift
+	for e; do echo 1 > $tr/events/kmem/$e/enable; done
+	echo > $tr/trace
+}
+
+# traced: how many events there are, and that none was lost
+traced() {
+	lost=$(awk '/overrun|dropped/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/stats)
+	events=$(awk '/^entries/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/stats)
+	emit trace "\"workload\": \"$workload\", \"seed\": ${seed:-1}, \"events\": $events, \
+		\"lost\": $lost"
+	expect "no event was lost" [ "$lost" = 0 ]
+}
+
 # extfrag_crossing: events where exactly one of the two types is movable (1)
 extfrag_crossing() {
 	awk '/mm_page_alloc_extfrag/ {

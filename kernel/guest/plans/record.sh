@@ -2,7 +2,6 @@
 # Records every page allocation and free of a mixed load with the kernel's own
 # tracepoints, and the state of memory along the way. The text of the trace
 # goes to the raw disk. ample.seed=N picks the load's seed.
-tr=/sys/kernel/tracing
 disk
 mkdir -p /mnt/t
 snapshot() {
@@ -10,13 +9,7 @@ snapshot() {
 	contiguity "$1"
 	sed -n '/Number of blocks/,$p' /proc/pagetypeinfo | sed "s/^/@@ note pagetypeinfo $1: /"
 }
-echo 0 > $tr/tracing_on
-echo mono > $tr/trace_clock
-echo 40000 > $tr/buffer_size_kb
-for e in mm_page_alloc mm_page_free mm_page_free_batched mm_page_alloc_extfrag; do
-	echo 1 > $tr/events/kmem/$e/enable
-done
-echo > $tr/trace
+trace_pages 40000 mm_page_alloc mm_page_free mm_page_free_batched mm_page_alloc_extfrag
 snapshot start
 echo 1 > $tr/tracing_on
 load churn /mnt/t 2500 3 ${seed:-1} &
@@ -34,8 +27,7 @@ rm -rf /mnt/t/d1*
 sync
 snapshot removed
 echo 0 > $tr/tracing_on
-lost=$(awk '/overrun/ { s += $2 } END { print s }' $tr/per_cpu/cpu*/stats)
-emit trace "\"events\": $(grep -c . $tr/trace), \"lost\": $lost"
+workload=mixed traced
 dev=$(raw)
 cat $tr/trace > $dev
 sync

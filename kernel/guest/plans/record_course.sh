@@ -4,7 +4,6 @@
 # machine at the beginning, after a third and at the end, and the page events of that third. All go
 # to the raw disk, one after another.
 . /lib/workloads.sh
-tr=/sys/kernel/tracing
 disk
 prepare_workload
 span_s=${span_s:-210} third=$((span_s / 3)) n=0
@@ -30,18 +29,12 @@ snapshot() {
 	emit snapshot "\"name\": \"$1\", \"bytes\": $(wc -c < /tmp/$1.snap), \
 		\"mono_s\": $(cut -d' ' -f1 /proc/uptime)"
 }
-echo 0 > $tr/tracing_on
-echo mono > $tr/trace_clock
-echo ${buffer_kb:-60000} > $tr/buffer_size_kb
-for e in mm_page_alloc mm_page_free; do
-	echo 1 > $tr/events/kmem/$e/enable
-done
 load cache /mnt/big $((total * 110 / 100)) > /dev/null
 [ $workload = web ] && web_start
 mkdir /tmp/leak && mount -t tmpfs -o nr_inodes=0 leak /tmp/leak
 course & loop=$!
 sleep 30
-echo > $tr/trace
+trace_pages ${buffer_kb:-60000} mm_page_alloc mm_page_free
 snapshot start
 echo 1 > $tr/tracing_on
 sleep $third
@@ -51,10 +44,7 @@ sleep $((span_s - third))
 snapshot end
 kill $loop
 web_stop
-lost=$(awk '/overrun|dropped/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/stats)
-events=$(awk '/^entries/ { s += $NF } END { print s }' $tr/per_cpu/cpu*/stats)
-emit trace "\"workload\": \"$workload\", \"events\": $events, \"lost\": $lost"
-expect "no event was lost" [ "$lost" = 0 ]
+traced
 counters counted
 dev=$(raw)
 cat /tmp/start.snap /tmp/third.snap /tmp/end.snap $tr/trace > $dev

@@ -2,6 +2,7 @@
 //! What the first third of a recorded kernel predicts of the rest: the fit behind
 //! `ample whatif --record`, checked on recordings.
 
+use super::recorded_kernel::recordings;
 use crate::experiment::{Experiment, Outcome, Progress};
 use crate::needs::source_tree;
 use crate::progress::Steps;
@@ -11,7 +12,7 @@ use ample_host::{Scan, snapshot};
 use ample_kit::statistics::MedianRange;
 use ample_mm::PolicyKind;
 use ample_mm::replay::{KernelReplay, ReplayOptions, Start};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -66,7 +67,7 @@ impl Experiment for Foresight {
 
     fn run(parameters: &ForesightParams, progress: Progress<'_>) -> Result<ForesightReport> {
         let root = source_tree().context("not in the source tree")?;
-        let names = recordings(&root.join(&parameters.folder))?;
+        let names = recordings(&root.join(&parameters.folder), ".third.snap")?;
         let steps = Steps::new(progress, names.len());
         let mut rows = Vec::new();
         for name in &names {
@@ -79,24 +80,6 @@ impl Experiment for Foresight {
             rows,
         })
     }
-}
-
-/// The recordings of a folder, by path without endings.
-fn recordings(folder: &Path) -> Result<Vec<String>> {
-    let told = || format!("reading {}", folder.display());
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(told)? {
-        let path = entry.with_context(told)?.path();
-        let path = path.to_str().context("a name that is not text")?;
-        found.extend(path.strip_suffix(".third.snap").map(str::to_string));
-    }
-    ensure!(
-        !found.is_empty(),
-        "{} holds no recording; make kernel-record",
-        folder.display()
-    );
-    found.sort();
-    Ok(found)
 }
 
 fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {

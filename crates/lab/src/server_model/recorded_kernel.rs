@@ -104,7 +104,7 @@ impl Experiment for RecordedKernel {
             "seeds lists no seed; give at least one"
         );
         let root = source_tree().context("not in the source tree")?;
-        let names = recordings(&root.join(&parameters.folder))?;
+        let names = recordings(&root.join(&parameters.folder), ".snap")?;
         let steps = Steps::new(progress, names.len() * parameters.seeds.len());
         let mut rows = Vec::new();
         for path in &names {
@@ -118,15 +118,14 @@ impl Experiment for RecordedKernel {
     }
 }
 
-/// The recordings of a folder without their endings, by name.
-fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The recordings of a folder, by path without endings: those that have a file with this one.
+pub(super) fn recordings(folder: &Path, ending: &str) -> Result<Vec<String>> {
     let told = || format!("reading {}", folder.display());
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(told)? {
         let path = entry.with_context(told)?.path();
-        if path.extension().is_some_and(|ending| ending == "snap") {
-            found.push(path.with_extension(""));
-        }
+        let path = path.to_str().context("a name that is not text")?;
+        found.extend(path.strip_suffix(ending).map(str::to_string));
     }
     ensure!(
         !found.is_empty(),
@@ -139,15 +138,15 @@ fn recordings(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn row(
     parameters: &RecordedKernelParams,
-    path: &Path,
+    path: &str,
     steps: &Steps<'_>,
 ) -> Result<RecordedKernelRow> {
     let options = ReplayOptions {
         samples: parameters.samples,
         ..ReplayOptions::default()
     };
-    let replay = KernelReplay::open(&path.with_extension("trace.zst"), options)?;
-    let scan = snapshot::read(&path.with_extension("snap"))?;
+    let replay = KernelReplay::open(Path::new(&format!("{path}.trace.zst")), options)?;
+    let scan = snapshot::read(Path::new(&format!("{path}.snap")))?;
     let start = Start::new(scan.layout, scan.pages.expand())?;
     let mut results = Vec::new();
     for &seed in &parameters.seeds {
@@ -180,11 +179,8 @@ fn row(
     let last = moments.last().context("the recording is empty")?;
     let apart =
         |m: &ReplayedMoment| (m.kernel_unmovable_2m_ratio - m.model_unmovable_2m_ratio).abs();
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
     Ok(RecordedKernelRow {
-        recording: name.unwrap_or_default(),
+        recording: path.rsplit('/').next().unwrap_or(path).to_string(),
         events: first.counts.page_events(),
         duration_s: first.duration_s,
         kernel_end_ratio: last.kernel_unmovable_2m_ratio,
