@@ -9,7 +9,7 @@ use crate::heap::{pageheap, span};
 use crate::os::lock::ForkLock;
 use crate::os::threads::may_exist;
 use crate::os::{lock, meta};
-use crate::watch::{dump, guarded, observe, upkeep};
+use crate::watch::{dump, guarded, observe, socket, upkeep};
 use crate::{cache, central};
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,8 +24,9 @@ fn upper() -> [&'static dyn ForkLock; 3] {
 
 /// Before a fork: no other thread is inside the allocator until [`parent`] or the child.
 pub(crate) unsafe extern "C" fn prepare() {
-    dump::fork_lock().shut();
+    socket::fork_lock().shut();
     lock::begin_fork();
+    dump::fork_lock().shut();
     upper().iter().for_each(|lock| lock.shut());
     cache::fork_prepare(may_exist());
     central::fork_prepare();
@@ -48,8 +49,9 @@ pub(crate) unsafe extern "C" fn parent() {
         cache::fork_done();
         observe::fork_done();
         upper().iter().rev().for_each(|lock| lock.open());
-        lock::end_fork();
         dump::fork_lock().open();
+        lock::end_fork();
+        socket::fork_lock().open();
     }
 }
 
@@ -59,6 +61,7 @@ unsafe extern "C" fn child() {
     upkeep::set_background(false);
     // SAFETY: `prepare` ran, in the parent; the locks were copied as shut.
     unsafe { parent() };
+    socket::fork_child();
     pageheap::lock().trace.abandon();
 }
 

@@ -18,6 +18,19 @@ impl Line {
         }
     }
 
+    /// The text up to a zero byte at its end.
+    pub fn text(&self) -> &str {
+        let text = core::str::from_utf8(self.as_bytes()).unwrap_or("");
+        text.trim_end_matches('\0')
+    }
+
+    /// The text as a C string; an empty one unless it ends in a zero byte.
+    pub fn as_c(&self) -> *const core::ffi::c_char {
+        core::ffi::CStr::from_bytes_until_nul(self.as_bytes())
+            .unwrap_or(c"")
+            .as_ptr()
+    }
+
     /// What was written.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

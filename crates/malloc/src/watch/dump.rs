@@ -6,6 +6,7 @@ use crate::os::lock::{ForkLock, Lock};
 use crate::os::{numa, report, sys};
 use crate::watch::observe::{self, ProfileKind};
 use crate::watch::options::{Options, Path};
+use crate::watch::socket;
 use crate::watch::stats::{self, StatsForm};
 use crate::watch::upkeep;
 use core::ffi::c_void;
@@ -20,6 +21,7 @@ struct Paths {
     signal: Path,
     profile: Path,
     record: Path,
+    socket: Path,
 }
 
 static PATHS: Lock<Paths> = Lock::new(Paths {
@@ -27,6 +29,7 @@ static PATHS: Lock<Paths> = Lock::new(Paths {
     signal: Path::NONE,
     profile: Path::NONE,
     record: Path::NONE,
+    socket: Path::NONE,
 });
 
 /// Applies the options.
@@ -39,6 +42,7 @@ pub fn configure(options: &Options) {
         signal: options.signal_to,
         profile: options.profile_to,
         record: options.record,
+        socket: options.socket,
     };
 }
 
@@ -120,10 +124,11 @@ fn write_to(path: Path) {
 
 /// Called once the library is loaded: registers what the options ask for.
 pub fn loaded() {
-    let (record, profile) = {
+    let (record, profile, socket) = {
         let paths = PATHS.lock();
-        (paths.record, paths.profile)
+        (paths.record, paths.profile, paths.socket)
     };
+    socket::start(socket);
     if record.is_some() {
         if numa::nodes() > 1 {
             report::warn(format_args!(

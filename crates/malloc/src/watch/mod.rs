@@ -8,6 +8,7 @@ pub mod limits;
 pub mod observe;
 pub mod options;
 mod poisson;
+pub mod socket;
 pub mod sparse;
 pub mod stats;
 pub mod threads;

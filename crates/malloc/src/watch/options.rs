@@ -40,13 +40,20 @@ impl Path {
         self.len > 0
     }
 
-    /// Creates the file, its name followed by `ending`; a descriptor, or -1 with one line of
-    /// complaint.
-    pub fn create(&self, ending: &str) -> i32 {
+    fn text(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("")
+    }
+
+    /// Whether the process id is part of the path.
+    pub fn names_process(&self) -> bool {
+        self.text().contains("%p")
+    }
+
+    /// The path of this process, followed by `ending` and a zero byte.
+    pub fn expand(&self, ending: &str) -> report::Line {
         use core::fmt::Write;
         let mut name = report::Line::new();
-        let text = core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("");
-        for (index, part) in text.split("%p").enumerate() {
+        for (index, part) in self.text().split("%p").enumerate() {
             if index > 0 {
                 // SAFETY: no preconditions.
                 let _ = write!(name, "{}", unsafe { libc::getpid() });
@@ -54,12 +61,20 @@ impl Path {
             let _ = name.write_str(part);
         }
         let _ = write!(name, "{ending}\0");
+        name
+    }
+
+    /// Creates the file, its name followed by `ending`; a descriptor, or -1 with one line of
+    /// complaint.
+    pub fn create(&self, ending: &str) -> i32 {
+        let name = self.expand(ending);
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
         // SAFETY: the name ends in a zero byte.
-        let fd = unsafe { libc::open(name.as_bytes().as_ptr().cast(), flags, 0o644) };
+        let fd = unsafe { libc::open(name.as_c(), flags, 0o644) };
         if fd < 0 {
             report::warn(format_args!(
-                "cannot create {text}: error {}",
+                "cannot create {}: error {}",
+                name.text(),
                 crate::os::sys::errno()
             ));
         }
@@ -114,6 +129,8 @@ pub struct Options {
     pub profile_to: Path,
     /// Where the page-heap trace goes; recording starts with the program.
     pub record: Path,
+    /// The Unix socket that statistics are served on.
+    pub socket: Path,
     /// The signal that dumps statistics; 0 for none.
     pub signal: i32,
 }
@@ -143,6 +160,7 @@ impl Options {
         signal_to: Path::NONE,
         profile_to: Path::NONE,
         record: Path::NONE,
+        socket: Path::NONE,
         signal: 0,
     };
 
@@ -228,6 +246,7 @@ impl Options {
             "signal_to" => self.signal_to = Path::new(value)?,
             "profile_to" => self.profile_to = Path::new(value)?,
             "record" => self.record = Path::new(value)?,
+            "socket" => self.socket = Path::new(value)?,
             "signal" => self.signal = number(value, 64)? as i32,
             _ => return None,
         }
@@ -278,6 +297,8 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   profile_to=PATH      profiles of what is live, and with .peak and .lifetime after the name, are
                        written there at exit, in the text format of pprof
   record=PATH          write a trace of the page heap there, for a replay
+  socket=PATH          statistics on a Unix socket that only the owner may use: a page of text, and
+                       by HTTP / the same, /metrics OpenMetrics, /json one object [none]
   help                 print this
 ";
 
@@ -381,8 +402,8 @@ mod tests {
             Some(name)
         });
         let mut known: Vec<&str> = known.collect();
-        assert_eq!(known.len(), 28);
+        assert_eq!(known.len(), 29);
         known.retain(|name| !named.contains(name));
-        assert_eq!((known, named.len()), (vec![], 28));
+        assert_eq!((known, named.len()), (vec![], 29));
     }
 }

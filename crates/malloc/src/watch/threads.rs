@@ -3,7 +3,7 @@
 
 use crate::os::lock::Lock;
 use crate::os::sys;
-use crate::watch::upkeep;
+use crate::watch::{socket, upkeep};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static ALLOWED: AtomicBool = AtomicBool::new(false);
@@ -84,8 +84,10 @@ extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
             tv_sec: 0,
             tv_nsec: pause_ns,
         };
-        // SAFETY: sleeps.
-        unsafe { libc::nanosleep(&raw const pause, core::ptr::null_mut()) };
+        if !socket::wait(&pause) {
+            // SAFETY: sleeps.
+            unsafe { libc::nanosleep(&raw const pause, core::ptr::null_mut()) };
+        }
         upkeep::serve_dump();
         upkeep::round(BACKGROUND_PAGES);
         if is_last() {

@@ -73,6 +73,7 @@ pub fn configure(options: &Options) {
 /// Notes that a background thread runs, or no longer does (in the child of a fork).
 pub fn set_background(runs: bool) {
     note_background(runs);
+    super::socket::set_background(runs);
     let plan = PLAN.lock();
     let eager = (plan.enabled && plan.at_once && !runs).then_some(plan.policy);
     pageheap::set_eager(eager);
@@ -111,6 +112,7 @@ pub fn serve_dump() {
 
 fn tick_now() {
     serve_dump();
+    super::socket::serve_pending();
     if has_background() {
         return;
     }
@@ -130,6 +132,7 @@ fn tick_now() {
     }
     // The first call only sets the clock: a short-lived process does no round.
     if next_ns != 0 {
+        super::socket::serve();
         round(FOREGROUND_PAGES);
     }
 }

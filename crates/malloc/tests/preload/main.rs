@@ -4,6 +4,7 @@
 #![cfg(all(target_os = "linux", feature = "preload"))]
 
 mod misuse;
+mod socket;
 
 use ample_malloc::heap::trace;
 use std::path::{Path, PathBuf};

@@ -23,9 +23,14 @@ use core::fmt::{self, Write};
 /// The version of the JSON object.
 pub const SCHEMA: &str = "ample.malloc-stats/1";
 
+/// How bytes reach a file descriptor; false if they do not.
+pub type Send = fn(i32, &[u8]) -> bool;
+
 /// A buffered file descriptor.
 pub struct Out {
     fd: i32,
+    send: Send,
+    failed: bool,
     len: usize,
     bytes: [u8; 4096],
 }
@@ -33,16 +38,23 @@ pub struct Out {
 impl Out {
     /// Writes to `fd`.
     pub const fn new(fd: i32) -> Self {
+        Self::by(fd, write_all)
+    }
+
+    /// Writes to `fd` by `send`.
+    pub const fn by(fd: i32, send: Send) -> Self {
         Out {
             fd,
+            send,
+            failed: false,
             len: 0,
             bytes: [0; 4096],
         }
     }
 
-    /// Writes what is buffered.
+    /// Writes what is buffered, unless something before it was lost.
     pub fn flush(&mut self) {
-        write_all(self.fd, &self.bytes[..self.len]);
+        self.failed = self.failed || !(self.send)(self.fd, &self.bytes[..self.len]);
         self.len = 0;
     }
 }
@@ -205,7 +217,12 @@ impl StatsForm {
 
 /// Writes the statistics to a file descriptor.
 pub fn write(fd: i32, form: StatsForm) {
-    let (mut out, stats) = (Out::new(fd), Stats::read(true));
+    write_by(fd, write_all, form);
+}
+
+/// The same by `send`.
+pub fn write_by(fd: i32, send: Send, form: StatsForm) {
+    let (mut out, stats) = (Out::by(fd, send), Stats::read(true));
     let _ = match form {
         StatsForm::Text => format_text(&mut out, &stats),
         StatsForm::Json => format_json(&mut out, &stats),
