@@ -3,6 +3,7 @@
 //! Temeraire (OSDI 2021) and the paper's empirical driver. They use the standard library freely and
 //! are no part of the allocator, whose crate does not depend on this one.
 
+pub mod attach;
 pub mod bench;
 pub mod driver;
 pub mod figures;

@@ -4,6 +4,8 @@
 use ample_kit::files;
 use ample_malloc::heap::{HeapOptions, ReleasePolicy};
 use ample_malloc::units::PAGE_BYTES;
+use ample_malloc::watch::control::AskedFor;
+use ample_malloc_tools::attach::Attached;
 use ample_malloc_tools::{bench, driver, figures, fill, heaps, replay};
 use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
@@ -14,8 +16,10 @@ const HELP: &str = "\
 Run programs under libample_malloc, look at them, and experiment with page heaps.
 
   ample-malloc run [--options LIST] -- COMMAND...   run under the allocator, statistics at exit
-  ample-malloc stats PID                            statistics of a program started by `run`
-  ample-malloc profile PID [--peak|--lifetime]      its heap profile, for pprof
+  ample-malloc stats PID                            statistics of a program under the allocator
+  ample-malloc profile PID [--peak|--lifetime] [--for SECONDS]
+                                                    its heap profile, for pprof; where none is
+                                                    taken, of so many seconds from now on [10]
   ample-malloc record FILE -- COMMAND...            run and write a trace of the page heap
   ample-malloc replay FILE [--json] [--no-regions] [--no-density]
                                                     replay a trace over pretended memory
@@ -33,6 +37,8 @@ AMPLE_MALLOC=help COMMAND lists the options. Exit: 0 ok, 2 usage or I/O.
 
 /// Largest page-heap trace that is read: its events lie in memory.
 const MOST_TRACE_BYTES: u64 = 1 << 30;
+/// Mean bytes between the samples of a program that took none before.
+const SAMPLE_BYTES: u64 = 512 << 10;
 /// The signal that asks a program started by `run` for its statistics.
 const STATS_SIGNAL: i32 = 44;
 
@@ -143,25 +149,21 @@ fn record(arguments: &[String]) -> Result<(), String> {
     start(command, &format!("record={file}"))
 }
 
+/// Whether a program was started by `run`, which has it answer a signal.
+fn answers_signal(pid: &str) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let wanted = format!("signal={STATS_SIGNAL}");
+    environment
+        .windows(wanted.len())
+        .any(|part| part == wanted.as_bytes())
+}
+
 /// Asks a program started by `run` by a signal with a value, and prints what it writes, which is
 /// whole once it holds `last` and has stopped growing.
 fn ask(pid: &str, value: usize, last: &str) -> Result<(), String> {
     let number: i32 = pid
         .parse()
         .map_err(|_| format!("\"{pid}\" is no process id"))?;
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        .map_err(|error| format!("process {pid}: {error}"))?;
-    if !maps.contains("libample_malloc.so") {
-        return Err(format!("process {pid} does not run under libample_malloc"));
-    }
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let wanted = format!("signal={STATS_SIGNAL}");
-    if !environment
-        .windows(wanted.len())
-        .any(|part| part == wanted.as_bytes())
-    {
-        return Err(format!("process {pid} was not started by ample-malloc run"));
-    }
     let path = stats_path(pid);
     let _ = std::fs::remove_file(&path);
     let value = libc::sigval {
@@ -195,17 +197,38 @@ fn stats(arguments: &[String]) -> Result<(), String> {
     let [pid] = arguments else {
         return Err("usage: ample-malloc stats PID".into());
     };
-    ask(pid, 0, "hugepages rebuilt")
+    if answers_signal(pid) {
+        return ask(pid, 0, "hugepages rebuilt");
+    }
+    print!("{}", Attached::to(pid)?.ask(AskedFor::Stats)?);
+    Ok(())
 }
 
 fn profile(arguments: &[String]) -> Result<(), String> {
-    let (pid, value) = match arguments {
-        [pid] => (pid, 1),
-        [pid, flag] if flag == "--peak" => (pid, 2),
-        [pid, flag] if flag == "--lifetime" => (pid, 3),
-        _ => return Err("usage: ample-malloc profile PID [--peak|--lifetime]".into()),
+    let usage = "usage: ample-malloc profile PID [--peak|--lifetime] [--for SECONDS]";
+    let pid = arguments.first().ok_or(usage)?;
+    let seconds = value(arguments, "--for", 10)?;
+    let (number, kind) = match () {
+        () if has(arguments, "--peak") => (2, AskedFor::Peak),
+        () if has(arguments, "--lifetime") => (3, AskedFor::Lifetime),
+        () => (1, AskedFor::Live),
     };
-    ask(pid, value, "MAPPED_LIBRARIES:")
+    if answers_signal(pid) {
+        return ask(pid, number, "MAPPED_LIBRARIES:");
+    }
+    let process = Attached::to(pid)?;
+    let started = process.mean_bytes()? == 0;
+    if started {
+        process.start(SAMPLE_BYTES)?;
+        eprintln!("ample-malloc: sampling process {pid} for {seconds} s");
+        std::thread::sleep(std::time::Duration::from_secs(seconds as u64));
+    }
+    let text = process.ask(kind);
+    if started {
+        process.stop()?;
+    }
+    print!("{}", text?);
+    Ok(())
 }
 
 /// The value after a flag, or the default.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What concerns the slabs of all CPUs: sizes, draining, checks, fork.
 
-use super::{ADMIN, CpuSlab, SHARD, SLAB_LIST, SLABS, SlabSizes, fence, uses_rseq, vfork};
+use super::{
+    ADMIN, COUNTDOWN, CpuSlab, OUT_OF_REACH, SHARD, SLAB_LIST, SLABS, SlabSizes, fence, uses_rseq,
+    vfork,
+};
 use crate::central;
 use crate::os::lock::{ForkLock, Lock, is_forking, model_step};
 use crate::os::threads::may_exist;
@@ -54,6 +57,30 @@ pub fn for_each_sizes(mut visit: impl FnMut(SlabSizes)) {
         if let Some(slab) = unsafe { shard.0.as_ref() } {
             visit(slab.sizes());
         }
+    }
+}
+
+/// Lets samples be due, the first on each slab after so many bytes, or none any more (0). Changes
+/// nothing where that is so already. A thread inside a sequence at that moment may undo it for its
+/// CPU: to be called again later.
+pub fn count_down_from(bytes: usize) {
+    let begin = if bytes == 0 {
+        OUT_OF_REACH
+    } else {
+        bytes as u64
+    };
+    COUNTDOWN.store(begin, Ordering::Relaxed);
+    let set = |slab: &CpuSlab| {
+        let left = slab.words[0].load(Ordering::Relaxed) as i64;
+        let unreachable = left > (OUT_OF_REACH / 2) as i64;
+        if unreachable != (bytes == 0) {
+            slab.words[0].store(begin, Ordering::Relaxed);
+        }
+    };
+    for_each_slab(set);
+    for shard in &SHARD {
+        // SAFETY: slabs are never freed; the lock is held.
+        unsafe { shard.lock().0.as_ref() }.into_iter().for_each(set);
     }
 }
 

@@ -10,11 +10,12 @@ pub mod rseq;
 mod vfork;
 
 pub use all::{
-    check, drain, for_each_sizes, fork_child, fork_done, fork_prepare, is_free, objects_of,
+    check, count_down_from, drain, for_each_sizes, fork_child, fork_done, fork_prepare, is_free,
+    objects_of,
 };
 pub use fence::{allowed as unconfined, forbid as forbid_fences, register as register_fences};
 pub use local::{count_down, pop_slow, push_slow};
-pub use vfork::{begin as begin_vfork, end as end_vfork};
+pub use vfork::{begin as begin_vfork, end as end_vfork, restore as restore_fast};
 
 use crate::near::{near, near_load};
 use crate::os::lock::Lock;
@@ -80,7 +81,7 @@ struct CpuSlab {
 /// Slabs by CPU, null for CPUs that have none or whose slab is parked.
 static SLABS: Slabs = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CPUS];
 /// Thread-pointer offset of the rseq area for the fast path; 0 turns the fast path off.
-static FAST_OFFSET: AtomicIsize = AtomicIsize::new(0);
+pub(crate) static FAST_OFFSET: AtomicIsize = AtomicIsize::new(0);
 /// Whether the fast path is on while there is no child of `vfork`: checked calls take the slow
 /// path.
 static WANTS_FAST: AtomicBool = AtomicBool::new(false);
@@ -90,8 +91,10 @@ static OFFSET: AtomicIsize = AtomicIsize::new(0);
 static ADMIN: Lock<()> = Lock::new(());
 static SLAB_LIST: AtomicPtr<CpuSlab> = AtomicPtr::new(core::ptr::null_mut());
 static MAX_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_BYTES);
+/// A countdown that no program ends.
+const OUT_OF_REACH: u64 = 1 << 62;
 /// Where the countdown of a new slab begins: out of reach unless samples are taken.
-static COUNTDOWN: AtomicU64 = AtomicU64::new(1 << 62);
+static COUNTDOWN: AtomicU64 = AtomicU64::new(OUT_OF_REACH);
 
 struct Shard(*mut CpuSlab);
 // SAFETY: the slab is reached only through the shard's lock.
@@ -125,12 +128,6 @@ pub fn start(max_bytes: usize, allow_rseq: bool, fast: bool) {
     OFFSET.store(offset, Ordering::Release);
     WANTS_FAST.store(fast, Ordering::Relaxed);
     set_fast(fast);
-}
-
-/// Lets samples be due, the first on each slab after so many bytes. To be called before the first
-/// allocation.
-pub fn start_countdown(bytes: usize) {
-    COUNTDOWN.store(bytes as u64, Ordering::Relaxed);
 }
 
 /// Turns the fast path on or off: off sends every call through the slow path.

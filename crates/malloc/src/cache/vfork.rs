@@ -32,6 +32,14 @@ pub fn end() {
     }
 }
 
+/// Turns the fast path on where something else turned it off, unless [`begin`] did.
+pub fn restore() {
+    let children = CHILDREN.lock();
+    if *children == 0 {
+        set_fast(WANTS_FAST.load(Ordering::Relaxed));
+    }
+}
+
 /// Whether the caller is a child of `vfork`.
 #[inline]
 pub fn is_child() -> bool {

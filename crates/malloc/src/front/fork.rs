@@ -9,7 +9,7 @@ use crate::heap::{pageheap, span};
 use crate::os::lock::ForkLock;
 use crate::os::threads::may_exist;
 use crate::os::{lock, meta};
-use crate::watch::{dump, guarded, observe, socket, upkeep};
+use crate::watch::{control, dump, guarded, observe, socket, upkeep};
 use crate::{cache, central};
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,6 +61,7 @@ unsafe extern "C" fn child() {
     upkeep::set_background(false);
     // SAFETY: `prepare` ran, in the parent; the locks were copied as shut.
     unsafe { parent() };
+    control::fork_child();
     socket::fork_child();
     pageheap::lock().trace.abandon();
 }

@@ -16,7 +16,7 @@ use crate::size_class::{
     MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of, is_multiple,
 };
 use crate::units::{HUGE_BYTES, PAGE_BYTES, PAGE_SHIFT, pages_for};
-use crate::watch::{sparse, upkeep};
+use crate::watch::{observe, sparse, upkeep};
 
 /// Memory of at least `bytes`, aligned to 16 bytes; 0 if there is none.
 #[inline(always)]
@@ -61,8 +61,8 @@ pub fn allocate_slow(bytes: usize) -> usize {
 #[inline(never)]
 fn allocate_small_slow(class: usize, bytes: usize, align: usize) -> usize {
     start::ensure();
-    if start::observed()
-        && let Some(address) = crate::watch::observe::allocate(bytes, align, allocate_sampled)
+    if observe::is_on()
+        && let Some(address) = observe::allocate(bytes, align, allocate_sampled)
     {
         return address;
     }
@@ -111,8 +111,8 @@ fn allocate_checked(bytes: usize, align: usize) -> usize {
 fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
     start::ensure();
     if !sampled
-        && start::observed()
-        && let Some(address) = crate::watch::observe::allocate(bytes, align, allocate_sampled)
+        && observe::is_on()
+        && let Some(address) = observe::allocate(bytes, align, allocate_sampled)
     {
         return (address, false);
     }
@@ -272,7 +272,7 @@ fn free_large(address: usize, class: u8) {
         ));
     }
     if class == SAMPLED {
-        crate::watch::observe::forget(address);
+        observe::forget(address);
     } else if start::checked() {
         redzone::large(address);
     }

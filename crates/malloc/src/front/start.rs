@@ -14,9 +14,8 @@ const STARTED: u32 = 2;
 
 static STATE: AtomicU32 = AtomicU32::new(NOT_STARTED);
 static MODES: AtomicU8 = AtomicU8::new(0);
-const OBSERVED: u8 = 1;
-const CHECKED: u8 = 2;
-const GUARDED: u8 = 4;
+const CHECKED: u8 = 1;
+const GUARDED: u8 = 2;
 
 /// Starts the allocator if that has not happened.
 #[inline]
@@ -24,12 +23,6 @@ pub fn ensure() {
     if STATE.load(Ordering::Acquire) != STARTED {
         start();
     }
-}
-
-/// Whether allocations are sampled or guarded.
-#[inline]
-pub fn observed() -> bool {
-    MODES.load(Ordering::Relaxed) & OBSERVED != 0
 }
 
 /// Whether some objects are guarded.
@@ -61,9 +54,6 @@ fn start() {
     numa::start(options.numa);
     pageheap::configure(options.huge, options.hugetlb_shift, options.heap);
     let mut modes = 0;
-    if options.profile_bytes > 0 {
-        modes |= OBSERVED;
-    }
     if options.check {
         modes |= CHECKED;
     }

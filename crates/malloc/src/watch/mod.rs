@@ -2,6 +2,7 @@
 //! What happens beside allocating and freeing: options, upkeep (release, collapse, idle caches)
 //! and the thread that does it, statistics, the heap profile, guarded objects.
 
+pub mod control;
 pub mod dump;
 pub mod guarded;
 pub mod limits;

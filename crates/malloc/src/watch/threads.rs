@@ -3,7 +3,7 @@
 
 use crate::os::lock::Lock;
 use crate::os::sys;
-use crate::watch::{socket, upkeep};
+use crate::watch::{control, socket, upkeep};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static ALLOWED: AtomicBool = AtomicBool::new(false);
@@ -89,6 +89,7 @@ extern "C" fn run(_argument: *mut libc::c_void) -> *mut libc::c_void {
             unsafe { libc::nanosleep(&raw const pause, core::ptr::null_mut()) };
         }
         upkeep::serve_dump();
+        control::serve();
         upkeep::round(BACKGROUND_PAGES);
         if is_last() {
             // The C library ends the process with its last thread.

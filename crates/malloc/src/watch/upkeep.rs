@@ -112,6 +112,7 @@ pub fn serve_dump() {
 
 fn tick_now() {
     serve_dump();
+    super::control::serve();
     super::socket::serve_pending();
     if has_background() {
         return;
@@ -147,6 +148,7 @@ pub fn round(limit: usize) {
     let enabled = plan.enabled;
     let caches = plan.releasing || plan.rounds.is_multiple_of(CACHE_ROUNDS);
     drop(plan);
+    super::observe::round();
     // After a drop, what idle caches hold keeps spans and with them hugepages from being released;
     // and only what is in no cache when the last peak passes goes back with it.
     if caches || pageheap::has_dropped(&policy) {
