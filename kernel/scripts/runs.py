@@ -3,16 +3,20 @@
 import argparse
 import hashlib
 import json
+import os
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Releases of Linux but the first have trees and runs of their own, as in the Makefile.
+RELEASE = os.environ.get("VERSION", "6.12")
+OF_RELEASE = "" if RELEASE == "6.12" else f"-{RELEASE}"
 
 
 def parser(description, out, mem):
     """The options that all scripts with guests have: built trees, results, memory."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/kernel")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / out)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / f"build/kernel{OF_RELEASE}")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / f"build/{out}{OF_RELEASE}")
     parser.add_argument("--mem", default=mem)
     return parser
 

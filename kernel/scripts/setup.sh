@@ -18,8 +18,8 @@ fi
 [ "${1:-}" = lint ] && packages+=(sparse dwarves)
 missing=()
 for package in "${packages[@]}"; do
-	# another tree can stand in for the package
-	[ "$package" = linux-source-6.12 ] && [ -n "${KERNEL_SRC:-}" ] && continue
+	# another tree can stand in for the package, and build.sh gets that of another release
+	[ "$package" = linux-source-6.12 ] && [ "${KERNEL_SRC:-}${VERSION:-6.12}" != 6.12 ] && continue
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok' ||
 		missing+=("$package")
 done

@@ -28,6 +28,11 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
+/* Releases before 6.17 take the migratetype of the range instead of flags. */
+#ifndef ACR_FLAGS_NONE
+#define ACR_FLAGS_NONE MIGRATE_MOVABLE
+#endif
+
 #define PAGES_PER_MIB	(SZ_1M >> PAGE_SHIFT)
 #define BLOCK_ORDER	9
 #define KEEP_PER_BLOCK	2
@@ -200,7 +205,7 @@ static ssize_t drain_write(struct file *f, const char __user *ubuf, size_t len, 
 
 		if (!page || page_zone(page) == drained || !PageBuddy(page))
 			continue;
-		if (alloc_contig_range(pfn - block, pfn, MIGRATE_MOVABLE, GFP_KERNEL))
+		if (alloc_contig_range(pfn - block, pfn, ACR_FLAGS_NONE, GFP_KERNEL))
 			continue;
 		free_contig_range(pfn - block, block);
 		drained = page_zone(page);

@@ -3,7 +3,7 @@
  * Small loads of the test guest, one binary.
  *
  * load hog MIB SECONDS       fault in MIB of anonymous memory without THP, sleep
- * load thp MIB               touch MIB with THP asked for; huge pages obtained
+ * load thp MIB               touch MIB with THP asked for; huge pages obtained, time of a fault
  * load churn DIR FILES ROUNDS SEED   make, rewrite, remove small files
  * load cache FILE MIB        write a file and read it back: fills the cache
  * load fork N MIB            N times: fork a child that touches MIB, wait
@@ -61,6 +61,14 @@ static char *map_anon(size_t bytes)
 	return p;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
 static int hog(unsigned long mib, unsigned int seconds)
 {
 	char *p = map_anon(mib * MIB);
@@ -76,20 +84,35 @@ static int hog(unsigned long mib, unsigned int seconds)
 	return 0;
 }
 
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 static int thp(unsigned long mib)
 {
-	size_t bytes = mib * MIB, huge_kib = 0;
+	size_t bytes = mib * MIB, faults = bytes / (2 * MIB), huge_kib = 0;
+	uint64_t *ns = calloc(faults + 1, sizeof(*ns));
 	char *raw = map_anon(bytes + 2 * MIB), line[256];
 	char *p = (char *)(((uintptr_t)raw + 2 * MIB - 1) & ~(2 * MIB - 1));
 	FILE *f;
 
 	madvise(p, bytes, MADV_HUGEPAGE);
-	for (size_t i = 0; i < bytes; i += 2 * MIB)
-		p[i] = 1;
+	for (size_t i = 0; i < faults; i++) {
+		uint64_t start = now_ns();
+
+		p[i * 2 * MIB] = 1;
+		ns[i] = now_ns() - start;
+	}
+	qsort(ns, faults, sizeof(*ns), by_size);
 	f = fopen("/proc/self/smaps_rollup", "r");
 	while (f && fgets(line, sizeof(line), f))
 		sscanf(line, "AnonHugePages: %zu kB", &huge_kib);
-	printf("{\"thp_wanted\": %lu, \"thp_got\": %zu}\n", mib / 2, huge_kib / 2048);
+	printf("{\"thp_wanted\": %zu, \"thp_got\": %zu, \"fault_p50_ns\": %llu, "
+	       "\"fault_p99_ns\": %llu}\n", faults, huge_kib / 2048,
+	       (unsigned long long)ns[faults / 2], (unsigned long long)ns[faults * 99 / 100]);
 	return 0;
 }
 
@@ -161,14 +184,6 @@ static int forks(unsigned int n, unsigned long mib)
 			die("load: fork");
 	}
 	return 0;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
 static int pair(unsigned long rounds)

@@ -25,7 +25,7 @@
 #define CTG_BAND	(16 * CTG_CHUNK)
 
 /* For contiguitas_claim(): nothing else is left to a request that may not have the reserves. */
-#define ALLOC_CLAIM	0x1000
+#define ALLOC_CLAIM	0x2000
 
 struct contiguitas_node {
 	int nid;

@@ -39,7 +39,8 @@ bool ctg_hw_evacuate(struct contiguitas_node *n, unsigned long pfn)
 			__free_page(src);
 	}
 	mutex_unlock(&ctg_hw_lock);
-	put_pages_list(&unfit);
+	list_for_each_entry_safe(src, dst, &unfit, lru)
+		__free_page(src);
 	return true;
 }
 

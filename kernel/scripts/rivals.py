@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What keeps memory contiguous on Linux 7.3, compared in guests, each run to its plateau.
+
+usage: rivals.py [--build DIR] [--out DIR] [--mem 2G] [--configs stock,defrag,...] [--seeds N]
+                 [--rounds N] [--timeout SECONDS]
+
+Runs of the configurations are interleaved; a finished run is not repeated unless the kernel was
+built anew. At the end writes OUT/results.json (schema ample.kernel-rivals/1, one object a run) and
+prints a Markdown table of medians over the seeds with [least, most].
+"""
+import json
+import subprocess
+import sys
+
+import runs
+from bench import spread
+
+GUEST = runs.ROOT / "kernel/scripts/guest.sh"
+# tree, command line; {mib} is a sixteenth of memory and 64 MB, what ample starts with
+CONFIGS = {
+    "stock": ("stock", ""),
+    "defrag": ("stock", "ample.defrag=1"),
+    "kernelcore": ("stock", "kernelcore={mib}M"),
+    "hugetlb_cma": ("stock", "hugetlb_cma=1G"),
+    "ample": ("ample", "contiguitas=on"),
+    "ample-defrag": ("ample", "contiguitas=on ample.defrag=1"),
+}
+# key: title, decimals
+COLUMNS = {
+    "rounds": ("rounds to the plateau", 0),
+    "crossing": ("fallbacks across types", 0),
+    "unmovable_pct": ("unmovable 2M blocks, %", 1),
+    "thp_pct": ("THP, %", 0),
+    "fault_p50_us": ("fault p50, us", 0),
+    "fault_p99_us": ("fault p99, us", 0),
+    "huge_1g": ("1G pages", 0),
+    "scanned": ("pages scanned by reclaim", 0),
+    "migrated": ("pages migrated", 0),
+    "stalls": ("direct reclaims", 0),
+    "compactions": ("direct compactions", 0),
+    "oom_kills": ("OOM kills", 0),
+    "http_per_s": ("HTTP requests a second", 0),
+    "services_s": ("services, s", 0),
+}
+
+
+def figures(where):
+    """The figures of the table from one run."""
+    objects = [json.loads(line) for line in (where / "results.jsonl").read_text().splitlines()]
+    r = {o["what"]: o.get("value", o) for o in objects}
+    blocks, counters = r["plateau"]["order9"], r["counters"]
+    return {
+        "curve": [o["unmovable_blocks"] for o in objects if o["what"] == "round"],
+        "rounds": sum(o["what"] == "round" for o in objects),
+        "crossing": r["extfrag_end"]["crossing_events"],
+        "unmovable_pct": 100 * blocks["unmovable_blocks"] / blocks["blocks"],
+        "thp_pct": 100 * r["thp"]["thp_got"] / r["thp"]["thp_wanted"],
+        "fault_p50_us": r["thp"]["fault_p50_ns"] / 1000,
+        "fault_p99_us": r["thp"]["fault_p99_ns"] / 1000,
+        "huge_1g": (r["huge_1g"] or {}).get("got", 0),
+        "scanned": counters["pgscan_direct"] + counters["pgscan_kswapd"],
+        "migrated": counters["pgmigrate_success"],
+        "stalls": sum(n for key, n in counters.items() if key.startswith("allocstall")),
+        "compactions": counters["compact_stall"],
+        "oom_kills": counters["oom_kill"],
+        "http_per_s": r["services"]["http_per_s"],
+        "services_s": r["services"]["seconds"],
+    }
+
+
+def run(args, config, seed):
+    """The row of one guest, which is run unless it was with this kernel."""
+    tree, append = CONFIGS[config]
+    kernel = runs.kernel_id(args.build / tree)
+    where = args.out / f"{config}-{seed}"
+    if runs.finished(where, kernel, "counters") is None:
+        runs.begin(where, kernel)
+        mib = int(args.mem[:-1]) * 64 + 64
+        subprocess.run(
+            [GUEST, args.build / tree, "rivals", where, "--mem", args.mem, "--smp", "1",
+             "--disk", "2048", "--timeout", str(args.timeout), "--append",
+             f"{append.format(mib=mib)} ample.seed={seed} ample.rounds={args.rounds}"], check=False)
+        for left in ("disk.img", "initramfs.gz"):
+            (where / left).unlink(missing_ok=True)
+    found = runs.finished(where, kernel, "counters")
+    return {"schema": "ample.kernel-rivals/1", "mem": args.mem, "config": config, "seed": seed,
+            "kernel": kernel, "figures": found and figures(where)}
+
+
+def main():
+    parser = runs.parser(__doc__, "kernel-rivals", "2G")
+    parser.set_defaults(build=runs.ROOT / "build/kernel-7.3")
+    parser.add_argument("--configs", default=",".join(CONFIGS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=10, help="at most")
+    parser.add_argument("--timeout", type=int, default=1800, help="seconds a run may take")
+    args = parser.parse_args()
+    for name in args.configs.split(","):
+        if name not in CONFIGS:
+            sys.exit(f"rivals.py: no configuration {name}; there are {', '.join(CONFIGS)}")
+    rows = []
+    for seed in range(1, args.seeds + 1):
+        for config in args.configs.split(","):
+            rows.append(run(args, config, seed))
+            print(f"{config} seed {seed}: {rows[-1]['figures']}", file=sys.stderr)
+    (args.out / "results.json").write_text(json.dumps(rows, indent=1))
+    print("| configuration | runs | " + " | ".join(title for title, _ in COLUMNS.values()) + " |")
+    print("|---" * (len(COLUMNS) + 2) + "|")
+    for config in args.configs.split(","):
+        of = [row["figures"] for row in rows if row["config"] == config and row["figures"]]
+        cells = [spread([f[key] for f in of], digits) for key, (_, digits) in COLUMNS.items()]
+        print(f"| {config} | {len(of)} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
