@@ -74,6 +74,7 @@ listed! {
     "allocator-fleet": heaps::AllocatorFleet,
     "kernel-bench": kernel::KernelBench,
     "kernel-confine": GuestCheck,
+    "kernel-rivals": GuestCheck,
     "kernel-storm": GuestCheck,
     "kernel-hotpath": GuestCheck,
     "scan-bench": scan_bench::ScanBench,
