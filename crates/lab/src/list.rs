@@ -10,7 +10,7 @@ use crate::server_model::{
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
-use crate::tools::{heaps, kernel, model_check, rtl};
+use crate::tools::{drops, heaps, kernel, model_check, rtl};
 use crate::translation::{
     chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
     simulator_speed, speedup, storage, walks,
@@ -71,6 +71,7 @@ listed! {
     "temeraire-fig10": Temeraire,
     "temeraire-fig11": Temeraire,
     "temeraire-fig12": Temeraire,
+    "temeraire-drop": drops::Drops,
     "allocator-fleet": heaps::AllocatorFleet,
     "kernel-bench": kernel::KernelBench,
     "kernel-confine": GuestCheck,

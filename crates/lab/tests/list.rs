@@ -48,7 +48,7 @@ const SMALLER: [(&str, &[&str]); 7] = [
 ];
 
 /// Results as they were printed, of those that need programs which a test may not have built.
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("hw-rtl", include_str!("examples/hw-rtl.json")),
     (
         "kernel-hotpath",
@@ -65,6 +65,10 @@ const EXAMPLES: [(&str, &str); 6] = [
     (
         "temeraire-fig12",
         include_str!("examples/temeraire-fig12.json"),
+    ),
+    (
+        "temeraire-drop",
+        include_str!("examples/temeraire-drop.json"),
     ),
     (
         "allocator-fleet",

@@ -90,7 +90,7 @@ struct Hugepage {
 
 /// Hugepages by number.
 #[derive(Default)]
-struct Model {
+pub(crate) struct Model {
     hugepages: BTreeMap<usize, Hugepage>,
     next: usize,
 }
@@ -149,7 +149,7 @@ fn shortest_gap(used: &PageBits, len: usize) -> usize {
 }
 
 /// The filler alone, its hugepages numbered from a counter.
-struct Shipped {
+pub(crate) struct Shipped {
     filler: Box<Filler>,
     trackers: Box<Trackers>,
     ids: HashMap<usize, u32>,
@@ -180,13 +180,13 @@ impl Shipped {
     }
 }
 
-enum Heap {
+pub(crate) enum Heap {
     Model(Model, Policy),
     Shipped(Shipped),
 }
 
 impl Heap {
-    fn new(policy: Policy) -> Heap {
+    pub(crate) fn new(policy: Policy) -> Heap {
         if policy != Policy::Filler {
             return Heap::Model(Model::default(), policy);
         }
@@ -198,21 +198,21 @@ impl Heap {
         })
     }
 
-    fn allocate(&mut self, len: usize) -> usize {
+    pub(crate) fn allocate(&mut self, len: usize) -> usize {
         match self {
             Heap::Model(model, policy) => model.allocate(len, *policy),
             Heap::Shipped(shipped) => shipped.allocate(len),
         }
     }
 
-    fn free(&mut self, page: usize, len: usize) {
+    pub(crate) fn free(&mut self, page: usize, len: usize) {
         match self {
             Heap::Model(model, _) => model.free(page, len),
             Heap::Shipped(shipped) => shipped.free(page, len),
         }
     }
 
-    fn backed_pages(&self) -> usize {
+    pub(crate) fn backed_pages(&self) -> usize {
         let hugepages = match self {
             Heap::Model(model, _) => model.hugepages.len(),
             Heap::Shipped(shipped) => shipped.filler.sizes().hugepages,

@@ -10,6 +10,7 @@ pub mod figures;
 pub mod fill;
 pub mod heaps;
 pub mod replay;
+pub mod turnover;
 
 use ample_kit::random::SplitMix64;
 use serde::Serializer;

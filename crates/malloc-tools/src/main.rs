@@ -6,7 +6,7 @@ use ample_malloc::heap::{HeapOptions, ReleasePolicy};
 use ample_malloc::units::PAGE_BYTES;
 use ample_malloc::watch::control::AskedFor;
 use ample_malloc_tools::attach::Attached;
-use ample_malloc_tools::{bench, driver, figures, fill, heaps, replay};
+use ample_malloc_tools::{bench, driver, figures, fill, heaps, replay, turnover};
 use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ Run programs under libample_malloc, look at them, and experiment with page heaps
   ample-malloc drive [--json] [--mib N]             the empirical driver over the page heap
   ample-malloc heaps [--mib N] [--seeds N] [--spans-release N]
                                                     this page heap and one of spans, as JSON
+  ample-malloc drops [--mib N] [--seeds N]          figure 11 over time, as JSON
   ample-malloc pageheap [--json] [--gib N]          time of New, Delete and release, by size
 
 The library is looked for beside this program and in its ../lib; AMPLE_MALLOC_LIB overrides.
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Some("figures") => run_figures(&arguments[1..]),
         Some("drive") => run_drive(&arguments[1..]),
         Some("heaps") => run_heaps(&arguments[1..]),
+        Some("drops") => run_drops(&arguments[1..]),
         Some("pageheap") => run_pageheap(&arguments[1..]),
         Some(other) => Err(format!(
             "unknown command \"{other}\"; see ample-malloc --help"
@@ -388,6 +390,13 @@ fn run_heaps(arguments: &[String]) -> Result<(), String> {
     let release = value(arguments, "--spans-release", 40)?;
     let pages = mib * (1 << 20) / PAGE_BYTES;
     println!("{}", heaps::json(pages, seeds, release as f64 / 1e4));
+    Ok(())
+}
+
+fn run_drops(arguments: &[String]) -> Result<(), String> {
+    let mib = value(arguments, "--mib", 300)?;
+    let seeds = value(arguments, "--seeds", 5)? as u64;
+    println!("{}", turnover::json(mib * (1 << 20) / PAGE_BYTES, seeds));
     Ok(())
 }
 

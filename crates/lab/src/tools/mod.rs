@@ -3,6 +3,7 @@
 //! synthesis of the metadata table, guests with the kernel. Each declares what it needs and how to
 //! get it, runs the program, and reads what it wrote into a typed result.
 
+pub mod drops;
 pub mod guests;
 pub mod heaps;
 pub mod kernel;
