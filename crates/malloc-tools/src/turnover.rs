@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why best fit ends near 100 % overhead in figure 11 of the paper and at less here: what a strategy
-//! holds after a drop of demand depends on how much of the live memory was freed and made anew
-//! since then. A turnover is as many replacements of random spans as there are live ones.
+//! Why best fit ends near 100 % overhead in figure 11 of the paper and at less here: what a
+//! strategy holds after a drop of demand depends on how much of the live memory was freed and made
+//! anew since then. A turnover is as many replacements of random spans as there are live ones.
 
 use crate::fill::{Heap, Policy};
 use crate::{index, rounded, span_pages};

@@ -33,6 +33,12 @@ size_t ample_malloc_release(size_t bytes);
  * back. Memory counts once it is handed out, touched or not; metadata does not count. */
 void ample_malloc_set_limits(size_t soft, size_t hard);
 
+/* malloc for what the program does not expect to use often: objects of up to 256 KiB lie on pages
+ * apart from all others, so that the pages of the others stay dense. Freed as any other; realloc
+ * may move it among the others. In C++, operator new takes a __hot_cold_t as tcmalloc's and
+ * LLVM's does: below 128 is cold. */
+void *ample_malloc_cold(size_t bytes);
+
 /* Whether the address belongs to a live object of this allocator, as far as can be seen. */
 int ample_malloc_owns(const void *object);
 

@@ -59,7 +59,8 @@ impl HugeRange {
     }
 }
 
-/// How many objects a span holds, in five steps, so that spans that drain alike lie together.
+/// How many objects a span holds, in five steps, so that spans that drain alike lie together; spans
+/// of cold objects lie apart from all.
 ///
 /// After nine objects in ten were freed at random, one span in ten of those with one object
 /// is left, one in three of those with four, and nearly all of those with thirty. On hugepages of
@@ -68,13 +69,15 @@ impl HugeRange {
 pub struct Density(u8);
 
 /// The number of densities.
-pub const DENSITIES: usize = 5;
+pub const DENSITIES: usize = 6;
 
 impl Density {
     /// Spans of one or two objects.
     pub const SPARSE: Density = Density(0);
     /// Spans of many objects.
-    pub const DENSE: Density = Density(DENSITIES as u8 - 1);
+    pub const DENSE: Density = Density(4);
+    /// Spans of objects that the program calls cold.
+    pub const COLD: Density = Density(DENSITIES as u8 - 1);
 
     /// The density of spans of so many objects.
     pub const fn of(objects: usize) -> Density {

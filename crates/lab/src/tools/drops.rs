@@ -9,7 +9,7 @@ use ample_report::Unit;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-/// The load.
+/// Demand and seeds of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DropParams {

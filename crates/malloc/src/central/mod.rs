@@ -3,6 +3,10 @@
 //! for that: the transfer cache, a short array of free objects on their way from one CPU to
 //! another, and the central free list of all spans of the class.
 //!
+//! Objects that the program calls cold have a row of lists of their own, on the first node, and no
+//! slabs: their spans lie on hugepages of their own, and a free finds them by what is noted of the
+//! page.
+//!
 //! Objects are taken from the spans with the fewest free objects, so that the others drain and
 //! their pages return to the page heap.
 
@@ -14,7 +18,7 @@ use crate::os::numa::{self, MAX_NODES};
 use crate::os::report::corrupt;
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
 use crate::units::PAGE_SHIFT;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Lists of spans by the logarithm of their free objects.
 const LISTS: usize = 10;
@@ -43,7 +47,14 @@ pub struct Central {
     transfer_hits: AtomicU64,
 }
 
-static CENTRAL: [[Central; CLASSES]; MAX_NODES] = [const {
+/// The row of cold objects.
+const COLD_ROW: usize = MAX_NODES;
+/// Whether there ever was one: the row is not touched before.
+static COLD_USED: AtomicBool = AtomicBool::new(false);
+/// Taken for the first use, and shut for a fork, which knows the rows in use by it.
+static COLD_FORK: Lock<()> = Lock::new(());
+
+static CENTRAL: [[Central; CLASSES]; MAX_NODES + 1] = [const {
     [const {
         Central {
             spans: Lock::new(Spans {
@@ -59,11 +70,32 @@ static CENTRAL: [[Central; CLASSES]; MAX_NODES] = [const {
             transfer_hits: AtomicU64::new(0),
         }
     }; CLASSES]
-}; MAX_NODES];
+}; MAX_NODES + 1];
 
-/// The shared state of all classes, by node in use.
-fn nodes() -> &'static [[Central; CLASSES]] {
-    &CENTRAL[..numa::nodes()]
+/// The rows in use: one for each node, then that of cold objects.
+fn rows() -> impl DoubleEndedIterator<Item = usize> {
+    let cold = COLD_USED.load(Ordering::Acquire).then_some(COLD_ROW);
+    (0..numa::nodes()).chain(cold)
+}
+
+/// The shared state of all classes, by row in use.
+fn all() -> impl DoubleEndedIterator<Item = &'static Central> {
+    rows().flat_map(|row| &CENTRAL[row])
+}
+
+/// The row of an object, by what is noted of its page.
+fn row_of(object: usize) -> usize {
+    let page = object >> PAGE_SHIFT;
+    if pagemap::class_of(page) == pagemap::COLD {
+        COLD_ROW
+    } else {
+        pagemap::node_of(page)
+    }
+}
+
+/// The node that a row has its spans from.
+const fn node_of_row(row: usize) -> usize {
+    if row == COLD_ROW { 0 } else { row }
 }
 
 /// Sizes of one class's shared state.
@@ -82,7 +114,7 @@ pub struct CentralSizes {
 /// Sizes of the shared state of a class, of all nodes together.
 pub fn sizes(class: usize) -> CentralSizes {
     let mut sizes = CentralSizes::default();
-    for central in nodes().iter().map(|classes| &classes[class]) {
+    for central in rows().map(|row| &CENTRAL[row][class]) {
         {
             let spans = central.spans.lock();
             sizes.spans += spans.count as usize;
@@ -96,15 +128,14 @@ pub fn sizes(class: usize) -> CentralSizes {
 
 /// Whether nobody holds a lock of a class.
 pub fn is_free() -> bool {
-    nodes()
-        .iter()
-        .flatten()
-        .all(|central| central.transfer.is_free() && central.spans.is_free())
+    all().all(|central| central.transfer.is_free() && central.spans.is_free())
 }
 
 /// Takes the locks of all classes before fork.
 pub fn fork_prepare() {
-    for central in nodes().iter().flatten() {
+    // A cold row that is first used while the fork is prepared would be opened and not shut.
+    COLD_FORK.shut();
+    for central in all() {
         central.transfer.shut();
         central.spans.shut();
     }
@@ -115,13 +146,15 @@ pub fn fork_prepare() {
 /// # Safety
 /// [`fork_prepare`] was called.
 pub unsafe fn fork_done() {
-    for central in nodes().iter().flatten().rev() {
+    for central in all().rev() {
         // SAFETY: as the caller promises.
         unsafe {
             central.spans.open();
             central.transfer.open();
         }
     }
+    // SAFETY: as above.
+    unsafe { COLD_FORK.open() };
 }
 
 /// The most objects that the transfer cache of a class may hold: two batches, but at most 32 KiB;
@@ -133,9 +166,25 @@ fn transfer_limit(class: usize) -> usize {
         .min((32 << 10) / info.bytes as usize)
 }
 
+/// A cold object of a class; 0 only if the system refuses memory.
+pub fn take_cold(class: usize) -> usize {
+    if !COLD_USED.load(Ordering::Acquire) {
+        let _fork = COLD_FORK.lock();
+        COLD_USED.store(true, Ordering::Release);
+    }
+    let mut one = [0];
+    take(class, COLD_ROW, &mut one);
+    one[0]
+}
+
+/// Gives a cold object back.
+pub fn put_cold(class: usize, object: usize) {
+    put_on(class, COLD_ROW, &[object]);
+}
+
 /// Takes up to `out.len()` objects of a node; fewer, or none, only if the system refuses memory.
-pub fn take(class: usize, node: usize, out: &mut [usize]) -> usize {
-    let central = &CENTRAL[node][class];
+pub fn take(class: usize, row: usize, out: &mut [usize]) -> usize {
+    let central = &CENTRAL[row][class];
     let mut count;
     {
         let mut transfer = central.transfer.lock();
@@ -153,7 +202,7 @@ pub fn take(class: usize, node: usize, out: &mut [usize]) -> usize {
     while count < out.len() {
         let id = match spans.heads.iter().find(|&&head| head != 0) {
             Some(&id) => id,
-            None => match add_span(&mut spans, class, node) {
+            None => match add_span(&mut spans, class, row) {
                 Some(id) => id,
                 None => break,
             },
@@ -192,8 +241,8 @@ pub fn put(class: usize, objects: &[usize]) {
     }
 }
 
-fn put_on(class: usize, node: usize, mut objects: &[usize]) {
-    let central = &CENTRAL[node][class];
+fn put_on(class: usize, row: usize, mut objects: &[usize]) {
+    let central = &CENTRAL[row][class];
     {
         let mut transfer = central.transfer.lock();
         let room = transfer_limit(class).saturating_sub(transfer.count.into());
@@ -204,22 +253,22 @@ fn put_on(class: usize, node: usize, mut objects: &[usize]) {
         objects = rest;
     }
     if !objects.is_empty() {
-        put_in_spans(class, node, objects);
+        put_in_spans(class, row, objects);
     }
 }
 
-/// Gives objects of a node back to their spans, and spans that become empty to the page heap.
-fn put_in_spans(class: usize, node: usize, objects: &[usize]) {
+/// Gives objects of a row back to their spans, and spans that become empty to the page heap.
+fn put_in_spans(class: usize, row: usize, objects: &[usize]) {
     for objects in objects.chunks(MAX_BATCH) {
         let mut touched = [0; MAX_BATCH];
-        let mut spans = CENTRAL[node][class].spans.lock();
+        let mut spans = CENTRAL[row][class].spans.lock();
         let touched = &mut touched[..];
         let count = mark_free(class, objects, touched);
         let empty = settle(&mut spans, class, &mut touched[..count]);
         spans.free += objects.len() as u32;
         spans.free -= (empty * usize::from(TABLE[class].objects)) as u32;
         drop(spans);
-        pageheap::free_spans(&touched[..empty], node);
+        pageheap::free_spans(&touched[..empty], node_of_row(row));
     }
 }
 
@@ -267,7 +316,7 @@ fn settle(spans: &mut Spans, class: usize, touched: &mut [u32]) -> usize {
 /// Ends the process if `object` is not the start of an object of the class, or lies free in a
 /// CPU's slab (`cached`, which the layer above knows), in the transfer cache or in its span.
 pub fn check(class: usize, object: usize, cached: bool) {
-    let central = &CENTRAL[pagemap::node_of(object >> PAGE_SHIFT)][class];
+    let central = &CENTRAL[row_of(object)][class];
     let cached = cached || {
         let transfer = central.transfer.lock();
         transfer.objects[..usize::from(transfer.count)].contains(&object)
@@ -291,7 +340,11 @@ fn double_free(class: usize, object: usize) -> ! {
 /// The span of an object and its index there. The caller holds the lock of the class.
 fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
     let id = pagemap::span_of(object >> PAGE_SHIFT);
-    if id == 0 || usize::from(pagemap::class_of(object >> PAGE_SHIFT)) != class {
+    let noted = match pagemap::class_of(object >> PAGE_SHIFT) {
+        pagemap::COLD => span::class_of(id),
+        noted => noted.into(),
+    };
+    if id == 0 || noted != class {
         corrupt(format_args!(
             "free of {object:#x}, which lies in memory that was already freed"
         ));
@@ -359,8 +412,8 @@ fn unlink(spans: &mut Spans, id: u32, span: &mut span::Span) {
     span.list = span::UNLISTED;
 }
 
-fn add_span(spans: &mut Spans, class: usize, node: usize) -> Option<u32> {
-    let id = pageheap::new_span(class, node)?;
+fn add_span(spans: &mut Spans, class: usize, row: usize) -> Option<u32> {
+    let id = pageheap::new_span(class, node_of_row(row), row == COLD_ROW)?;
     // SAFETY: the span is new, and the lock of its class is held.
     let span = unsafe { span::get(id) };
     spans.count += 1;
@@ -372,11 +425,11 @@ fn add_span(spans: &mut Spans, class: usize, node: usize) -> Option<u32> {
 /// Moves objects that no CPU needed since the last call from the transfer cache to their spans; all
 /// objects if `all`.
 pub fn drain_transfer(class: usize, all: bool) {
-    (0..numa::nodes()).for_each(|node| drain_transfer_of(class, node, all));
+    rows().for_each(|row| drain_transfer_of(class, row, all));
 }
 
-fn drain_transfer_of(class: usize, node: usize, all: bool) {
-    let central = &CENTRAL[node][class];
+fn drain_transfer_of(class: usize, row: usize, all: bool) {
+    let central = &CENTRAL[row][class];
     let mut objects = [0; TRANSFER_SLOTS];
     let count = {
         let mut transfer = central.transfer.lock();
@@ -390,6 +443,6 @@ fn drain_transfer_of(class: usize, node: usize, all: bool) {
         count
     };
     if count > 0 {
-        put_in_spans(class, node, &objects[..count]);
+        put_in_spans(class, row, &objects[..count]);
     }
 }

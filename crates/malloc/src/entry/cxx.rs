@@ -12,8 +12,8 @@ use crate::size_class::MIN_ALIGN;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicU8, Ordering};
 
-type Object = *mut c_void;
-type NoThrow = *const c_void;
+pub(super) type Object = *mut c_void;
+pub(super) type NoThrow = *const c_void;
 
 /// C++ libraries that a plugin may have loaded for itself, out of sight of `RTLD_NEXT`.
 const LIBRARIES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++abi.so.1", c"libc++.so.1"];
@@ -41,7 +41,7 @@ fn next(name: &CStr) -> *mut c_void {
 /// What the C++ library makes of a request that failed here: an object after all, or an exception.
 #[cold]
 #[inline(never)]
-fn retry(name: &CStr, bytes: usize, align: usize) -> usize {
+pub(super) fn retry(name: &CStr, bytes: usize, align: usize) -> usize {
     let operator = next(name);
     if operator.is_null() {
         // A program without a C++ library cannot catch anything.
@@ -66,8 +66,8 @@ fn new_slow(bytes: usize) -> usize {
 }
 
 /// Which definition of a plain operator the program uses; found out at the first need.
-struct Plain {
-    resolved: fn() -> usize,
+pub(super) struct Plain {
+    pub(super) resolved: fn() -> usize,
     known: AtomicU8,
 }
 
@@ -76,7 +76,7 @@ impl Plain {
     const REPLACED: u8 = 2;
 
     /// Whether it is another than the one of this library.
-    fn is_replaced(&self) -> bool {
+    pub(super) fn is_replaced(&self) -> bool {
         match self.known.load(Ordering::Relaxed) {
             0 => self.find_out(),
             known => known == Self::REPLACED,
@@ -118,7 +118,7 @@ macro_rules! nothrow {
 
 #[cold]
 #[inline(never)]
-fn new_nothrow_slow(name: &CStr, bytes: usize, align: usize) -> usize {
+pub(super) fn new_nothrow_slow(name: &CStr, bytes: usize, align: usize) -> usize {
     if next(name).is_null() {
         return 0;
     }
@@ -127,7 +127,7 @@ fn new_nothrow_slow(name: &CStr, bytes: usize, align: usize) -> usize {
 
 macro_rules! plain {
     ($($name:ident: $symbol:literal;)*) => {$(
-        static $name: Plain = Plain {
+        pub(super) static $name: Plain = Plain {
             resolved: super::resolved!($symbol),
             known: AtomicU8::new(0),
         };

@@ -68,6 +68,8 @@ pub mod cxx;
 pub mod glibc;
 pub mod global;
 #[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
+pub mod hot_cold;
+#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
 pub mod interface;
 #[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
 pub mod own;

@@ -2,6 +2,7 @@
 //! The entry points of `include/ample_malloc.h`.
 
 use crate::front;
+use crate::size_class::MIN_ALIGN;
 use crate::units::PAGE_BYTES;
 use crate::watch::observe::{self, ProfileKind};
 use crate::watch::stats::{self, StatsForm};
@@ -40,6 +41,16 @@ pub extern "C" fn ample_malloc_release(bytes: usize) -> usize {
 pub extern "C" fn ample_malloc_set_limits(soft: usize, hard: usize) {
     crate::front::start::ensure();
     crate::heap::limit::set(soft, hard);
+}
+
+/// Memory that the program does not expect to use often, away from all other.
+#[unsafe(no_mangle)]
+pub extern "C" fn ample_malloc_cold(bytes: usize) -> *mut c_void {
+    let address = front::allocate_cold(bytes, MIN_ALIGN);
+    if address == 0 {
+        crate::os::sys::set_errno(libc::ENOMEM);
+    }
+    address as *mut c_void
 }
 
 /// Whether the address belongs to a live object of this allocator, as far as can be seen.

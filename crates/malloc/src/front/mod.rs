@@ -8,8 +8,11 @@ mod redzone;
 pub mod start;
 
 use crate::cache;
+use crate::central;
 use crate::heap::pageheap;
-use crate::heap::pagemap::{self, GUARDED, LARGE, NO_SPAN, PageEntry, SAMPLED};
+use crate::heap::pagemap::{self, COLD, GUARDED, LARGE, NO_SPAN, PageEntry, SAMPLED};
+use crate::heap::span;
+use crate::os::lock::is_forking;
 use crate::os::report::corrupt;
 use crate::os::sys;
 use crate::size_class::{
@@ -164,6 +167,31 @@ pub fn allocate_aligned(bytes: usize, align: usize) -> usize {
     allocate_large(bytes, align, false).0
 }
 
+/// Memory of the same kind that the program does not expect to use often: small objects lie apart
+/// from all others.
+#[cold]
+pub fn allocate_cold(bytes: usize, align: usize) -> usize {
+    start::ensure();
+    let class = aligned_class_of(bytes, align.max(MIN_ALIGN));
+    // A fork has shut the lists in use at that time.
+    let Some(class) = class.filter(|_| !start::checked() && !is_forking()) else {
+        return allocate_aligned(bytes, align);
+    };
+    if observe::is_on()
+        && let Some(address) = observe::allocate(bytes, align, allocate_sampled)
+    {
+        return address;
+    }
+    let take = || Some(central::take_cold(class)).filter(|&object| object != 0);
+    let object = upkeep::with_room(TABLE[class].pages.into(), take).unwrap_or(0);
+    if object != 0 {
+        // SAFETY: the list gave it to nobody else.
+        unsafe { freed::clear(object) };
+    }
+    upkeep::tick();
+    object
+}
+
 /// Zeroed memory.
 #[inline]
 pub fn allocate_zeroed(bytes: usize) -> usize {
@@ -229,6 +257,7 @@ extern "C" fn free_slow(address: usize, entry: PageEntry) {
         NO_SPAN => invalid(address),
         class @ (LARGE | SAMPLED) => free_large(address, class),
         GUARDED => crate::watch::guarded::free(address),
+        COLD => free_cold(address, entry.offset(address)),
         class => free_small(address, class.into(), entry.offset(address)),
     }
     crate::watch::upkeep::tick();
@@ -247,6 +276,21 @@ fn free_small(mut address: usize, class: usize, mut offset: usize) {
         cache::check(class, address);
     }
     cache::push_slow(class, address);
+}
+
+/// The size class of a cold object.
+fn cold_class(address: usize) -> usize {
+    span::class_of(pagemap::span_of(address >> PAGE_SHIFT))
+}
+
+fn free_cold(address: usize, offset: usize) {
+    let class = cold_class(address);
+    let begins = TABLE[class].object_at(offset).is_some();
+    // SAFETY: an object begins there, which the caller gives up.
+    if !begins || !unsafe { freed::set(address) } {
+        central::check(class, address, false);
+    }
+    central::put_cold(class, address);
 }
 
 #[cold]
@@ -290,6 +334,7 @@ pub fn usable_bytes(address: usize) -> usize {
         )),
         LARGE if start::checked() => redzone::large(address),
         LARGE | SAMPLED => pageheap::large_pages(address) << PAGE_SHIFT,
+        COLD => TABLE[cold_class(address)].bytes as usize,
         class @ ..GUARDED if start::checked() => {
             let offset = pagemap::entry(address >> PAGE_SHIFT).offset(address);
             redzone::small(address, class.into(), offset).1

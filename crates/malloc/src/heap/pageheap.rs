@@ -146,12 +146,18 @@ pub fn sizes_of(node: usize) -> HeapSizes {
     PAGES[node].lock().heap.sizes()
 }
 
-/// A new span for a size class on a node; `None` if the system refuses memory.
-pub fn new_span(class: usize, node: usize) -> Option<u32> {
+/// A new span for a size class on a node, of cold objects or of others; `None` if the system
+/// refuses memory.
+pub fn new_span(class: usize, node: usize, cold: bool) -> Option<u32> {
     let info = &TABLE[class];
     let len = usize::from(info.pages);
+    let (density, noted) = if cold {
+        (Density::COLD, pagemap::COLD)
+    } else {
+        (info.density(), class as u8)
+    };
     let mut pages = PAGES[node].lock();
-    let page = pages.allocate(len, 1, info.density())?;
+    let page = pages.allocate(len, 1, density)?;
     let id = if pagemap::prepare(page, len, node) {
         span::create(page, len, class as u8, info.objects.into())
     } else {
@@ -161,7 +167,7 @@ pub fn new_span(class: usize, node: usize) -> Option<u32> {
         pages.free(page, len);
         return None;
     };
-    pagemap::set_all(page, len, class as u8, id);
+    pagemap::set_all(page, len, noted, id);
     Some(id)
 }
 

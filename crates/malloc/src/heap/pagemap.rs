@@ -35,6 +35,9 @@ pub const SAMPLED: u8 = 254;
 /// The class of the page of a guarded object, live or freed.
 pub const GUARDED: u8 = 253;
 
+/// The class of the pages of a span of cold objects, whose size class the span knows.
+pub const COLD: u8 = 252;
+
 /// What is noted of a page for the fast path of free: its class, and which page of its span it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]

@@ -143,6 +143,12 @@ pub fn destroy(ids: &[u32]) {
     }
 }
 
+/// The size class of a live span, which does not change.
+pub fn class_of(id: u32) -> usize {
+    // SAFETY: as for `get`; one byte is read that nobody writes while the span is live.
+    unsafe { (&raw const (*(*POOLS.value_pointer()).spans.pointer(id)).class).read() }.into()
+}
+
 /// The span.
 ///
 /// # Safety

@@ -44,6 +44,8 @@ fn program(name: &str) -> PathBuf {
         "-O1",
         "-fno-builtin",
         "-rdynamic",
+        // What only the library has is looked for when the program starts.
+        "-Wl,--unresolved-symbols=ignore-all",
         "-pthread",
         "-Wno-use-after-free",
         "-w",
@@ -124,6 +126,8 @@ macro_rules! programs {
 programs! {
     entry_points_keep_their_promises_in_every_way: "entry_points.c", [&[]], WAYS;
     operators_of_cxx_work_and_throw: "operators.cc", [&[]], WAYS;
+    cold_objects_lie_apart_in_all_forms: "hot_cold.cc", [&[]], ["", "rseq=0", "guard=3"];
+    cold_objects_are_served_in_every_way: "hot_cold.cc", [&["same"]], WAYS;
     threads_signals_and_forks_damage_nothing: "threads.c", [&["8"]], WAYS;
     so_they_do_with_a_background_thread: "threads.c", [&["20"]], ["background=1"];
     /// Other libraries' fork handlers ran inside the allocator's locks and hung.

@@ -5,14 +5,15 @@ use super::{SCHEMA, Stats, classes};
 use crate::heap::{limit, pageheap};
 use crate::os::numa;
 use crate::os::vm::real;
-use crate::units::{DENSITIES, HUGE_BYTES, PAGE_BYTES};
+use crate::units::{Density, HUGE_BYTES, PAGE_BYTES};
 use core::fmt::{self, Write};
 
 /// The numbers of the object that do not depend on the machine, by name.
-fn numbers(stats: &Stats) -> [(&'static str, usize); 44] {
+fn numbers(stats: &Stats) -> [(&'static str, usize); 45] {
     let heap = &stats.heap;
     let filler = &heap.filler;
-    let sparsest = filler.used_pages[0] * PAGE_BYTES;
+    let used = |density: Density| filler.used_pages[density.index()] * PAGE_BYTES;
+    let free_backed = filler.free_backed_pages() * PAGE_BYTES;
     [
         ("in_use_bytes", stats.in_use),
         ("page_heap_free_bytes", stats.page_heap_free),
@@ -34,15 +35,10 @@ fn numbers(stats: &Stats) -> [(&'static str, usize); 44] {
         ("cache_overflows", stats.overflows as usize),
         ("filler_hugepages", filler.hugepages),
         ("filler_used_bytes", filler.used() * PAGE_BYTES),
-        ("filler_used_sparsest_bytes", sparsest),
-        (
-            "filler_used_densest_bytes",
-            filler.used_pages[DENSITIES - 1] * PAGE_BYTES,
-        ),
-        (
-            "filler_free_backed_bytes",
-            filler.free_backed_pages() * PAGE_BYTES,
-        ),
+        ("filler_used_sparsest_bytes", used(Density::SPARSE)),
+        ("filler_used_densest_bytes", used(Density::DENSE)),
+        ("filler_used_cold_bytes", used(Density::COLD)),
+        ("filler_free_backed_bytes", free_backed),
         ("filler_released_bytes", filler.released_pages * PAGE_BYTES),
         ("filler_broken_hugepages", filler.broken_hugepages),
         (

@@ -32,6 +32,7 @@ const OBJECTS: [&str; DENSITIES] = [
     "5-8 objects",
     "9-16 objects",
     "17 and more objects",
+    "cold objects",
 ];
 
 /// The page of text.
@@ -127,11 +128,11 @@ fn format_filler(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
     }
     line(out, free, "free, backed")?;
     line(out, filler.released_pages * PAGE_BYTES, "free, released")?;
-    let [d0, d1, d2, d3, d4] = filler.regular;
+    let [d0, d1, d2, d3, d4, cold] = filler.regular;
     writeln!(
         out,
-        "  hugepages: {d0} + {d1} + {d2} + {d3} + {d4} whole, {} donated, {} partly released, {} \
-         released",
+        "  hugepages: {d0} + {d1} + {d2} + {d3} + {d4} whole, {cold} cold, {} donated, {} partly \
+         released, {} released",
         filler.donated, filler.partly_released, filler.released
     )?;
     writeln!(
