@@ -118,36 +118,48 @@ hog() {
 
 kill_hogs() { for h in $hogs; do kill ${h%:*}; done 2>/dev/null; }
 
-# fragment ROUNDS KERNEL HOG [USER]: the hostile fragmenter; KERNEL, HOG and USER (78) in percent of
-# memory. Hogs of HOG, USER in all, and page cache (of a file on /mnt) fill whatever was free; then,
-# each round, one hog goes, the kernel takes KERNEL and leaves two pages in each block it got, and a
-# hog comes back: stock Linux must break into new blocks every round.
-fragment() {
+# The hostile fragmenter: begun with KERNEL, HOG and USER (78) in percent of memory, any number of
+# rounds, ended. Hogs of HOG, USER in all, and page cache (of a file on /mnt) fill what was free;
+# then, each round, one hog goes, the kernel takes KERNEL and leaves two pages in each block it got,
+# and a hog comes back: stock Linux must break into new blocks every round.
+fragment_begin() {
 	insmod /lib/modules/ample_hostile.ko 2>/dev/null
 	total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
-	rounds=$1 kernel=$2 each=$3 user=${4:-78} round=0 held=0
+	kernel=$1 each=$2 user=${3:-78} round=0 held=0
 	while [ $held -lt $user ]; do
 		hog $((each < user - held ? each : user - held))
 		held=$((held + each))
 	done
 	load cache /mnt/fill $((total * 30 / 100)) > /dev/null
-	while [ $round -lt $rounds ]; do
-		set -- $hogs
-		kill ${1%:*}; wait ${1%:*} 2>/dev/null
-		gone=${1#*:}
-		shift; hogs="$*"
-		echo $((total * kernel / 100)) > $hostile/fragment
-		# as large as the one that went: user memory stays at USER
-		hog $gone
-		[ $((round * each % 30)) = 0 ] && cat /mnt/fill > /dev/null
-		round=$((round + 1))
-		echo "@@ note round $round at $(cut -d' ' -f1 /proc/uptime) s," \
-			"region $(region_mib) MiB, free in it $(region_mib unmovable_free_bytes)," \
-			"swallowed $(vmstat contiguitas_swallow), $(cat $hostile/stats)"
-	done
+}
+
+fragment_round() {
+	set -- $hogs
+	kill ${1%:*}; wait ${1%:*} 2>/dev/null
+	gone=${1#*:}
+	shift; hogs="$*"
+	echo $((total * kernel / 100)) > $hostile/fragment
+	# as large as the one that went: user memory stays at USER
+	hog $gone
+	[ $((round * each % 30)) = 0 ] && cat /mnt/fill > /dev/null
+	round=$((round + 1))
+	echo "@@ note round $round at $(cut -d' ' -f1 /proc/uptime) s," \
+		"region $(region_mib) MiB, free in it $(region_mib unmovable_free_bytes)," \
+		"swallowed $(vmstat contiguitas_swallow), $(cat $hostile/stats)"
+}
+
+fragment_end() {
 	kill_hogs
 	wait 2>/dev/null
 	hogs=
+}
+
+# fragment ROUNDS KERNEL HOG [USER]
+fragment() {
+	rounds=$1; shift
+	fragment_begin "$@"
+	while [ $round -lt $rounds ]; do fragment_round; done
+	fragment_end
 }
 
 # region_mib [FILE]: size of the unmovable region, or that file of it; 0 where there is none

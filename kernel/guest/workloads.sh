@@ -9,6 +9,8 @@
 #   build       tcc over C sources, again and again
 #   mixed       churn, web and build at once
 #   restart     mixed, everything stopped, and the web services started again
+#   sources     sockets, pipes and page tables held, a quarter of them replaced at a time, while
+#               anonymous memory churns; in rounds only
 
 # Files, directories and sizes that they share; needs the disk.
 prepare_workload() {
@@ -87,4 +89,43 @@ run_workload() {
 	mixed) all; load cache /mnt/big $((total * 30 / 100)) ;;
 	restart) all; web_stop; sleep 1; web_start; web_load ;;
 	esac
+}
+
+# The same load in rounds that can be repeated for as long as one likes: begin_rounds, one_round as
+# often as wanted, end_rounds.
+begin_rounds() {
+	case $workload in
+	fragmenter) fragment_begin 10 30 ;;
+	full) fragment_begin 10 30 90 ;;
+	creep) fragment_begin 2 6 ;;
+	web) web_start ;;
+	sources) held sources 2 $seed pause > /tmp/held & held=$! ;;
+	esac
+}
+
+one_round() {
+	case $workload in
+	fragmenter | full) fragment_round ;;
+	creep) for part in 1 2 3 4 5; do fragment_round; done ;;
+	churn | build) $workload ;;
+	web) web_load ;;
+	mixed) all; web_stop; load cache /mnt/big $((total * 30 / 100)) ;;
+	restart) all; web_stop; sleep 1; web_start; web_load; web_stop ;;
+	sources)
+		kill -CONT $held
+		sleep 1
+		while ! grep -q '^State:.T' /proc/$held/status; do sleep 1; done ;;
+	esac > /dev/null
+	seed=$((seed + 1))
+}
+
+end_rounds() {
+	case $workload in
+	fragmenter | full | creep) fragment_end ;;
+	web) web_stop ;;
+	sources) kill -CONT $held; kill $held; wait $held ;;
+	esac
+	rm -rf /mnt/t /mnt/big /mnt/fill
+	sync
+	echo 3 > /proc/sys/vm/drop_caches
 }

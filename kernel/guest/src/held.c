@@ -2,9 +2,11 @@
 /*
  * Loads that hold kernel memory, or pages of others, for long.
  *
- * held sources ROUNDS SEED    sockets and pipes full of data, and page tables, a quarter of them
+ * held sources ROUNDS SEED [pause]
+ *                             sockets and pipes full of data, and page tables, a quarter of them
  *                             replaced each round, while another process faults in two thirds of
- *                             memory, again and again; then keeps what it has until SIGTERM
+ *                             memory, again and again; then keeps what it has until SIGTERM. With
+ *                             "pause" it stops before each ROUNDS rounds instead, until SIGCONT
  * held splice FILE PIPES      splice the file's cached pages into pipes, keep these until SIGTERM
  * held sendfile FILE ROUNDS   send the file through a socket by sendfile(): bytes and time
  */
@@ -102,7 +104,7 @@ static uint64_t rng(void)
 	return rng_state;
 }
 
-static void sources(unsigned int rounds, uint64_t seed)
+static void sources(unsigned int rounds, uint64_t seed, int pauses)
 {
 	enum { SLOTS = 1200 };
 	static struct slot slots[SLOTS];
@@ -113,9 +115,12 @@ static void sources(unsigned int rounds, uint64_t seed)
 	rng_state = seed * 2654435761u + 1;
 	for (unsigned int i = 0; i < SLOTS; i++)
 		fill(&slots[i], i % KINDS);
-	for (unsigned int r = 0; r < rounds; r++) {
-		pid_t pid = fork();
+	for (unsigned int r = 0; pauses || r < rounds; r++) {
+		pid_t pid;
 
+		if (pauses && r % rounds == 0)
+			raise(SIGSTOP);
+		pid = fork();
 		if (pid == 0) {
 			char *p = map_anon(bytes, r % 2 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 
@@ -198,13 +203,15 @@ int main(int argc, char **argv)
 {
 	unsigned long n = argc > 3 ? strtoul(argv[3], NULL, 0) : 0;
 
-	if (argc == 4 && !strcmp(argv[1], "sources"))
-		sources(strtoul(argv[2], NULL, 0), n);
+	int pauses = argc == 5 && !strcmp(argv[4], "pause");
+
+	if ((argc == 4 || pauses) && !strcmp(argv[1], "sources"))
+		sources(strtoul(argv[2], NULL, 0), n, pauses);
 	else if (argc == 4 && !strcmp(argv[1], "splice"))
 		splice_pages(argv[2], n);
 	else if (argc == 4 && !strcmp(argv[1], "sendfile"))
 		send_file(argv[2], n);
 	else
 		fprintf(stderr, "usage: held sources|splice|sendfile ARGS: see the source\n");
-	return argc == 4 ? 0 : 2;
+	return argc >= 4 ? 0 : 2;
 }

@@ -58,6 +58,9 @@ pub struct ReplayedMoment {
     pub kernel_unmovable_2m_ratio: f64,
     /// The model's stock Linux, median over the seeds.
     pub model_unmovable_2m_ratio: f64,
+    /// Unmovable pages in use ÷ all pages: the blocks of a placement that knows when each page is
+    /// freed, and packs those that are left. No placement that does not move pages is below it.
+    pub packed_2m_ratio: f64,
 }
 
 /// One recording.
@@ -73,6 +76,11 @@ pub struct RecordedKernelRow {
     pub kernel_end_ratio: f64,
     /// The model at the end, median over the seeds.
     pub model_end_ratio: f64,
+    /// The packed pages at the end.
+    pub packed_end_ratio: f64,
+    /// The most at any time: a placement that cannot tell what stays has that many blocks, if the
+    /// load leaves a page in each of them.
+    pub packed_most_ratio: f64,
     /// Largest difference of the two over the recording.
     pub largest_difference: f64,
     /// Over time.
@@ -173,6 +181,7 @@ fn row(
                 time_s: sample.time_s,
                 kernel_unmovable_2m_ratio: sample.unmovable_2m_ratio,
                 model_unmovable_2m_ratio: model(at)?,
+                packed_2m_ratio: sample.unmovable_page_ratio,
             })
         })
         .collect();
@@ -185,13 +194,18 @@ fn row(
         duration_s: first.duration_s,
         kernel_end_ratio: last.kernel_unmovable_2m_ratio,
         model_end_ratio: last.model_unmovable_2m_ratio,
+        packed_end_ratio: last.packed_2m_ratio,
+        packed_most_ratio: moments
+            .iter()
+            .map(|m| m.packed_2m_ratio)
+            .fold(0.0, f64::max),
         largest_difference: moments.iter().map(apart).fold(0.0, f64::max),
         moments,
     })
 }
 
 impl Outcome for RecordedKernelReport {
-    const SCHEMA: &'static str = "ample.kernel-replay/1";
+    const SCHEMA: &'static str = "ample.kernel-replay/2";
 
     fn figures(&self) -> Vec<Figure> {
         let draw = |row: &RecordedKernelRow| {
@@ -199,9 +213,11 @@ impl Outcome for RecordedKernelReport {
             let moments = || row.moments.iter();
             let kernel = moments().map(|m| (m.time_s, m.kernel_unmovable_2m_ratio));
             let model = moments().map(|m| (m.time_s, m.model_unmovable_2m_ratio));
+            let packed = moments().map(|m| (m.time_s, m.packed_2m_ratio));
             let series = vec![
                 line("traced kernel", kernel),
                 line("model, stock Linux", model),
+                line("pages in use, packed", packed),
             ];
             let chart = lines(&title, COURSE, series);
             Figure::new(&row.recording, &title, chart.to_svg())
