@@ -105,8 +105,30 @@ static void check_and_free(std::vector<object> &all, size_t from, size_t step)
 	}
 }
 
+/* Native pages with hot objects, where one object in 16 is hot. */
+static size_t hot_pages(__hot_cold_t hint_of_others)
+{
+	std::set<uintptr_t> pages;
+	std::vector<void *> all;
+
+	for (int i = 0; i < 32000; i++) {
+		all.push_back(operator new(512, i % 16 ? hint_of_others : __hot_cold_t(254)));
+		if (i % 16 == 0)
+			pages.insert((uintptr_t)all.back() >> 12);
+	}
+	for (void *object : all)
+		operator delete(object);
+	return pages.size();
+}
+
 int main(int count, char **)
 {
+	if (count == 1) {
+		size_t with = hot_pages(__hot_cold_t(1)), without = hot_pages(__hot_cold_t(200));
+
+		printf("hot pages: %zu, without hints %zu\n", with, without);
+		CHECK(without > 5 * with);
+	}
 	/* The first hugepages are shared by all. */
 	auto before = fill(40000);
 	auto all = fill(40000);
