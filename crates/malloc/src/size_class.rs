@@ -45,11 +45,8 @@ impl Class {
     /// The object of a span that begins `offset` bytes into it; `None` if none begins there.
     #[inline]
     pub const fn object_at(&self, offset: usize) -> Option<usize> {
-        // Beyond any span the product could overflow.
-        if offset > u32::MAX as usize {
-            return None;
-        }
-        let index = ((offset as u64 * self.reciprocal) >> 32) as usize;
+        // Beyond any span the product may overflow: what comes of it is no such object either.
+        let index = ((offset as u64).wrapping_mul(self.reciprocal) >> 32) as usize;
         if index * self.bytes as usize == offset && index < self.objects as usize {
             Some(index)
         } else {
@@ -94,9 +91,15 @@ const fn class_bytes(class: usize) -> usize {
     base + (base >> STEP_SHIFT) * ((above & 7) + 1)
 }
 
+/// Up to this size a span holds at least [`MANY`] objects: there a program makes and frees so many
+/// that visits of the page heap count. In bytes.
+const MANY_BYTES: usize = 2048;
+const MANY: usize = 32;
+
 /// The fewest pages whose rest is at most a 32nd of the span, or the best of up to 16 pages.
 const fn span_pages(bytes: usize) -> usize {
-    let first = bytes.div_ceil(PAGE_BYTES);
+    let least = if bytes <= MANY_BYTES { MANY } else { 1 };
+    let first = (bytes * least).div_ceil(PAGE_BYTES);
     let (mut pages, mut best, mut best_rest) = (first, first, usize::MAX);
     while pages < first + 16 {
         let span = pages * PAGE_BYTES;
@@ -174,12 +177,18 @@ static LOOKUP: Lookup = build_lookup();
 /// The class of a request of at most [`MAX_SMALL_BYTES`].
 #[inline(always)]
 pub fn class_of(bytes: usize) -> usize {
-    if bytes <= TABLE_BYTES {
-        let lookup = near!(LOOKUP: Lookup);
-        // SAFETY: the slot is at most TABLE_BYTES / 16, the last of the table.
-        return unsafe { *lookup.get_unchecked(bytes.div_ceil(16)) } as usize;
+    small_class_of(bytes).unwrap_or_else(|| computed_class(bytes))
+}
+
+/// The class of a request of at most [`TABLE_BYTES`]; `None` for a larger one.
+#[inline(always)]
+pub fn small_class_of(bytes: usize) -> Option<usize> {
+    if bytes > TABLE_BYTES {
+        return None;
     }
-    computed_class(bytes)
+    let lookup = near!(LOOKUP: Lookup);
+    // SAFETY: the slot is at most TABLE_BYTES / 16, the last of the table.
+    Some(unsafe { *lookup.get_unchecked(bytes.div_ceil(16)) }.into())
 }
 
 /// The class by arithmetic, for sizes above 128 bytes.

@@ -58,11 +58,12 @@ pub(super) fn retry(name: &CStr, bytes: usize, align: usize) -> usize {
 
 #[cold]
 #[inline(never)]
-fn new_slow(bytes: usize) -> usize {
-    match front::allocate_slow(bytes) {
+fn new_slow(bytes: usize) -> Object {
+    let address = match front::allocate_slow(bytes) {
         0 => retry(c"_Znwm", bytes, 0),
         address => address,
-    }
+    };
+    address as Object
 }
 
 /// Which definition of a plain operator the program uses; found out at the first need.
@@ -168,7 +169,10 @@ fn delete(object: Object) {
 
 operators! {
     /// `operator new(size_t)`.
-    _Znwm(bytes: usize) -> Object => front::allocate_or(bytes, new_slow) as Object;
+    _Znwm(bytes: usize) -> Object => match front::allocate_fast(bytes) {
+        0 => new_slow(bytes),
+        object => object as Object,
+    };
     /// `operator new(size_t, align_val_t)`.
     _ZnwmSt11align_val_t(bytes: usize, align: usize) -> Object =>
         match front::allocate_aligned(bytes, align) {

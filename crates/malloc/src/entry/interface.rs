@@ -31,17 +31,16 @@ fn result(address: usize) -> *mut c_void {
 /// ISO C `malloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
-    front::allocate_or(bytes, |bytes| malloc_slow(bytes)) as *mut c_void
+    match front::allocate_fast(bytes) {
+        0 => malloc_slow(bytes),
+        object => object as *mut c_void,
+    }
 }
 
 #[cold]
 #[inline(never)]
-extern "C" fn malloc_slow(bytes: usize) -> usize {
-    let address = front::allocate_slow(bytes);
-    if address == 0 {
-        set_errno(libc::ENOMEM);
-    }
-    address
+extern "C" fn malloc_slow(bytes: usize) -> *mut c_void {
+    result(front::allocate_slow(bytes))
 }
 
 /// ISO C `free`.

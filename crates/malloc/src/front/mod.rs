@@ -16,7 +16,7 @@ use crate::os::lock::is_forking;
 use crate::os::report::corrupt;
 use crate::os::sys;
 use crate::size_class::{
-    MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of, is_multiple,
+    MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of, is_multiple, small_class_of,
 };
 use crate::units::{HUGE_BYTES, PAGE_BYTES, PAGE_SHIFT, pages_for};
 use crate::watch::{observe, sparse, upkeep};
@@ -24,19 +24,21 @@ use crate::watch::{observe, sparse, upkeep};
 /// Memory of at least `bytes`, aligned to 16 bytes; 0 if there is none.
 #[inline(always)]
 pub fn allocate(bytes: usize) -> usize {
-    allocate_or(bytes, allocate_slow)
+    match allocate_fast(bytes) {
+        0 => allocate_slow(bytes),
+        object => object,
+    }
 }
 
-/// [`allocate`] with a given way out, so that the fast path ends in a jump and needs no frame.
+/// [`allocate`] as far as the slab of this CPU goes; 0 if [`allocate_slow`] is to be called.
 #[inline(always)]
-pub fn allocate_or(bytes: usize, slow: impl FnOnce(usize) -> usize) -> usize {
-    if bytes <= MAX_SMALL_BYTES {
-        let object = fast_pop(class_of(bytes), bytes);
-        if object != 0 {
-            return object;
-        }
-    }
-    slow(bytes)
+pub fn allocate_fast(bytes: usize) -> usize {
+    let class = match small_class_of(bytes) {
+        Some(class) => class,
+        None if bytes <= MAX_SMALL_BYTES => class_of(bytes),
+        None => return 0,
+    };
+    fast_pop(class, bytes)
 }
 
 /// An object from the slab of this CPU; 0 if that has none or a sample is due.
@@ -57,7 +59,7 @@ pub fn allocate_slow(bytes: usize) -> usize {
     if bytes <= MAX_SMALL_BYTES {
         return allocate_small_slow(class_of(bytes), bytes, MIN_ALIGN);
     }
-    allocate_large(bytes, PAGE_BYTES, false).0
+    allocate_large(bytes, MIN_ALIGN, false).0
 }
 
 #[cold]
@@ -95,7 +97,7 @@ fn pop_slow(class: usize) -> usize {
 /// An object with a zone around it that shows what is written there.
 fn allocate_checked(bytes: usize, align: usize) -> usize {
     let Some((class, lead)) = redzone::class_of(bytes, align) else {
-        return allocate_large(bytes, align.max(PAGE_BYTES), false).0;
+        return allocate_large(bytes, align, false).0;
     };
     let slot = pop_slow(class);
     crate::watch::upkeep::tick();
@@ -120,10 +122,10 @@ fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
         return (address, false);
     }
     let checked = start::checked() && !sampled;
-    let needed = if checked {
-        redzone::large_bytes(bytes)
+    let (lead, needed) = if checked {
+        redzone::large_slot(bytes, align)
     } else {
-        bytes.max(1)
+        (0, bytes.max(1))
     };
     let Some(len) = pages_for(needed) else {
         return (0, false);
@@ -133,19 +135,23 @@ fn allocate_large(bytes: usize, align: usize, sampled: bool) -> (usize, bool) {
     let large = upkeep::with_room(len, request);
     let (address, zeroed) = large.map_or((0, false), |large| (large.address, large.zeroed));
     if checked && address != 0 {
+        let end = address + (len << PAGE_SHIFT);
         // SAFETY: the span is new.
-        unsafe { redzone::begin(address, address, bytes, address + (len << PAGE_SHIFT)) };
+        unsafe { redzone::begin(address, address + lead, bytes, end) };
     }
     if zeroed && bytes >= sparse::FROM_BYTES {
         sparse::begin(address, bytes);
     }
     crate::watch::upkeep::tick();
-    (address, zeroed)
+    match address {
+        0 => (0, false),
+        span => (span + lead, zeroed),
+    }
 }
 
 /// An object in a span of its own that is noted in the heap profile.
 fn allocate_sampled(bytes: usize, align: usize) -> usize {
-    allocate_large(bytes, align.max(PAGE_BYTES), true).0
+    allocate_large(bytes, align, true).0
 }
 
 /// Memory whose address is a multiple of `align`, a power of two.
@@ -203,7 +209,7 @@ pub fn allocate_zeroed(bytes: usize) -> usize {
         }
         return address;
     }
-    let (address, zeroed) = allocate_large(bytes, PAGE_BYTES, false);
+    let (address, zeroed) = allocate_large(bytes, MIN_ALIGN, false);
     if address != 0 && !zeroed {
         // SAFETY: as above.
         unsafe { core::ptr::write_bytes(address as *mut u8, 0, bytes) };
@@ -302,23 +308,23 @@ fn invalid(address: usize) -> ! {
 
 /// Takes a large object out of the pagemap; its first page and its span.
 fn take_out(address: usize) -> (usize, u32) {
-    sparse::end(address);
     let page = address >> PAGE_SHIFT;
+    sparse::end(page << PAGE_SHIFT);
     let id = pagemap::span_of(page);
     pagemap::set(page, NO_SPAN, 0);
     (page, id)
 }
 
 fn free_large(address: usize, class: u8) {
-    if !address.is_multiple_of(PAGE_BYTES) {
+    if class == LARGE && start::checked() {
+        redzone::large(address);
+    } else if !address.is_multiple_of(PAGE_BYTES) {
         corrupt(format_args!(
             "invalid free of {address:#x}: inside a large object"
         ));
     }
     if class == SAMPLED {
         observe::forget(address);
-    } else if start::checked() {
-        redzone::large(address);
     }
     let (page, id) = take_out(address);
     pageheap::free_large(page, id, false);

@@ -2,16 +2,16 @@
 //! What `check=1` puts around objects, to notice at the free or `realloc` of an object that
 //! something was written before or beyond it.
 //!
-//! A small object begins [`MIN_ALIGN`] bytes or its alignment into its slot: before it lies a
-//! pattern, behind it the same up to the end of the slot, whose last word is the size that was
-//! asked for. A large object has the pattern and the size behind it only. All are combined with the
-//! secret of the process and the object's address.
+//! An object begins [`MIN_ALIGN`] bytes or its alignment into its slot: before it lies a pattern,
+//! behind it the same up to the end of the slot, whose last word is the size that was asked for. A
+//! large object has its span as slot, and nothing before it if its alignment is a page or more. All
+//! are combined with the secret of the process and the object's address.
 
 use super::freed;
 use crate::heap::pageheap;
 use crate::os::report::corrupt;
 use crate::size_class::{MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of};
-use crate::units::PAGE_SHIFT;
+use crate::units::{PAGE_BYTES, PAGE_SHIFT};
 
 /// Bytes behind an object that it needs at least: some pattern, and the size.
 const END_BYTES: usize = 16;
@@ -26,9 +26,14 @@ pub fn class_of(bytes: usize, align: usize) -> Option<(usize, usize)> {
     Some((aligned_class_of(bytes + lead + END_BYTES, lead)?, lead))
 }
 
-/// What a large object takes with what lies behind it.
-pub fn large_bytes(bytes: usize) -> usize {
-    bytes.saturating_add(END_BYTES)
+/// Where in its span a large object begins, and what it takes with what lies around it.
+pub fn large_slot(bytes: usize, align: usize) -> (usize, usize) {
+    let lead = if align < PAGE_BYTES {
+        align.max(MIN_ALIGN)
+    } else {
+        0
+    };
+    (lead, bytes.saturating_add(lead + END_BYTES))
 }
 
 fn pattern(object: usize) -> u64 {
@@ -58,36 +63,44 @@ pub unsafe fn begin(slot: usize, object: usize, bytes: usize, end: usize) {
 pub fn small(object: usize, class: usize, offset: usize) -> (usize, usize) {
     let slot_bytes = TABLE[class].bytes as usize;
     let slot = object - offset % slot_bytes;
-    let pattern = pattern(object);
     // SAFETY: slots of a live span can be read.
-    let word = |at: usize| unsafe { (at as *const u64).read() };
-    // SAFETY: as above.
     if unsafe { freed::is_set(slot) } {
         corrupt(format_args!("double free of {object:#x}"));
     }
-    let begins = slot < object
-        && offset / slot_bytes < usize::from(TABLE[class].objects)
-        && object.is_multiple_of(MIN_ALIGN)
-        && (slot..object).step_by(8).any(|at| word(at) == pattern);
-    if !begins {
+    let begins = slot < object && offset / slot_bytes < usize::from(TABLE[class].objects);
+    check_lead(slot, object, begins);
+    (slot, size(object, slot + slot_bytes))
+}
+
+/// Ends the process if something else than the pattern lies before an object, which is said to be
+/// none if none of it does, or unless it `begins` there.
+fn check_lead(slot: usize, object: usize, begins: bool) {
+    let pattern = pattern(object);
+    // SAFETY: slots of a live span can be read.
+    let kept = |at: usize| unsafe { (at as *const u64).read() } == pattern;
+    let lead = || (slot..object).step_by(8);
+    if !begins || !object.is_multiple_of(MIN_ALIGN) || !lead().any(kept) {
         corrupt(format_args!(
-            "invalid free of {object:#x}: inside an object of up to {slot_bytes} bytes, not at its \
-             start, or what lies before it was overwritten"
+            "invalid free of {object:#x}: inside an object, not at its start, or what lies before \
+             it was overwritten"
         ));
     }
-    if let Some(at) = (slot..object).step_by(8).find(|&at| word(at) != pattern) {
+    if let Some(at) = lead().find(|&at| !kept(at)) {
         corrupt(format_args!(
             "memory before an object was overwritten: at most {} bytes before {object:#x}",
             object - at
         ));
     }
-    (slot, size(object, slot + slot_bytes))
 }
 
-/// The size of a large object.
+/// The size of a large object; the end of the process if something else lies around it.
 pub fn large(object: usize) -> usize {
     let pages = pageheap::large_pages(object);
-    size(object, object + (pages << PAGE_SHIFT))
+    let span = object & !(PAGE_BYTES - 1);
+    if span < object {
+        check_lead(span, object, true);
+    }
+    size(object, span + (pages << PAGE_SHIFT))
 }
 
 /// The size of an object in a slot that ends at `end`; the end of the process if something else

@@ -25,6 +25,8 @@ const KINDS: usize = RELEASED_GAPS + 1;
 
 /// Below this many hugepages, densities share them: 32 MiB.
 const SHARED_HUGEPAGES: usize = 16;
+/// Four times as many share them while more than this part of the pages in use is free.
+const SHARED_FREE: usize = 4;
 
 /// Where a span was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,8 +151,8 @@ impl Filler {
         if id == 0 && density == Density::SPARSE.index() {
             id = self.lists.least(DONATED, from);
         }
-        if id == 0 && self.sizes.hugepages < SHARED_HUGEPAGES {
-            id = self.least_of_any(from);
+        if id == 0 {
+            id = self.least_of_others(density, from);
         }
         for kind in [PARTLY_RELEASED + density, RELEASED + density] {
             if id == 0 {
@@ -163,9 +165,20 @@ impl Filler {
         Some(self.place(trackers, id, len, None))
     }
 
-    /// A hugepage of another density: in a small heap an own hugepage for each costs too much.
-    fn least_of_any(&self, from: usize) -> u32 {
-        (REGULAR..=DONATED)
+    /// A hugepage of another density: an own hugepage for each costs too much in a small heap, the
+    /// more so where much is free already. Then only what is cold stays apart.
+    fn least_of_others(&self, density: usize, from: usize) -> u32 {
+        let used = self.sizes.used();
+        let much_free = (self.backed_pages() - used) * SHARED_FREE > used;
+        let cold = Density::COLD.index();
+        let end = if self.sizes.hugepages < SHARED_HUGEPAGES {
+            DONATED + 1
+        } else if self.sizes.hugepages < 4 * SHARED_HUGEPAGES && much_free && density != cold {
+            REGULAR + cold
+        } else {
+            return 0;
+        };
+        (REGULAR..end)
             .map(|kind| self.lists.least(kind, from))
             .find(|&id| id != 0)
             .unwrap_or(0)

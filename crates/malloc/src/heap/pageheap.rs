@@ -313,8 +313,10 @@ impl Pages {
             self.heap.free(page, len);
             return None;
         }
-        self.trace
-            .allocate(self.heap.vm().now_ns(), page, len, align, density);
+        if self.trace.is_on() {
+            let now_ns = self.heap.vm().now_ns();
+            self.trace.allocate(now_ns, page, len, align, density);
+        }
         Some(page)
     }
 
@@ -331,14 +333,16 @@ impl Pages {
     }
 
     fn note(&mut self, kind: Kind, page: usize, len: usize) {
-        let now_ns = self.heap.vm().now_ns();
-        self.trace.note(kind, now_ns, page, len);
+        if self.trace.is_on() {
+            let now_ns = self.heap.vm().now_ns();
+            self.trace.note(kind, now_ns, page, len);
+        }
     }
 }
 
 /// Lets the heaps give memory back in the call that frees it, by this policy, or not.
 pub fn set_eager(policy: Option<ReleasePolicy>) {
-    for heap in &PAGES {
+    for heap in heaps() {
         heap.lock().eager = policy;
     }
 }
@@ -373,7 +377,8 @@ pub fn release_excess(policy: &ReleasePolicy, limit: usize) -> usize {
         pages.heap.age();
         let excess = pages.heap.excess_pages(policy);
         finish(pages, node);
-        released += release_from(heap, excess.min(limit - released), policy);
+        let left = limit.saturating_sub(released);
+        released += release_from(heap, excess.min(left), policy);
     }
     released
 }

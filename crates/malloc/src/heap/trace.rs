@@ -173,9 +173,15 @@ impl Recorder {
         }
     }
 
+    /// Whether calls are written.
+    #[inline]
+    pub const fn is_on(&self) -> bool {
+        self.fd_plus_one != 0
+    }
+
     #[inline]
     fn add(&mut self, event: impl FnOnce() -> Event) {
-        if self.fd_plus_one == 0 {
+        if !self.is_on() {
             return;
         }
         if self.count == BUFFER_RECORDS {

@@ -15,8 +15,9 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 const FIRST_CHUNK_BYTES: usize = 256 << 10;
 /// Later chunks are whole hugepages: metadata is dense and hot, the best use of one.
 const CHUNK_BYTES: usize = 2 << 20;
-/// From this much metadata on, chunks are asked to be hugepages.
-const HUGE_FROM_BYTES: usize = 1 << 20;
+/// Chunks of a hugepage's size that stay native pages: a small heap begins a second one and touches
+/// little of it.
+const EARLY_CHUNKS: usize = 2;
 
 struct Arena {
     next: usize,
@@ -25,8 +26,8 @@ struct Arena {
     unbacked_from: usize,
 }
 
-/// The first chunk of a hugepage's size, mapped when the heap might yet stay small; 0 for none.
-static EARLY_CHUNK: AtomicUsize = AtomicUsize::new(0);
+/// The chunks of a hugepage's size that were mapped when the heap might yet stay small; 0 for none.
+static EARLY: [AtomicUsize; EARLY_CHUNKS] = [const { AtomicUsize::new(0) }; EARLY_CHUNKS];
 static ARENA: Lock<Arena> = Lock::new(Arena {
     next: 0,
     end: 0,
@@ -110,21 +111,24 @@ fn map_chunk(bytes: usize, mapped: usize) -> Option<usize> {
         4096
     };
     let base = crate::os::sys::map_aligned(0, bytes, align)?;
-    if mapped >= HUGE_FROM_BYTES && bytes >= CHUNK_BYTES {
+    let early = EARLY.get(mapped / CHUNK_BYTES);
+    if early.is_none() && bytes >= CHUNK_BYTES {
         crate::os::sys::advise(base, bytes, libc::MADV_HUGEPAGE);
         return Some(base);
     }
     crate::os::sys::advise(base, bytes, libc::MADV_NOHUGEPAGE);
-    if bytes == CHUNK_BYTES {
-        EARLY_CHUNK.store(base, Ordering::Relaxed);
+    if let (Some(early), CHUNK_BYTES) = (early, bytes) {
+        early.store(base, Ordering::Relaxed);
     }
     Some(base)
 }
 
-/// The address of the hugepage that begins metadata with native pages; 0 if there is none, and from
-/// the second call on.
-pub fn take_early_chunk() -> usize {
-    EARLY_CHUNK.swap(0, Ordering::Relaxed)
+/// The addresses of the hugepages that begin metadata with native pages; 0 where there is none, and
+/// from the second call on.
+pub fn take_early_chunks() -> [usize; EARLY_CHUNKS] {
+    EARLY
+        .each_ref()
+        .map(|chunk| chunk.swap(0, Ordering::Relaxed))
 }
 
 #[cfg(miri)]

@@ -48,6 +48,8 @@ fn what_is_written_around_an_object_is_noticed_at_its_free() {
         ("write-under-realloc", "before an object"),
         ("write-over-aligned", "byte 100 of an object of 100 bytes"),
         ("write-under-aligned", "before an object"),
+        ("write-under-large", "before an object"),
+        ("write-under-huge", "before an object"),
         ("write-over-large", "byte 1000000 of an object"),
         ("write-over-huge", "byte 3000000 of an object"),
     ];

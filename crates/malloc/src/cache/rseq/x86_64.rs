@@ -109,32 +109,31 @@ pub unsafe fn pop(offset: isize, slabs: &Slabs, class: usize, bytes: usize) -> u
 /// As for [`pop`].
 #[inline(always)]
 pub unsafe fn push(offset: isize, slabs: &Slabs, class: usize, object: usize) -> bool {
-    let full: u32;
     // SAFETY: as the caller promises; the sequence ends in one store to the slab's header. The
     // slot that is written before is above the top of the stack, where nobody reads.
     unsafe {
         restartable!(
             offset, slabs, class;
-            before: ["mov {full:e}, 1"],
+            before: [],
             sequence: [
                 "test {slab}, {slab}",
-                "je 68f",
+                "je {full}",
                 "movzx {current:e}, word ptr [{slab} + {class} * 8]",
                 "cmp {current:x}, word ptr [{slab} + {class} * 8 + 4]",
-                "je 68f",
+                "je {full}",
                 "mov qword ptr [{slab} + {current} * 8], {object}",
                 "mov qword ptr [{slab} + {class} * 8 + {tops}], {object}",
                 "inc {current:e}",
                 "mov word ptr [{slab} + {class} * 8], {current:x}"
             ],
-            after: ["xor {full:e}, {full:e}", "68:"],
+            after: [],
             aside: [],
             tops = const TOPS * 8,
             object = in(reg) object,
-            full = out(reg) full,
+            full = label { return false },
         );
     }
-    full == 0
+    true
 }
 
 /// Pops up to `max` objects of the class into `out`, top first; how many.

@@ -58,6 +58,20 @@ fn donated_tails_do_not_grow_the_heap_by_a_hugepage_each() {
 }
 
 #[test]
+fn what_is_free_among_dense_spans_serves_sparse_ones_in_a_heap_of_moderate_size() {
+    let mut heap = heap();
+    let dense: Vec<usize> = (0..40 * PAGES_PER_HUGE)
+        .map(|_| heap.allocate(1, Density::DENSE).unwrap())
+        .collect();
+    let hugepages = heap.sizes().filler.hugepages;
+    dense.iter().step_by(2).for_each(|&page| heap.free(page, 1));
+    for _ in 0..4 * PAGES_PER_HUGE {
+        heap.allocate(1, Density::SPARSE).unwrap();
+    }
+    assert_eq!(heap.sizes().filler.hugepages, hugepages);
+}
+
+#[test]
 fn routing_is_that_of_figure_7() {
     let mut heap = heap();
     heap.allocate(SMALL_PAGES, Density::SPARSE).unwrap();

@@ -117,7 +117,7 @@ pub fn collapse_beginning(heap_bytes: impl FnOnce() -> usize) {
     let heap = NATIVE
         .iter()
         .map(|hugepage| hugepage.swap(0, Ordering::Relaxed));
-    for address in heap.chain([crate::os::meta::take_early_chunk()]) {
+    for address in heap.chain(crate::os::meta::take_early_chunks()) {
         if address != 0 {
             sys::advise(address, HUGE_BYTES, libc::MADV_HUGEPAGE);
             sys::advise(address, HUGE_BYTES, MADV_COLLAPSE);
