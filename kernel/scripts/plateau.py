@@ -7,8 +7,8 @@ usage: plateau.py [--build DIR] [--out DIR] [--workloads A,B] [--mem 2G] [--seed
 One CPU, an instruction takes a nanosecond and idle time none, so that ten idle minutes take
 seconds and the load of the host changes nothing but the wall time. Ample runs as many rounds as
 stock did, so that there is a ratio for each. Writes OUT/results.json (a list, one object a pair
-of runs) and prints one line a pair. Floors, in blocks: what is in use now, packed (a placement
-that knows when each page is freed), and the most that was in use at once so far.
+of runs) and prints one line a pair. The floor, in blocks: the unmovable pages in use after each
+round, packed, which takes a placement that knows when each page is freed.
 """
 import json
 import subprocess
