@@ -11,7 +11,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check properties \
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench bench count-instructions \
-	record-pages fmt lint book deny advisories rtl tighten clean
+	record-pages fleet-spark fmt lint book deny advisories rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -19,6 +19,7 @@ help:            ## list the targets
 setup:           ## install what is missing (Debian packages, Rust)
 	@scripts/setup.sh build
 
+build: FEATURES += fleet
 build: ample     ## build the command, target/release/ample, and the allocator, target/malloc
 	$(CARGO) build --locked --profile malloc -p ample-malloc -p ample-malloc-tools
 
@@ -42,6 +43,9 @@ refresh: ample   ## run an experiment and put its rows into results/data (ID=wal
 	$(AMPLE) sim $(ID) --json >target/$(ID).json
 	$(CARGO) run --locked --release -p ample-report --bin ample-results -- \
 		--refresh $(ID) target/$(ID).json $$(date -u +%F) $$(git rev-parse --short=12 HEAD)
+
+fleet-spark: build ## the study of a made fleet on Spark workers: equal to the digit
+	scripts/fleet-spark.sh
 
 fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N)
 	scripts/fuzz.sh $(SECONDS)

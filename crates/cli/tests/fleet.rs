@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample fleet` as a user meets it: files of several hosts in, one picture out.
+#![cfg(feature = "fleet")]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -50,81 +51,179 @@ fn ample(directory: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Four hosts with 1 to 4 unmovable blocks of 8 and 3 to 0 free ones.
-fn fleet(format: &str) -> tempfile::TempDir {
+fn fleet() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir(directory.path().join("scans")).unwrap();
     for host in 1..=4 {
         let name = format!("host{host}");
-        save_host(directory.path(), &name, 1000 * host as u32, host, 4 - host);
-        let (root, out) = (format!("root-{name}"), format!("scans/{name}.{format}"));
-        let arguments = ["scan", "--root", &root, "--format", format, "-o", &out];
-        let output = ample(directory.path(), &arguments);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        save_host(directory.path(), &name, 3600 * host as u32, host, 4 - host);
+        let (root, out) = (format!("root-{name}"), format!("scans/{name}.snapshot"));
+        let arguments = ["scan", "--root", &root, "--format", "snapshot", "-o", &out];
+        told(directory.path(), &arguments);
     }
     directory
 }
 
-fn study(directory: &Path) -> Value {
-    let arguments = ["fleet", "scans", "--json", "--min-free", "0"];
-    let output = ample(directory, &arguments);
+/// Standard output of a run that succeeds.
+fn told(directory: &Path, arguments: &[&str]) -> String {
+    let output = ample(directory, arguments);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn study(directory: &Path, sources: &[&str]) -> Value {
+    let options = ["--json", "--min-free", "1"];
+    let arguments = [&["fleet", "report"], sources, &options].concat();
+    serde_json::from_str(&told(directory, &arguments)).unwrap()
+}
+
+/// The row of a list whose fields are those of `wanted`.
+fn find<'a>(rows: &'a Value, wanted: &Value) -> &'a Value {
+    let own = |row: &&Value| {
+        let mut fields = wanted.as_object().unwrap().iter();
+        fields.all(|(key, value)| row[key] == *value)
+    };
+    rows.as_array().unwrap().iter().find(own).unwrap()
 }
 
 fn check(study: &Value) {
-    assert_eq!(study["schema"], "ample.fleet/1");
-    assert_eq!(study["hosts"], 4);
-    let unmovable = &study["unmovable"][0];
-    assert_eq!(unmovable["size_bytes"], 2 << 20);
-    let high = &unmovable["definitions"]["K"]["high"];
+    assert_eq!(study["schema"], "ample.fleet/2");
+    assert_eq!(study["scans"]["hosts"], 4);
+    let at_2m = json!({ "size_bytes": 2 << 20, "definition": "K" });
+    let high = &find(&study["unmovable"], &at_2m)["high"];
     assert_eq!(high["hosts"], 4);
-    assert_eq!(high["min"], 0.125);
-    assert_eq!(high["median"], 0.3125);
-    assert_eq!(high["max"], 0.5);
+    assert_eq!(
+        high["cdf"]["counts"],
+        json!([[125, 1], [250, 1], [375, 1], [500, 1]])
+    );
+    assert_eq!(
+        (&high["p10"], &high["median"], &high["p90"]),
+        (&json!(0.125), &json!(0.25), &json!(0.5))
+    );
     // The host without free memory has no free contiguity to tell of.
-    assert_eq!(study["free_contiguity"][0]["ratio"]["hosts"], 3);
-    assert_eq!(study["sources_ratio"]["slab"], 1.0);
+    assert_eq!(
+        find(&study["free_contiguity"], &json!({ "size_bytes": 2 << 20 }))["hosts"],
+        3
+    );
+    // No machine has a whole block of 32 MB.
+    let at_32m = json!({ "size_bytes": 32 << 20, "definition": "K" });
+    assert_eq!(
+        find(&study["potential"], &at_32m)["hosts_without_ratio"],
+        1.0
+    );
+    let pages: u64 = study["source_pages"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|n| n.as_u64().unwrap())
+        .sum();
+    assert_eq!(
+        (study["source_pages"]["slab"].as_u64(), pages),
+        (Some(10), 10)
+    );
     let correlation = &study["correlation_with_uptime"];
     assert_eq!(correlation["hosts"], 4);
-    assert!(correlation["unmovable_ratio_2m"].as_f64().unwrap() > 0.999);
-    assert!(correlation["free_blocks_2m"].as_f64().unwrap() < -0.999);
+    assert!(correlation["unmovable_2m"].as_f64().unwrap() > 0.999);
+    assert!(correlation["free_2m"].as_f64().unwrap() < -0.999);
+    let worst = &study["worst"][0];
+    assert_eq!(
+        (&worst["host"], &worst["sources"][0]["source"]),
+        (&json!("host4"), &json!("slab"))
+    );
 }
 
 #[test]
 fn snapshots_of_hosts_add_up() {
-    let directory = fleet("snapshot");
-    check(&study(directory.path()));
+    let directory = fleet();
+    check(&study(directory.path(), &["scans"]));
 }
 
-#[cfg(feature = "parquet")]
 #[test]
 fn parquet_files_say_the_same() {
-    let directory = fleet("parquet");
-    check(&study(directory.path()));
+    let directory = fleet();
+    told(
+        directory.path(),
+        &["fleet", "convert", "scans", "-o", "lake"],
+    );
+    check(&study(directory.path(), &["lake"]));
+    let again = ample(
+        directory.path(),
+        &["fleet", "convert", "scans", "-o", "lake"],
+    );
+    assert_eq!(
+        again.status.code(),
+        Some(2),
+        "a directory with files is left alone"
+    );
+    // Both forms of the same scans: each host counts once, and the copies are told.
+    let both = study(directory.path(), &["scans", "lake"]);
+    check_copies(&both);
+}
+
+fn check_copies(study: &Value) {
+    assert_eq!(study["scans"]["hosts"], 4);
+    assert_eq!(study["hosts_with_copies"], 4);
+    assert_eq!(study["scans"]["scan_count"], 4);
+    assert_eq!(study["source_pages"]["slab"], 10);
+    assert_eq!(study["days"][0]["hosts"], 4);
 }
 
 #[test]
-fn damaged_files_are_named_and_left_out() {
-    let directory = fleet("snapshot");
-    std::fs::write(directory.path().join("scans/notes.txt"), "not a scan").unwrap();
-    let output = ample(directory.path(), &["fleet", "scans", "--min-free", "0"]);
+fn what_cannot_be_used_is_named_and_left_out() {
+    let directory = fleet();
+    let scans = directory.path().join("scans");
+    told(
+        directory.path(),
+        &["fleet", "convert", "scans", "-o", "lake"],
+    );
+    let whole = std::fs::read(directory.path().join("lake/fleet-00000.parquet")).unwrap();
+    std::fs::write(scans.join("half.parquet"), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(scans.join("empty.parquet"), "").unwrap();
+    std::fs::write(scans.join("notes.txt"), "not a scan").unwrap();
+    let output = ample(
+        directory.path(),
+        &["fleet", "report", "scans", "--min-free", "1"],
+    );
     assert_eq!(output.status.code(), Some(0));
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("skipped scans/notes.txt"), "{told}");
+    for name in ["half.parquet", "empty.parquet", "notes.txt"] {
+        assert!(told.contains(&format!("skipped scans/{name}")), "{told}");
+    }
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("4 hosts") && text.contains("1 files skipped"),
+        text.starts_with("Half of 4 hosts") && text.contains("3 files could not be used"),
         "{text}"
     );
-    assert!(text.contains("paper"), "{text}");
+}
+
+#[test]
+fn a_made_fleet_is_the_same_with_any_number_of_threads() {
+    let directory = fleet();
+    let make = |name: &str| {
+        let arguments = [
+            "fleet", "generate", "scans", "-o", name, "--hosts", "300", "--scans", "5",
+        ];
+        told(directory.path(), &arguments);
+        let one = ["fleet", "report", name, "--json", "--threads", "1"];
+        let four = ["fleet", "report", name, "--json", "--threads", "4"];
+        let (one, four) = (told(directory.path(), &one), told(directory.path(), &four));
+        assert_eq!(one, four);
+        one
+    };
+    let first = make("a");
+    assert_eq!(first, make("b"));
+    let study: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(study["problems"], json!([]));
+    assert_eq!(study["scans"]["scan_count"], 1500);
+    assert_eq!(study["drift"]["hosts"], 300);
 }
 
 #[test]
 fn nothing_to_read_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("empty.snap"), "").unwrap();
-    for arguments in [["fleet", "empty.snap"], ["fleet", "missing"]] {
-        let output = ample(directory.path(), &arguments);
+    for source in ["empty.snap", "missing"] {
+        let output = ample(directory.path(), &["fleet", "report", source]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("error"));
     }
@@ -132,16 +231,18 @@ fn nothing_to_read_is_an_error() {
 
 #[test]
 fn the_report_is_one_page_with_figures() {
-    let directory = fleet("snapshot");
+    let directory = fleet();
     let arguments = [
         "fleet",
+        "report",
         "scans",
         "--min-free",
-        "0",
-        "--report",
+        "1",
+        "--page",
         "fleet.html",
     ];
-    assert_eq!(ample(directory.path(), &arguments).status.code(), Some(0));
+    told(directory.path(), &arguments);
     let page = std::fs::read_to_string(directory.path().join("fleet.html")).unwrap();
     assert_eq!(page.matches("<figure>").count(), 2);
+    assert!(page.contains("host4"));
 }

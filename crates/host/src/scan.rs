@@ -7,7 +7,8 @@ use crate::{
     ZoneCounters,
 };
 use ample_pfn::{
-    Coverage, Layout, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK, PageClass, PageSource, Pfn, PfnRange,
+    Coverage, Layout, MetricsBuilder, PAGEBLOCK_ORDER, PAGES_PER_PAGEBLOCK, PageClass, PageSource,
+    Pfn, PfnRange,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -131,6 +132,13 @@ impl PageSource for Scan {
             }
         }
         sink(start, &chunk);
+        Ok(())
+    }
+
+    fn tally(&mut self, builder: &mut MetricsBuilder) -> Result<(), Infallible> {
+        for (range, class) in self.pages.iter() {
+            builder.push_run(range, class);
+        }
         Ok(())
     }
 }

@@ -26,8 +26,7 @@ impl MetricsBuilder {
     /// Computes the metrics of everything pushed so far.
     pub fn finish(&self, coverage: &Coverage) -> Metrics {
         let zones = self.layout.zones();
-        let all: Vec<bool> = vec![true; zones.len() + 1];
-        let total = self.group(&all, coverage);
+        let total = self.total(coverage);
         let only = |keep: &dyn Fn(usize) -> bool| {
             let mut members: Vec<bool> = (0..zones.len()).map(keep).collect();
             members.push(false);
@@ -53,6 +52,11 @@ impl MetricsBuilder {
             nodes: nodes.collect(),
             zones: by_zone.collect(),
         }
+    }
+
+    /// Computes the metrics of the whole machine alone.
+    pub fn total(&self, coverage: &Coverage) -> GroupMetrics {
+        self.group(&vec![true; self.layout.zones().len() + 1], coverage)
     }
 
     /// Metrics of the zones that `members` marks; its last entry stands for "in no zone".

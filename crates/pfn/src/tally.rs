@@ -112,6 +112,14 @@ pub trait PageSource {
         &mut self,
         sink: &mut dyn FnMut(Pfn, &[PageClass]),
     ) -> Result<(), Self::Error>;
+
+    /// Pushes every frame into `builder`. Sources that keep runs of one class push these.
+    ///
+    /// # Errors
+    /// Whatever reading the source can meet.
+    fn tally(&mut self, builder: &mut MetricsBuilder) -> Result<(), Self::Error> {
+        self.for_each_chunk(&mut |pfn, classes| builder.push(pfn, classes))
+    }
 }
 
 /// Collects page classes into tallies; [`MetricsBuilder::finish`] turns them into metrics.
@@ -181,6 +189,26 @@ impl MetricsBuilder {
         }
     }
 
+    /// Adds consecutive frames of one class. Each frame may be pushed once; frames outside the
+    /// layout are ignored.
+    pub fn push_run(&mut self, range: PfnRange, class: PageClass) {
+        let end = Pfn(self.first.0 + ((self.blocks.len() as u64) << self.base.0));
+        let range = range.intersect(PfnRange::new(self.first, end));
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let index = (pfn.0 - self.first.0) >> self.base.0;
+            let block_end = Pfn(self.first.0 + ((index + 1) << self.base.0)).min(range.end);
+            let pages = block_end.0 - pfn.0;
+            let block = &mut self.blocks[index as usize];
+            debug_assert!(u64::from(block.hole) >= pages, "a frame was pushed twice");
+            block.hole -= pages as u16;
+            block.add(class, pages as u16);
+            let zone = usize::from(block.zone).min(self.zone_classes.len() - 1);
+            self.zone_classes[zone][class as usize] += pages;
+            pfn = block_end;
+        }
+    }
+
     fn push_within_block(&mut self, index: usize, part: &[PageClass]) {
         let block = &mut self.blocks[index];
         let zone = usize::from(block.zone).min(self.zone_classes.len() - 1);
@@ -239,7 +267,7 @@ impl MetricsBuilder {
     /// Whatever the source reports.
     pub fn collect<S: PageSource>(source: &mut S, sizes: &SizeList) -> Result<Self, S::Error> {
         let mut builder = MetricsBuilder::new(source.layout(), sizes);
-        source.for_each_chunk(&mut |pfn, classes| builder.push(pfn, classes))?;
+        source.tally(&mut builder)?;
         Ok(builder)
     }
 }

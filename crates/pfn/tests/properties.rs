@@ -53,7 +53,16 @@ proptest! {
         for (index, chunk) in pages.chunks(cut).enumerate() {
             builder.push(Pfn(start + (index * cut) as u64), chunk);
         }
-        let metrics = builder.finish(&Coverage { ambiguous_free_pages: Some(0), owners: true });
+        let coverage = Coverage { ambiguous_free_pages: Some(0), owners: true };
+        let metrics = builder.finish(&coverage);
+        let mut by_runs = MetricsBuilder::new(&layout, &sizes);
+        let mut pfn = Pfn(start);
+        for run in pages.chunk_by(|a, b| a == b) {
+            let end = Pfn(pfn.0 + run.len() as u64);
+            by_runs.push_run(PfnRange::new(pfn, end), run[0]);
+            pfn = end;
+        }
+        prop_assert_eq!(&by_runs.finish(&coverage), &metrics);
         let present = pages.iter().filter(|&&c| c != PageClass::Hole).count() as u64;
         let free = pages.iter().filter(|c| c.is_free()).count() as u64;
         prop_assert_eq!(metrics.total.memory_bytes, present * 4096);

@@ -19,8 +19,9 @@ const EDGES: &str = "
     malloc:
     malloc-tools: kit malloc
     report: kit pfn
+    fleet: kit pfn host
     lab: kit pfn host trace mm translate memory migration machine malloc-tools report
-    cli: kit pfn host trace mm translate memory migration machine malloc-tools report lab
+    cli: kit pfn host trace mm translate memory migration machine malloc-tools report fleet lab
     tidy: | lab
 ";
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module per subcommand. Each takes its parsed arguments and answers with a [`Verdict`].
 
+mod doctor;
+#[cfg(feature = "fleet")]
 mod fleet;
 mod malloc;
+mod manual;
 mod output;
 mod progress;
 mod record;
@@ -23,8 +26,12 @@ use progress::progress_bar;
 /// What follows `ample` on the command line.
 #[derive(Debug, clap::Subcommand)]
 pub enum Subcommand {
+    Completions(manual::CompletionsArgs),
+    Doctor(doctor::DoctorArgs),
+    #[cfg(feature = "fleet")]
     Fleet(fleet::FleetArgs),
     Malloc(malloc::MallocArgs),
+    Man(manual::ManArgs),
     Record(record::RecordArgs),
     Replay(replay::ReplayArgs),
     Reproduce(reproduce::Args),
@@ -41,8 +48,12 @@ pub enum Subcommand {
 /// Anything that keeps the command from its end; printed by `main`, exit code 2.
 pub fn run(command: Subcommand) -> anyhow::Result<Verdict> {
     match command {
+        Subcommand::Completions(args) => manual::completions(&args),
+        Subcommand::Doctor(args) => doctor::run(&args),
+        #[cfg(feature = "fleet")]
         Subcommand::Fleet(args) => fleet::run(&args),
         Subcommand::Malloc(args) => malloc::run(&args),
+        Subcommand::Man(args) => manual::man(&args),
         Subcommand::Record(args) => record::run(&args),
         Subcommand::Replay(args) => replay::run(&args),
         Subcommand::Reproduce(args) => reproduce::run(&args),

@@ -1,81 +1,175 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample fleet`: what many scans say together.
 
-mod hosts;
-mod study;
+mod dates;
+mod json;
+mod page;
+mod report;
 mod text;
 
-use super::{Verdict, write_file};
-use ample_pfn::{SizeList, parse_bytes};
-use anyhow::bail;
-use std::io::Write;
-use std::path::PathBuf;
+use super::Verdict;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Put many scans side by side: how contiguity and unmovable memory are distributed over hosts.
-///
-/// Reads what `ample scan --format snapshot` or `--format parquet` wrote on each host, and repeats
-/// the fleet study of the Contiguitas paper (section 2.4 and 2.5, figures 4 to 6) on it:
-/// distributions of free contiguity and of unmovable blocks, sources, correlation with uptime.
-/// Of several scans with one host name the latest counts.
+/// Study the scans of many machines: how contiguity and unmovable memory are distributed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FleetArgs {
-    /// Snapshots, Parquet files (*.parquet), or directories of them.
-    #[arg(value_name = "PATH", required = true)]
-    paths: Vec<PathBuf>,
-    /// One JSON object, schema ample.fleet/1.
-    #[arg(long)]
-    json: bool,
-    /// Also write a page with the figures.
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Block sizes to report (Parquet files hold those that they were written with).
-    #[arg(long, value_name = "LIST", default_value = "2M,4M,32M,1G")]
-    sizes: SizeList,
-    /// Free contiguity is told of hosts with at least this much free memory, as in the paper.
-    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
-    min_free: u64,
-    /// Count every scan, not only the latest of each host name.
-    #[arg(long)]
-    every_scan: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Report(report::ReportArgs),
+    Convert(ConvertArgs),
+    Generate(GenerateArgs),
+}
+
+/// Put snapshots and small Parquet files together into large Parquet files.
+#[derive(Debug, clap::Args)]
+struct ConvertArgs {
+    /// Snapshots, Parquet files (*.parquet), or directories with such files below them.
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<PathBuf>,
+    /// An empty or new directory for the files.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+/// Make a fleet that does not exist out of real scans, to try a study at size.
+///
+/// Each machine is one of the scans with its unmovable and free memory multiplied by factors that
+/// it draws once and that wander from scan to scan. The figures of such a fleet mean nothing.
+#[derive(Debug, clap::Args)]
+struct GenerateArgs {
+    /// Snapshots of real machines, or directories of them.
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<PathBuf>,
+    /// An empty or new directory for the files.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// How many machines to make.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    hosts: u64,
+    /// Scans of each machine.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    scans: u64,
+    /// Hours between two scans of a machine.
+    #[arg(long, value_name = "HOURS", default_value_t = 1)]
+    every: u16,
+    /// Seed of everything that is drawn.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 const EXAMPLES: &str = "Examples:
   ample scan --format snapshot -o $(hostname).snap    on every host, then collect the files
-  ample fleet snaps/                                  all of them
-  ample fleet snaps/*.snap --report fleet.html        with figures
-  ample fleet snaps/ --json | jq .unmovable";
+  ample fleet report snaps/                           the study of all of them
+  ample fleet report snaps/ --page fleet.html         with figures
+  ample fleet report snaps/ --json | jq .worst
+  ample fleet convert snaps/ -o lake                  once, for studies without waiting";
 
 /// Runs the command.
 ///
 /// # Errors
-/// When no scan can be read, or the report cannot be written.
-pub fn run(args: &FleetArgs) -> anyhow::Result<Verdict> {
-    let bar = super::progress_bar("reading scans");
-    let tell = |done: usize, of: usize| bar.set_position((1000 * done / of.max(1)) as u64);
-    let found = hosts::read_all(&args.paths, &args.sizes, args.every_scan, &tell)?;
-    bar.finish_and_clear();
-    for (file, why) in &found.skipped {
-        eprintln!("ample: skipped {}: {why}", file.display());
+/// When nothing can be read, or a file not be written.
+pub fn run(args: &FleetArgs) -> Result<Verdict> {
+    match &args.command {
+        Command::Report(args) => report::run(args),
+        Command::Convert(args) => convert(args),
+        Command::Generate(args) => generate(args),
     }
-    if found.hosts.is_empty() {
-        bail!(
-            "no scan among {} files; make some with: ample scan --format snapshot -o NAME.snap",
-            found.skipped.len()
+}
+
+/// The first time of a generated fleet: 1 November 2026.
+const GENERATED_FROM: i64 = 1_793_491_200;
+
+fn generate(args: &GenerateArgs) -> Result<Verdict> {
+    let real = ample_fleet::scans(&args.sources)?;
+    ensure!(
+        !real.is_empty(),
+        "no snapshot to begin with; make one with: ample scan --format snapshot -o NAME.snap"
+    );
+    empty_directory(&args.output)?;
+    let fleet = ample_fleet::Generated {
+        hosts: args.hosts,
+        scans: args.scans,
+        every_seconds: i64::from(args.every) * 3600,
+        from_seconds: GENERATED_FROM,
+        seed: args.seed,
+    };
+    let bar = super::progress_bar("making machines");
+    let files = fleet.write(&real, &args.output, &|done, of| step(&bar, done, of))?;
+    bar.finish_and_clear();
+    println!(
+        "{} machines, {} scans each, seed {}, from {} real scans: {} files in {}",
+        args.hosts,
+        args.scans,
+        args.seed,
+        real.len(),
+        files.len(),
+        args.output.display()
+    );
+    Ok(Verdict::Ok)
+}
+
+fn convert(args: &ConvertArgs) -> Result<Verdict> {
+    empty_directory(&args.output)?;
+    let bar = super::progress_bar("reading scans");
+    let found = ample_fleet::Sources::gather(&args.sources, &args.output, &|done, of| {
+        step(&bar, done, of);
+    })?;
+    bar.finish_and_clear();
+    for unusable in &found.unusable {
+        eprintln!(
+            "ample: skipped {}: {}",
+            unusable.file.display(),
+            unusable.reason
         );
     }
-    let study = study::Study::of(&found, &args.sizes, args.min_free);
-    if let Some(path) = &args.report {
-        let page = text::page(&study, &found.hosts).to_html();
-        write_file(path, page)?;
-        eprintln!("ample: wrote {}", path.display());
+    let (made, large): (Vec<_>, Vec<_>) =
+        (found.files.iter()).partition(|file| file.starts_with(&args.output));
+    for file in &large {
+        eprintln!(
+            "ample: {} is large already and stays where it is",
+            file.display()
+        );
     }
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &study)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(text::text(&study).as_bytes())?;
-    }
+    ensure!(
+        !made.is_empty() || !large.is_empty(),
+        "no scan among {} files",
+        found.read
+    );
+    println!(
+        "{} files read, {} skipped: {} files in {}",
+        found.read,
+        found.unusable.len(),
+        made.len(),
+        args.output.display()
+    );
     Ok(Verdict::Ok)
+}
+
+fn step(bar: &indicatif::ProgressBar, done: usize, of: usize) {
+    bar.set_position((1000 * done / of.max(1)) as u64);
+}
+
+/// Makes the directory where it does not exist; files of another run in it are an error.
+fn empty_directory(path: &Path) -> Result<()> {
+    let about = || format!("cannot write to {}", path.display());
+    std::fs::create_dir_all(path).with_context(about)?;
+    let mut entries = std::fs::read_dir(path).with_context(about)?;
+    ensure!(
+        entries.next().is_none(),
+        "{} is not empty; name another directory",
+        path.display()
+    );
+    Ok(())
+}
+
+fn now_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() as i64)
 }

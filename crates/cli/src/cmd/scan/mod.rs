@@ -7,13 +7,11 @@ mod fail_if;
 mod map;
 mod openmetrics;
 mod pageblocks;
-#[cfg(feature = "parquet")]
-mod parquet;
-pub(super) mod rows;
+mod rows;
 mod service;
 pub(super) mod style;
 mod text;
-pub(super) mod view;
+mod view;
 #[cfg(feature = "watch")]
 mod watch;
 mod who;
@@ -22,6 +20,7 @@ use self::fail_if::Threshold;
 use self::service::ServiceMemory;
 use self::view::View;
 use super::{Verdict, write_file};
+use ample_fleet::Labels;
 use ample_host::{HostError, ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot, zones};
 use ample_lab::experiment::{Experiment, Finished};
 use ample_lab::scan_bench::{ScanBench, ScanBenchParams};
@@ -144,7 +143,7 @@ enum Format {
     Csv,
     /// Gauges for a metrics collector, fewer than 200 series.
     Openmetrics,
-    /// The long table as Apache Parquet (builds with the feature `parquet`).
+    /// Its rows in the table of a fleet, as Apache Parquet: for ample fleet.
     Parquet,
     /// The pages themselves, for --snapshot, ample scan diff, ample fleet and ample whatif.
     Snapshot,
@@ -262,6 +261,9 @@ fn report(args: &ScanArgs, mut scan: Scan) -> anyhow::Result<Verdict> {
             text.into_bytes()
         }
         Format::Snapshot => snapshot::encode(&scan).context("cannot encode the snapshot")?,
+        Format::Parquet => {
+            ample_fleet::encode(&[ample_fleet::rows(&mut scan, &Labels::default())])?
+        }
         format => machine_readable(format, &view)?,
     };
     emit(args.output.as_deref(), &bytes)?;
@@ -292,7 +294,9 @@ fn without_pages(
     );
     let bytes = match args.format() {
         Format::Text => text::render_free_lists(&view).into_bytes(),
-        Format::Snapshot => return Err(error).context("a snapshot needs the pages"),
+        Format::Snapshot | Format::Parquet => {
+            return Err(error).context("this format needs the pages");
+        }
         format => machine_readable(format, &view)?,
     };
     emit(args.output.as_deref(), &bytes)?;
@@ -306,22 +310,8 @@ fn machine_readable(format: Format, view: &View) -> anyhow::Result<Vec<u8>> {
     match format {
         Format::Csv => Ok(export::csv(view)),
         Format::Openmetrics => Ok(openmetrics::render(view)),
-        Format::Parquet => parquet_bytes(view),
-        Format::Json | Format::Text | Format::Snapshot => export::json(view),
+        _ => export::json(view),
     }
-}
-
-#[cfg(feature = "parquet")]
-fn parquet_bytes(view: &View) -> anyhow::Result<Vec<u8>> {
-    parquet::encode(view)
-}
-
-#[cfg(not(feature = "parquet"))]
-fn parquet_bytes(_: &View) -> anyhow::Result<Vec<u8>> {
-    anyhow::bail!(
-        "this build cannot write Parquet; build with --features parquet, or use --format csv \
-         (the same table)"
-    )
 }
 
 impl ScanArgs {

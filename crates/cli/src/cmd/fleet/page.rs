@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A study as a page: the answer, the worst hosts, the distributions drawn.
+
+use super::dates::date;
+use super::text::{
+    correlation_line, drift_line, free_table, groups_table, head, left_out, percent,
+    potential_table, sources_table, unmovable_table, verdict, worst_table,
+};
+use ample_fleet::study::{HostSpread, Study};
+use ample_pfn::format_bytes;
+use ample_report::{LineChart, Page, Section, Series, Unit};
+
+const TWO_MB: u64 = 2 << 20;
+
+/// A distribution function with its band, from 0 to 100 %.
+fn series(name: String, spread: &HostSpread) -> Series {
+    let half = spread.cdf.half_width();
+    let mut points = spread.cdf.steps();
+    if !points.is_empty() {
+        points.insert(0, (0.0, 0.0));
+        points.push((1.0, 1.0));
+    }
+    let band = |&(_, share): &(f64, f64)| ((share - half).max(0.0), (share + half).min(1.0));
+    Series {
+        name,
+        band: points.iter().map(band).collect(),
+        points,
+    }
+}
+
+fn chart(title: &str, x_title: &str, lines: Vec<Series>) -> String {
+    LineChart {
+        title: title.into(),
+        series: lines
+            .into_iter()
+            .filter(|line| !line.points.is_empty())
+            .collect(),
+        x_title: x_title.into(),
+        x_unit: Unit::Percent,
+        y_title: "hosts with at most that much".into(),
+        y_unit: Unit::Percent,
+        y_max: Some(1.0),
+    }
+    .to_svg()
+}
+
+const BANDS: &str =
+    "Bands: 95 % for the whole curve, if these hosts were drawn from a larger fleet.";
+
+fn unmovable(study: &Study) -> Section {
+    let lines = study
+        .unmovable
+        .iter()
+        .filter(|((size, _), _)| *size == TWO_MB);
+    let lines = lines.map(|((_, definition), bounds)| series(definition.clone(), &bounds.high));
+    let svg = chart(
+        "Share of hosts against unmovable 2 MB blocks",
+        "2 MB blocks with an unmovable page",
+        lines.collect(),
+    );
+    let caption = format!(
+        "2 MB blocks with an unmovable page (across), by definition, against the share of hosts \
+         (up); upper ends where the data leave an interval. {BANDS}"
+    );
+    Section::new("unmovable", "Unmovable memory")
+        .figure(&svg, &caption)
+        .html(&unmovable_table(study).to_html())
+        .heading("What compaction could still make")
+        .html(&potential_table(study).to_html())
+}
+
+fn free(study: &Study) -> Section {
+    let lines = study
+        .free_contiguity
+        .iter()
+        .filter(|(size, _)| **size >= TWO_MB);
+    let lines = lines.map(|(size, spread)| series(format_bytes(*size), spread));
+    let svg = chart(
+        "Share of hosts against free contiguity",
+        "free memory in wholly free blocks",
+        lines.collect(),
+    );
+    let caption = format!(
+        "Free memory in wholly free blocks (across) against the share of hosts with enough free \
+         memory (up). {BANDS}"
+    );
+    Section::new("free", "Free contiguity")
+        .figure(&svg, &caption)
+        .html(&free_table(study).to_html())
+}
+
+/// The median and the middle four fifths of each day.
+fn days(study: &Study) -> Option<Section> {
+    let (first, last) = (study.days.keys().next()?, study.days.keys().next_back()?);
+    if first == last {
+        return None;
+    }
+    let (mut points, mut band) = (Vec::new(), Vec::new());
+    for (day, spread) in &study.days {
+        let quantiles = spread.quantiles?;
+        points.push(((day - first) as f64, quantiles.median));
+        band.push((quantiles.p10, quantiles.p90));
+    }
+    let svg = LineChart {
+        title: "Unmovable 2 MB blocks by day".into(),
+        series: vec![Series {
+            name: "median".into(),
+            points,
+            band,
+        }],
+        x_title: format!("days since {}", date(*first)),
+        x_unit: Unit::Plain,
+        y_title: "2 MB blocks with an unmovable page".into(),
+        y_unit: Unit::Percent,
+        y_max: None,
+    }
+    .to_svg();
+    let mut section = Section::new("days", "Over time").figure(
+        &svg,
+        "Unmovable 2 MB blocks of all scans of a day: median, and the middle four fifths.",
+    );
+    if let Some(line) = drift_line(study) {
+        section = section.text(&line);
+    }
+    Some(section)
+}
+
+/// For a browser.
+pub fn page(study: &Study) -> Page {
+    let mut page = Page::new("A fleet's memory", &head(study));
+    let median = |size: u64, definition: &str| {
+        let bounds = study.unmovable.get(&(size, definition.to_string()))?;
+        bounds
+            .high
+            .quantiles
+            .map(|quantiles| percent(quantiles.median))
+    };
+    let mut cards = vec![(study.scans.hosts.to_string(), "hosts".to_string())];
+    for (definition, paper) in [("K", ""), ("P", " (paper: 34 %)")] {
+        if let Some(share) = median(TWO_MB, definition) {
+            let what = format!("of 2 MB blocks unmovable in the median by {definition}{paper}");
+            cards.push((share, what));
+        }
+    }
+    let mut verdict = Section::new("verdict", "Verdict")
+        .verdict(&verdict(study))
+        .cards(&cards);
+    for line in left_out(study) {
+        verdict = verdict.note(&line);
+    }
+    page.push(verdict);
+    page.push(Section::new("worst", "Worst hosts").html(&worst_table(study).to_html()));
+    page.push(unmovable(study));
+    page.push(free(study));
+    if let Some(section) = days(study) {
+        page.push(section);
+    }
+    if let Some(table) = sources_table(study) {
+        page.push(Section::new("sources", "Sources").html(&table.to_html()));
+    }
+    let mut groups = Section::new("groups", "Groups and uptime").text(&correlation_line(study));
+    if let Some(table) = groups_table(study) {
+        groups = groups.html(&table.to_html());
+    }
+    page.push(groups);
+    page
+}

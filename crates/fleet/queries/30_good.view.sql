@@ -1,0 +1,2 @@
+-- Rows without a problem.
+SELECT * FROM checked WHERE problem IS NULL

@@ -1,0 +1,22 @@
+-- The latest scan of each host. Where one scan was delivered twice with different values, the worse
+-- one counts, and `copies` says so.
+SELECT
+    good.host,
+    good.unix_time_seconds,
+    max(kernel) AS kernel,
+    max(role) AS role,
+    max(rack) AS rack,
+    max(uptime_seconds) AS uptime_seconds,
+    max(memory_bytes) AS memory_bytes,
+    min(free_bytes) AS free_bytes,
+    count(*) AS copies
+FROM good
+JOIN (
+    SELECT host, max(unix_time_seconds) AS unix_time_seconds
+    FROM good
+    WHERE kind = 'machine'
+    GROUP BY host
+) AS latest
+    ON good.host = latest.host AND good.unix_time_seconds = latest.unix_time_seconds
+WHERE kind = 'machine'
+GROUP BY good.host, good.unix_time_seconds

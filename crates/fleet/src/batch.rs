@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table in the engine's memory: batches of columns.
+
+use crate::row::FleetRow;
+use anyhow::{Result, ensure};
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use std::sync::Arc;
+
+/// The columns of the table: texts, then numbers, all of them optional.
+pub fn schema() -> Schema {
+    let texts = FleetRow::TEXTS.iter().map(|&name| (name, DataType::Utf8));
+    let numbers = FleetRow::NUMBERS
+        .iter()
+        .map(|&name| (name, DataType::Int64));
+    let field = |(name, kind)| Field::new(name, kind, true);
+    Schema::new(texts.chain(numbers).map(field).collect::<Vec<_>>())
+}
+
+/// Rows as a batch.
+///
+/// # Errors
+/// When the library refuses the data, which would be a mistake of this program.
+pub fn of_rows(rows: &[FleetRow]) -> Result<RecordBatch> {
+    let texts: Vec<_> = rows.iter().map(FleetRow::texts).collect();
+    let numbers: Vec<_> = rows.iter().map(FleetRow::numbers).collect();
+    let text = |at: usize| -> ArrayRef {
+        Arc::new(texts.iter().map(|row| row[at]).collect::<StringArray>())
+    };
+    let number = |at: usize| -> ArrayRef {
+        Arc::new(numbers.iter().map(|row| row[at]).collect::<Int64Array>())
+    };
+    let columns = (0..FleetRow::TEXTS.len()).map(text);
+    let columns = columns.chain((0..FleetRow::NUMBERS.len()).map(number));
+    Ok(RecordBatch::try_new(Arc::new(schema()), columns.collect())?)
+}
+
+/// A batch from a file with the columns of the table, by their names; others are left out.
+///
+/// # Errors
+/// When a column is missing or of another type.
+pub fn conform(batch: &RecordBatch) -> Result<RecordBatch> {
+    let schema = Arc::new(schema());
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let Some(column) = batch.column_by_name(field.name()) else {
+            anyhow::bail!("no column `{}`: not a table of a fleet", field.name());
+        };
+        let found = column.data_type();
+        let same = match field.data_type() {
+            DataType::Utf8 => found.is_string(),
+            _ => found.is_integer(),
+        };
+        ensure!(same, "column `{}` is of type {found}", field.name());
+        columns.push(cast(column, field.data_type())?);
+    }
+    Ok(RecordBatch::try_new(schema, columns)?)
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A fleet of machines as one table, and its study.
+//!
+//! A scan becomes a few dozen rows ([`rows`]) of one table ([`encode`] writes it as Parquet). The
+//! questions that are asked of the table are the SQL files in `queries/`, whose numbers are whole
+//! where they are summed, so that every engine gives the same digits in every order. This crate
+//! runs them on the engine that is built in (feature `engine`); `spark/` runs the same files on
+//! Spark.
+
+#[cfg(feature = "engine")]
+mod batch;
+mod row;
+mod table;
+
+#[cfg(feature = "engine")]
+mod engine;
+#[cfg(feature = "engine")]
+mod generate;
+#[cfg(feature = "engine")]
+mod queries;
+#[cfg(feature = "engine")]
+mod source;
+#[cfg(feature = "engine")]
+pub mod study;
+
+pub use row::{FleetRow, Labels, SCHEMA_VERSION, rows};
+pub use table::encode;
+
+#[cfg(feature = "engine")]
+pub use engine::FleetEngine;
+#[cfg(feature = "engine")]
+pub use generate::Generated;
+#[cfg(feature = "engine")]
+pub use queries::{Parameters, QUERIES, Query};
+#[cfg(feature = "engine")]
+pub use source::{Sources, Unusable, scans};
