@@ -8,6 +8,7 @@
 //! are combined with the secret of the process and the object's address.
 
 use super::freed;
+use crate::cache;
 use crate::heap::pageheap;
 use crate::os::report::corrupt;
 use crate::size_class::{MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of};
@@ -48,13 +49,22 @@ pub unsafe fn begin(slot: usize, object: usize, bytes: usize, end: usize) {
     let pattern = pattern(object);
     // SAFETY: all of it lies in the slot, whose limits are multiples of eight.
     unsafe {
-        for at in (slot..object).step_by(8) {
-            (at as *mut u64).write(pattern);
-        }
+        fill_lead(slot, object);
         for at in object + bytes..end - 8 {
             (at as *mut u8).write(pattern.to_ne_bytes()[at % 8]);
         }
         ((end - 8) as *mut u64).write(pattern ^ bytes as u64);
+    }
+}
+
+/// Writes what lies before an object.
+///
+/// # Safety
+/// The slot holds the object, which is live.
+unsafe fn fill_lead(slot: usize, object: usize) {
+    for at in (slot..object).step_by(8) {
+        // SAFETY: as the caller promises.
+        unsafe { (at as *mut u64).write(pattern(object)) };
     }
 }
 
@@ -65,7 +75,11 @@ pub fn small(object: usize, class: usize, offset: usize) -> (usize, usize) {
     let slot = object - offset % slot_bytes;
     // SAFETY: slots of a live span can be read.
     if unsafe { freed::is_set(slot) } {
-        corrupt(format_args!("double free of {object:#x}"));
+        // The child of a fork sees the mark of an object that another thread was about to free:
+        // memory is copied page by page while threads go on. In the child it is live.
+        cache::check(class, slot);
+        // SAFETY: the object is live, and what lies before it is this module's.
+        unsafe { fill_lead(slot, object) };
     }
     let begins = slot < object && offset / slot_bytes < usize::from(TABLE[class].objects);
     check_lead(slot, object, begins);

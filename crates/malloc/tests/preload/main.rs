@@ -130,6 +130,9 @@ programs! {
     cold_objects_are_served_in_every_way: "hot_cold.cc", [&["same"]], WAYS;
     threads_signals_and_forks_damage_nothing: "threads.c", [&["8"]], WAYS;
     so_they_do_with_a_background_thread: "threads.c", [&["20"]], ["background=1"];
+    /// Once in some forty runs of `threads.c` the child of a fork called it a double free.
+    objects_that_were_about_to_be_freed_at_a_fork_are_live_in_the_child:
+        "marked.c", [&[]], ["check=1", "check=1,rseq=0", "check=1,numa=2"];
     /// Other libraries' fork handlers ran inside the allocator's locks and hung.
     fork_handlers_may_allocate_in_any_order: "fork_handlers.c", [&[]], ["", "rseq=0", "numa=2"];
     /// The array, sized and nothrow forms did not call the program's own plain ones.
