@@ -180,7 +180,7 @@ pub fn class_of(bytes: usize) -> usize {
     small_class_of(bytes).unwrap_or_else(|| computed_class(bytes))
 }
 
-/// The class of a request of at most [`TABLE_BYTES`]; `None` for a larger one.
+/// The class of a request of at most `TABLE_BYTES`; `None` for a larger one.
 #[inline(always)]
 pub fn small_class_of(bytes: usize) -> Option<usize> {
     if bytes > TABLE_BYTES {

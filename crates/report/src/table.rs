@@ -19,6 +19,9 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// Cells with more characters are sentences, which a narrow screen leaves room to read.
+const SENTENCE: usize = 80;
+
 impl Table {
     /// A table with these columns.
     pub fn new(columns: &[(&str, Align)]) -> Table {
@@ -75,13 +78,17 @@ impl Table {
 
     /// The table as HTML.
     pub fn to_html(&self) -> String {
-        let class = |index: usize| match self.columns[index].1 {
+        let class = |index: usize, cell: &str| match self.columns[index].1 {
+            Align::Left if cell.chars().count() > SENTENCE => " class='long'",
             Align::Left => "",
             Align::Right => " class='num'",
         };
         let cells = |tag: &str, row: &mut dyn Iterator<Item = &String>| -> String {
             row.enumerate()
-                .map(|(index, cell)| format!("<{tag}{}>{}</{tag}>", class(index), escape(cell)))
+                .map(|(index, cell)| {
+                    let class = class(index, cell);
+                    format!("<{tag}{class}>{}</{tag}>", escape(cell))
+                })
                 .collect()
         };
         let head = cells("th", &mut self.columns.iter().map(|(name, _)| name));

@@ -272,9 +272,22 @@ pub fn reason(host: &WorstHost) -> String {
     text
 }
 
+/// What a host is, in a line.
+fn machine(host: &WorstHost) -> String {
+    let up = (host.uptime_seconds).map(|seconds| Unit::Seconds.format(seconds as f64));
+    let parts = [
+        Some(format_bytes(host.memory_bytes >> 20 << 20)),
+        up.map(|up| format!("up {up}")),
+        host.kernel.as_ref().map(|kernel| format!("Linux {kernel}")),
+        host.role.clone(),
+        host.rack.clone(),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 /// The worst hosts.
 pub fn worst_table(study: &Study) -> Table {
-    let mut table = Table::headed("host | >memory | >up | kernel | role | rack | why");
+    let mut table = Table::headed("host | why | >memory | >up | kernel | role | rack");
     let or_dash = |text: &Option<String>| text.clone().unwrap_or("–".into());
     for host in &study.worst {
         let up = host
@@ -282,12 +295,12 @@ pub fn worst_table(study: &Study) -> Table {
             .map(|seconds| Unit::Seconds.format(seconds as f64));
         table.row(vec![
             host.host.clone(),
+            reason(host),
             format_bytes(host.memory_bytes >> 20 << 20),
             up.unwrap_or("–".into()),
             or_dash(&host.kernel),
             or_dash(&host.role),
             or_dash(&host.rack),
-            reason(host),
         ]);
     }
     table
@@ -327,13 +340,14 @@ pub fn text(study: &Study) -> String {
     for line in left_out(study) {
         let _ = writeln!(out, "{line}");
     }
+    out.push_str("\nWorst hosts: most 2 MB blocks with unmovable memory\n");
+    for host in &study.worst {
+        let _ = writeln!(out, "{}: {}", host.host, reason(host));
+        let _ = writeln!(out, "    {}", machine(host));
+    }
     let mut part = |title: &str, table: &Table| {
         let _ = write!(out, "\n{title}\n{}", table.to_text());
     };
-    part(
-        "Worst hosts: most 2 MB blocks with unmovable memory",
-        &worst_table(study),
-    );
     part("Unmovable blocks, of all blocks", &unmovable_table(study));
     part(
         "Memory in blocks without unmovable pages, of all memory",
