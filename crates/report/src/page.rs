@@ -37,7 +37,8 @@ font-size:13px;border-radius:6px;background:var(--ink);color:var(--paper);pointe
 border-radius:6px;background:var(--card);color:var(--ink)}\
 .square:not(:empty){background:var(--card);border-radius:8px;padding:8px 14px;font-size:14px}\
 .tools button{flex:none}@media(max-width:600px){td:not(.num){overflow-wrap:break-word;\
-min-width:90px}td.long{min-width:270px}}.square ul{margin:4px 0;padding-left:20px}svg[data-map]{cursor:crosshair}\
+min-width:90px}td.long{min-width:270px}}.square ul{margin:4px 0;padding-left:20px}\
+svg[data-map]{cursor:crosshair}\
 nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)}\
 @media print{body{font-size:12px}main{padding:0}h2{break-after:avoid}\
 figure,tr,.verdict{break-inside:avoid}figure,.scroll{overflow:visible}nav,.tools,.tip{display:none}\

@@ -36,7 +36,8 @@ static void check_and_free(uint64_t *object)
 
 	int given_up = in_child && object[1] == 0;
 
-	if ((object[1] != (uintptr_t)object && !given_up) || ((char *)object)[bytes - 1] != (char)bytes)
+	if ((object[1] != (uintptr_t)object && !given_up) ||
+	    ((char *)object)[bytes - 1] != (char)bytes)
 		atomic_fetch_add(&wrong, 1);
 	object[1] = 0;
 	free(object);
