@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample doctor` on saved trees, and what is made from the table of options.
 
+mod common;
+
+use common::{ample, save};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn ample(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ample"))
-        .args(arguments)
-        .current_dir(directory)
-        .output()
-        .unwrap()
-}
-
-fn save(root: &Path, files: &[(&str, &[u8])]) {
-    for (file, bytes) in files {
-        let path = root.join(file);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
-    }
-}
 
 /// State and advice of a check of a saved tree.
 fn check(root: &Path, name: &str) -> (String, bool) {

@@ -2,9 +2,11 @@
 //! `ample fleet` as a user meets it: files of several hosts in, one picture out.
 #![cfg(feature = "fleet")]
 
+mod common;
+
+use common::{ample, save};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::{Command, Output};
 
 const ANON: u64 = 1 << 5 | 1 << 12 | 1 << 14;
 const BUDDY: u64 = 1 << 10;
@@ -34,20 +36,7 @@ fn save_host(directory: &Path, name: &str, uptime_s: u32, slab: usize, free: usi
         ("sys/kernel/hostname", hostname.as_bytes()),
         ("kpageflags", &flags),
     ];
-    let root = directory.join(format!("root-{name}"));
-    for (file, bytes) in files {
-        let path = root.join("proc").join(file);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
-    }
-}
-
-fn ample(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ample"))
-        .args(arguments)
-        .current_dir(directory)
-        .output()
-        .unwrap()
+    save(&directory.join(format!("root-{name}/proc")), &files);
 }
 
 /// Four hosts with 1 to 4 unmovable blocks of 8 and 3 to 0 free ones.

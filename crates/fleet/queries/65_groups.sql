@@ -2,24 +2,11 @@
 SELECT dimension, name, permille, count(*) AS hosts
 FROM (
     SELECT
-        'kernel' AS dimension,
-        kernel AS name,
+        dimension,
+        CASE dimension WHEN 'kernel' THEN kernel WHEN 'role' THEN role ELSE rack END AS name,
         CAST(floor(unmovable_blocks_high * 1E3 / blocks) AS BIGINT) AS permille
     FROM blocks
-    WHERE definition = 'K' AND size_bytes = 2097152 AND blocks > 0
-    UNION ALL
-    SELECT
-        'role' AS dimension,
-        role AS name,
-        CAST(floor(unmovable_blocks_high * 1E3 / blocks) AS BIGINT) AS permille
-    FROM blocks
-    WHERE definition = 'K' AND size_bytes = 2097152 AND blocks > 0
-    UNION ALL
-    SELECT
-        'rack' AS dimension,
-        rack AS name,
-        CAST(floor(unmovable_blocks_high * 1E3 / blocks) AS BIGINT) AS permille
-    FROM blocks
+    CROSS JOIN (VALUES ('kernel'), ('role'), ('rack')) AS dimensions(dimension)
     WHERE definition = 'K' AND size_bytes = 2097152 AND blocks > 0
 ) AS named
 WHERE name IS NOT NULL

@@ -37,7 +37,7 @@ macro_rules! view {
 }
 
 /// All of them, in order.
-pub const QUERIES: [Query; 18] = [
+pub const QUERIES: [Query; 19] = [
     view!("10", "checked"),
     table!("20", "problems"),
     view!("30", "good"),
@@ -45,6 +45,7 @@ pub const QUERIES: [Query; 18] = [
     table!("41", "scans_in_all"),
     table!("42", "memory"),
     table!("50", "blocks"),
+    view!("55", "ends"),
     table!("60", "free_contiguity"),
     table!("61", "unmovable"),
     table!("62", "potential"),
