@@ -3,12 +3,12 @@
 # The study of a made fleet by the engine that is built in and by Spark, with one and with two
 # workers, each a process of its own: equal to the digit. Then once more with a worker that is
 # killed in the middle.
-# usage: fleet-spark.sh [HOSTS [SCANS]]
+# usage: [AMPLE=target/release/ample] fleet-spark.sh [HOSTS [SCANS]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hosts=${1:-10000} scans=${2:-8}
 venv=build/spark
-ample=target/release/ample
+ample=${AMPLE:-target/release/ample}
 spark=$PWD/crates/fleet/spark/fleet_spark.py
 command -v java >/dev/null || { echo "fleet-spark.sh: needs a Java runtime" >&2; exit 2; }
 [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
@@ -19,21 +19,47 @@ mkdir "$work/real"
 cp kernel/tests/courses/*.snap "$work/real/"
 "$ample" fleet generate "$work/real" -o "$work/lake" --hosts "$hosts" --scans "$scans"
 "$ample" fleet report "$work/lake" --tables "$work/embedded.json" >/dev/null
-export SPARK_LOCAL_DIRS=$work/spark
+export SPARK_LOCAL_DIRS=$work/spark SPARK_LOCAL_IP=127.0.0.1
+
+study() { # study WORKERS: exit 1 where a digit differs
+	"$venv/bin/python" "$spark" "$work/lake" --like "$work/embedded.json" \
+		--master "local-cluster[$1,1,1024]" 2>"$work/log" ||
+		{ tail -n 20 "$work/log" >&2; return 1; }
+}
+
+below() { # below PID: the processes that it started, and theirs
+	local child
+	for child in $(pgrep -P "$1"); do
+		echo "$child"
+		below "$child"
+	done
+}
+
+executor() { # executor PID: the first executor below a driver
+	local process
+	for process in $(below "$1"); do
+		if tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null |
+			grep -q 'CoarseGrainedExecutorBackend.*--executor-id 0 '; then
+			echo "$process"
+			return
+		fi
+	done
+}
+
 for workers in 1 2; do
 	echo "== $workers workers"
-	"$venv/bin/python" "$spark" "$work/lake" --like "$work/embedded.json" \
-		--master "local-cluster[$workers,1,1024]"
+	study "$workers"
 done
 echo "== 2 workers, one is killed"
-"$venv/bin/python" "$spark" "$work/lake" --like "$work/embedded.json" \
-	--master "local-cluster[2,1,1024]" &
+study 2 &
 driver=$!
 victim=
-for _ in $(seq 120); do
+for _ in $(seq 240); do
+	victim=$(executor "$driver")
+	[[ -z $victim ]] || break
 	sleep 0.5
-	victim=$(pgrep -f "CoarseGrainedExecutorBackend.*--executor-id 0" | head -1) && break
 done
 sleep 5
-[[ -z $victim ]] || { kill -9 "$victim" && echo "killed executor 0 of 2"; }
+kill -9 "$victim" && kill -0 "$driver" || { echo "no executor to kill" >&2; exit 1; }
+echo "killed executor 0 of 2"
 wait "$driver"

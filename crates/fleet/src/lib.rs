@@ -7,6 +7,7 @@
 //! runs them on the engine that is built in (feature `engine`); `spark/` runs the same files on
 //! Spark.
 
+pub mod agent;
 #[cfg(feature = "engine")]
 mod batch;
 mod row;

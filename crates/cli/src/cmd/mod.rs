@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module per subcommand. Each takes its parsed arguments and answers with a [`Verdict`].
 
+mod agent;
 mod doctor;
+mod exposition;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod malloc;
@@ -26,6 +28,7 @@ use progress::progress_bar;
 /// What follows `ample` on the command line.
 #[derive(Debug, clap::Subcommand)]
 pub enum Subcommand {
+    Agent(agent::AgentArgs),
     Completions(manual::CompletionsArgs),
     Doctor(doctor::DoctorArgs),
     #[cfg(feature = "fleet")]
@@ -48,6 +51,7 @@ pub enum Subcommand {
 /// Anything that keeps the command from its end; printed by `main`, exit code 2.
 pub fn run(command: Subcommand) -> anyhow::Result<Verdict> {
     match command {
+        Subcommand::Agent(args) => agent::run(&args),
         Subcommand::Completions(args) => manual::completions(&args),
         Subcommand::Doctor(args) => doctor::run(&args),
         #[cfg(feature = "fleet")]

@@ -5,13 +5,13 @@ mod diff;
 mod export;
 mod fail_if;
 mod map;
-mod openmetrics;
+pub(super) mod openmetrics;
 mod pageblocks;
 mod rows;
 mod service;
 pub(super) mod style;
 mod text;
-mod view;
+pub(super) mod view;
 #[cfg(feature = "watch")]
 mod watch;
 mod who;

@@ -7,8 +7,8 @@
 
 use super::rows::{MetricRow, rows};
 use super::view::View;
+use crate::cmd::exposition::Exposition;
 use ample_pfn::Definition;
-use std::fmt::Write;
 
 /// Gauges of the long table: name, metric there, factor, help.
 const FAMILIES: [(&str, &str, f64, &str); 7] = [
@@ -51,31 +51,37 @@ const FAMILIES: [(&str, &str, f64, &str); 7] = [
     ),
 ];
 
-/// The exposition, ending with `# EOF`.
+/// The whole exposition.
 pub fn render(view: &View) -> Vec<u8> {
     let mut out = Exposition::default();
+    families(view, &mut out);
+    out.end().into_bytes()
+}
+
+/// Everything of a scan.
+pub fn families(view: &View, out: &mut Exposition) {
     let rows = rows(view);
     for (name, metric, factor, help) in FAMILIES {
         let rows = || rows.iter().filter(|row| row.metric == metric);
-        out.family(name, help);
+        out.gauge(name, help);
         for row in rows().filter(|row| row.of_machine()) {
-            out.row(row, factor);
+            sample_row(out, row, factor);
         }
         let of_zone = |row: &&MetricRow| row.zone.is_some() && row.kind.is_none();
         let mut zones = rows().filter(of_zone).peekable();
         if zones.peek().is_some() {
-            out.family(&format!("zone_{name}"), &format!("{help} Of a zone."));
+            out.gauge(&format!("zone_{name}"), &format!("{help} Of a zone."));
         }
         for row in zones {
-            out.row(row, factor);
+            sample_row(out, row, factor);
         }
     }
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
-    out.family("scan_duration_seconds", "How long the scan took.");
+    out.gauge("scan_duration_seconds", "How long the scan took.");
     out.sample(&[], seconds(view.duration_ns));
-    out.family("scan_cpu_seconds", "Processor time of the scan.");
+    out.gauge("scan_cpu_seconds", "Processor time of the scan.");
     out.sample(&[], seconds(view.cpu_ns));
-    out.family(
+    out.gauge(
         "scan_reader",
         "1, with the reader and the kernel as labels.",
     );
@@ -84,79 +90,36 @@ pub fn render(view: &View) -> Vec<u8> {
         ("kernel", view.kernel.clone()),
     ];
     out.sample(&labels, Some(1.0));
-    out.text.push_str("# EOF\n");
-    out.text.into_bytes()
 }
 
-#[derive(Default)]
-struct Exposition {
-    text: String,
-    family: String,
-}
-
-impl Exposition {
-    /// Starts a gauge family; the unit is what follows the last underscore, where it is one.
-    fn family(&mut self, name: &str, help: &str) {
-        self.family = format!("ample_{name}");
-        let family = &self.family;
-        let _ = writeln!(self.text, "# TYPE {family} gauge");
-        let unit = name.rsplit('_').next();
-        if let Some(unit) = unit.filter(|unit| ["bytes", "ratio", "seconds"].contains(unit)) {
-            let _ = writeln!(self.text, "# UNIT {family} {unit}");
-        }
-        let _ = writeln!(self.text, "# HELP {family} {help}");
-    }
-
-    /// The samples of a row: of the machine everything, of a zone what no definition or K says,
-    /// the worse bound only.
-    fn row(&mut self, row: &MetricRow, factor: f64) {
-        let machine = row.of_machine();
-        let place = [
-            ("node", row.node.map(|node| node.to_string())),
-            ("zone", row.zone.clone()),
-            ("definition", row.definition.map(|own| own.name().into())),
-            ("size_bytes", row.size_bytes.map(|bytes| bytes.to_string())),
-            ("source", row.kind.clone()),
-        ];
-        let labels = place.into_iter();
-        let mut labels: Vec<_> = labels
-            .filter_map(|(key, value)| Some((key, value?)))
-            .collect();
-        let bounds = [("low", row.low), ("high", row.high)];
-        match row.definition {
-            None => self.sample(&labels, row.low.map(|value| value * factor)),
-            Some(definition) if machine || definition == Definition::K => {
-                let worse = usize::from(row.metric == "unmovable_ratio");
-                for (bound, value) in &bounds[if machine { 0..2 } else { worse..worse + 1 }] {
-                    labels.push(("bound", bound.to_string()));
-                    self.sample(&labels, *value);
-                    labels.pop();
-                }
+/// The samples of a row: of the machine everything, of a zone what no definition or K says, the
+/// worse bound only.
+fn sample_row(out: &mut Exposition, row: &MetricRow, factor: f64) {
+    let machine = row.of_machine();
+    let place = [
+        ("node", row.node.map(|node| node.to_string())),
+        ("zone", row.zone.clone()),
+        ("definition", row.definition.map(|own| own.name().into())),
+        ("size_bytes", row.size_bytes.map(|bytes| bytes.to_string())),
+        ("source", row.kind.clone()),
+    ];
+    let labels = place.into_iter();
+    let mut labels: Vec<_> = labels
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect();
+    let bounds = [("low", row.low), ("high", row.high)];
+    match row.definition {
+        None => out.sample(&labels, row.low.map(|value| value * factor)),
+        Some(definition) if machine || definition == Definition::K => {
+            let worse = usize::from(row.metric == "unmovable_ratio");
+            for (bound, value) in &bounds[if machine { 0..2 } else { worse..worse + 1 }] {
+                labels.push(("bound", bound.to_string()));
+                out.sample(&labels, *value);
+                labels.pop();
             }
-            Some(_) => {}
         }
+        Some(_) => {}
     }
-
-    /// One sample; absent values leave no line.
-    fn sample(&mut self, labels: &[(&'static str, String)], value: Option<f64>) {
-        let Some(value) = value else { return };
-        let labels = labels.iter();
-        let labels: Vec<String> = labels
-            .map(|(key, value)| format!("{key}=\"{}\"", escape(value)))
-            .collect();
-        let braces = match labels.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", labels.join(",")),
-        };
-        let _ = writeln!(self.text, "{}{braces} {value}", self.family);
-    }
-}
-
-fn escape(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }
 
 #[cfg(test)]

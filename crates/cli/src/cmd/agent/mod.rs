@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample agent`: scans one host of a fleet for as long as it runs.
+
+mod contiguitas;
+mod round;
+
+use self::round::{Agent, Counts};
+use super::Verdict;
+use super::exposition::Exposition;
+use super::watch::time;
+use ample_fleet::Labels;
+use ample_fleet::agent::{Exporter, Page, Schedule, Spool};
+use ample_host::{Root, ScanOptions};
+use anyhow::{Context, Result, ensure};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Scan this host again and again, for ample fleet and for a metrics collector.
+///
+/// Each scan becomes one small Parquet file in a spool of bounded size; a crash at any byte costs
+/// at most the scan that was being written. Each host scans at a moment of its own within the
+/// period, and waits longer where a scan took more than a hundredth of the period's processor
+/// time. Nothing is served, and nothing leaves the spool, until it is asked for. Needs root or
+/// CAP_SYS_ADMIN for the pages, and no other privilege.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AgentArgs {
+    /// Where scans wait; made if it does not exist.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/ample/spool")]
+    spool: PathBuf,
+    /// The spool's size in MiB; the oldest scans go first.
+    #[arg(long, value_name = "MIB", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    spool_mib: u64,
+    /// Period of the scans.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = period)]
+    every: Duration,
+    /// Scan once and end: for a timer.
+    #[arg(long, conflicts_with_all = ["every", "listen"])]
+    once: bool,
+    /// Move the scans into this directory, which hosts may share; what cannot be moved waits in
+    /// the spool.
+    #[arg(long, value_name = "DIR")]
+    deliver: Option<PathBuf>,
+    /// Serve OpenMetrics at http://ADDRESS/metrics; a port alone stands for 127.0.0.1.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    listen: Option<SocketAddr>,
+    /// Write OpenMetrics to this file after each scan: for a collector of text files.
+    #[arg(long, value_name = "FILE")]
+    textfile: Option<PathBuf>,
+    /// What this host is for: web, cache, build.
+    #[arg(long, value_name = "TEXT")]
+    role: Option<String>,
+    /// Where this host stands.
+    #[arg(long, value_name = "TEXT")]
+    rack: Option<String>,
+    /// Scan a saved tree (DIR/proc/kpageflags, …) instead of the running system.
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "Examples:
+  ample agent --listen 9105                   scan each hour, metrics on loopback
+  ample agent --deliver /mnt/scans --role web --rack r07
+  ample agent --once --textfile /var/lib/prometheus/node-exporter/ample.prom
+  ample fleet report /mnt/scans               the study of what was delivered
+
+Exit codes: 0 after --once; 2 the pages cannot be read, or the spool not be written.";
+
+/// Longest sleep: a clock that is set forward is noticed within it.
+const TICK: Duration = Duration::from_secs(60);
+
+fn period(text: &str) -> Result<Duration, String> {
+    let every = time(text)?;
+    match every.as_secs() {
+        0 => Err("give a period of a second or more".into()),
+        _ => Ok(every),
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok((IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()),
+        Err(_) => text
+            .parse()
+            .map_err(|_| "give a port, or an address and a port, as 127.0.0.1:9105".into()),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the pages cannot be read at the start, the spool cannot be made, or the address is taken.
+pub fn run(args: &AgentArgs) -> Result<Verdict> {
+    // Whoever is in the way of a program loses; a refusal costs nobody anything.
+    let _ = rustix::process::nice(19);
+    let root = args.root.as_deref().map_or_else(Root::live, Root::offline);
+    let mut agent = Agent {
+        options: ScanOptions {
+            root: root.clone(),
+            ..ScanOptions::default()
+        },
+        labels: Labels {
+            role: args.role.clone(),
+            rack: args.rack.clone(),
+        },
+        spool: Spool::open(&args.spool, args.spool_mib << 20)?,
+        deliver: args.deliver.clone(),
+        textfile: args.textfile.clone(),
+        page: Page::default(),
+        scan: Exposition::default(),
+        counts: Counts::default(),
+    };
+    let first = agent.round()?;
+    if let Some(error) = first.failed {
+        return Err(error);
+    }
+    warn(&first.delayed);
+    if args.once {
+        ensure!(first.delayed.is_empty(), "the scan was kept, and no more");
+        return Ok(Verdict::Ok);
+    }
+    if let Some(address) = args.listen {
+        let exporter = Exporter::start(address, &agent.page)?;
+        eprintln!("metrics at http://{}/metrics", exporter.address());
+    }
+    let host = root.read("proc/sys/kernel/hostname").unwrap_or_default();
+    let schedule = Schedule::new(args.every, host.trim());
+    follow(&mut agent, schedule, (first.began, first.cpu))
+}
+
+/// Scans by the schedule until the process is ended. Every file is whole at any time, so a signal
+/// needs no handler.
+fn follow(agent: &mut Agent, schedule: Schedule, first: (Duration, Duration)) -> Result<Verdict> {
+    let mut last = first;
+    loop {
+        let next = schedule.next(now()?, Some(last));
+        agent.counts.next_scan = Some(next);
+        agent.publish()?;
+        while let Some(left) = next.checked_sub(now()?).filter(|left| !left.is_zero()) {
+            std::thread::sleep(left.min(TICK));
+        }
+        let round = agent.round()?;
+        last = (round.began, round.cpu);
+        warn(&round.failed);
+        warn(&round.delayed);
+    }
+}
+
+fn warn<'a>(errors: impl IntoIterator<Item = &'a anyhow::Error>) {
+    for error in errors {
+        eprintln!("ample: {error:#}");
+    }
+}
+
+/// Time since 1970.
+fn now() -> Result<Duration> {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("the clock of this host stands before 1970")
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One scan of the agent, from the pages to the files.
+
+use super::{contiguitas, now};
+use crate::cmd::exposition::Exposition;
+use crate::cmd::scan::openmetrics;
+use crate::cmd::scan::view::View;
+use crate::cmd::write_file;
+use ample_fleet::Labels;
+use ample_fleet::agent::{Page, Spool, Usage};
+use ample_host::{ScanOptions, scan_live};
+use ample_pfn::{MetricsBuilder, SizeList};
+use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What has happened since the agent was started.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    scans: u64,
+    scan_failures: u64,
+    dropped: u64,
+    delivered: u64,
+    delivery_failures: u64,
+    last_scan: Option<Duration>,
+    /// When the next scan will begin, since 1970.
+    pub(super) next_scan: Option<Duration>,
+}
+
+/// The agent between two scans.
+pub(super) struct Agent {
+    pub(super) options: ScanOptions,
+    pub(super) labels: Labels,
+    pub(super) spool: Spool,
+    pub(super) deliver: Option<PathBuf>,
+    pub(super) textfile: Option<PathBuf>,
+    /// What a collector gets.
+    pub(super) page: Page,
+    /// The families of the last scan that succeeded.
+    pub(super) scan: Exposition,
+    pub(super) counts: Counts,
+}
+
+/// How a scan went.
+pub(super) struct Round {
+    /// Its start, since 1970.
+    pub(super) began: Duration,
+    /// Processor time of everything.
+    pub(super) cpu: Duration,
+    /// Why there is no scan.
+    pub(super) failed: Option<anyhow::Error>,
+    /// What could not be delivered or shown: it is tried again after the next scan.
+    pub(super) delayed: Vec<anyhow::Error>,
+}
+
+impl Agent {
+    /// Scans, keeps the scan, delivers and publishes.
+    ///
+    /// # Errors
+    /// When the clock is wrong; what else fails is in the answer.
+    pub(super) fn round(&mut self) -> Result<Round> {
+        let (began, before) = (now()?, cpu());
+        let failed = self.scan(began).err();
+        match failed {
+            None => {
+                self.counts.scans += 1;
+                self.counts.last_scan = Some(began);
+            }
+            Some(_) => self.counts.scan_failures += 1,
+        }
+        let mut delayed = Vec::new();
+        if let Some(to) = &self.deliver {
+            match self.spool.deliver(to) {
+                Ok(moved) => self.counts.delivered += moved,
+                Err(error) => {
+                    self.counts.delivery_failures += 1;
+                    delayed.push(error.context("the scans stay in the spool"));
+                }
+            }
+        }
+        delayed.extend(self.publish().err());
+        Ok(Round {
+            began,
+            cpu: cpu().saturating_sub(before),
+            failed,
+            delayed,
+        })
+    }
+
+    /// Scans and puts the scan into the spool.
+    fn scan(&mut self, began: Duration) -> Result<()> {
+        let mut scan = scan_live(&self.options)?;
+        let Ok(builder) = MetricsBuilder::collect(&mut scan, &SizeList::standard());
+        self.scan = Exposition::default();
+        openmetrics::families(&View::new(&scan, &builder), &mut self.scan);
+        drop(builder);
+        let host = scan.meta.hostname.clone().unwrap_or_default();
+        let rows = ample_fleet::rows(&mut scan, &self.labels);
+        drop(scan);
+        let bytes = ample_fleet::encode(&[rows])?;
+        self.counts.dropped += self.spool.store(&host, began.as_secs(), &bytes)?;
+        Ok(())
+    }
+
+    /// Shows the counts beside the last scan.
+    ///
+    /// # Errors
+    /// When the spool cannot be read or the text file not be written.
+    pub(super) fn publish(&self) -> Result<()> {
+        let mut out = self.scan.clone();
+        contiguitas::families(&self.options.root, &mut out);
+        self.counts.families(self.spool.usage()?, &mut out);
+        let text = out.end();
+        if let Some(path) = &self.textfile {
+            write_file(path, &text).context("the metrics are as they were")?;
+        }
+        self.page.set(text);
+        Ok(())
+    }
+}
+
+impl Counts {
+    fn families(&self, spool: Usage, out: &mut Exposition) {
+        let counters = [
+            ("scans", self.scans, "Scans that were kept."),
+            ("scan_failures", self.scan_failures, "Scans that failed."),
+            (
+                "dropped_scans",
+                self.dropped,
+                "Scans that a full spool has lost.",
+            ),
+            (
+                "delivered_scans",
+                self.delivered,
+                "Scans that left the spool.",
+            ),
+            (
+                "delivery_failures",
+                self.delivery_failures,
+                "Rounds that could not deliver.",
+            ),
+        ];
+        for (name, value, help) in counters {
+            out.counter(&format!("agent_{name}"), help);
+            out.sample(&[], Some(value as f64));
+        }
+        out.counter("agent_cpu_seconds", "Processor time of the agent.");
+        out.sample(&[], Some(cpu().as_secs_f64()));
+        let gauges = [
+            (
+                "spool_files",
+                Some(spool.files as f64),
+                "Scans in the spool.",
+            ),
+            (
+                "spool_bytes",
+                Some(spool.bytes as f64),
+                "Size of the spool.",
+            ),
+            (
+                "last_scan_timestamp_seconds",
+                self.last_scan.map(|time| time.as_secs_f64()),
+                "Start of the last scan that was kept.",
+            ),
+            (
+                "next_scan_timestamp_seconds",
+                self.next_scan.map(|time| time.as_secs_f64()),
+                "Start of the next scan.",
+            ),
+        ];
+        for (name, value, help) in gauges {
+            out.gauge(&format!("agent_{name}"), help);
+            out.sample(&[], value);
+        }
+    }
+}
+
+/// Processor time of this process.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample agent` on a saved tree: what it keeps, delivers, serves and survives.
+
+mod common;
+
+use common::{ample, save};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const SLAB: u64 = 1 << 7;
+
+/// A host of four 2 MB blocks, one of which holds slab pages, with a border at 2 MB.
+fn host() -> tempfile::TempDir {
+    let mut flags = vec![0u64; 4 * 512];
+    flags[..100].fill(SLAB);
+    let flags: Vec<u8> = flags.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let zoneinfo: &[u8] = b"Node 0, zone Normal\n  pages free 0\n min 1\n low 2\n high 3\n \
+        spanned 2048\n present 2048\n managed 2048\n pagesets\n cpu: 0\n count: 0\n start_pfn: 0\n";
+    let directory = tempfile::tempdir().unwrap();
+    save(
+        &directory.path().join("root"),
+        &[
+            ("proc/iomem", b"00000000-007fffff : System RAM\n"),
+            ("proc/zoneinfo", zoneinfo),
+            (
+                "proc/buddyinfo",
+                b"Node 0, zone Normal 0 0 0 0 0 0 0 0 0 0 0\n",
+            ),
+            ("proc/meminfo", b"MemTotal: 8192 kB\nMemFree: 0 kB\n"),
+            ("proc/uptime", b"60.00 1.00\n"),
+            ("proc/vmstat", b"nr_free_pages 5\ncontiguitas_claim 7\n"),
+            ("proc/sys/kernel/osrelease", b"6.12.1\n"),
+            ("proc/sys/kernel/hostname", b"web1\n"),
+            ("proc/kpageflags", &flags),
+            ("sys/kernel/mm/contiguitas/node0/border_pfn", b"512\n"),
+            (
+                "sys/kernel/mm/contiguitas/node0/unmovable_bytes",
+                b"2097152\n",
+            ),
+            (
+                "sys/kernel/mm/contiguitas/node0/pressure_movable_bp",
+                b"250\n",
+            ),
+        ],
+    );
+    directory
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_scan_is_kept_delivered_and_shown() {
+    let host = host();
+    let at = host.path();
+    let once = ["agent", "--once", "--root", "root", "--spool", "spool"];
+    let kept = ample(at, &[&once[..], &["--textfile", "ample.prom"]].concat());
+    assert!(kept.status.success(), "{kept:?}");
+    let spool = files(&at.join("spool"));
+    assert_eq!(spool.len(), 1, "{spool:?}");
+    assert!(spool[0].starts_with("scan-web1-"), "{spool:?}");
+    let metrics = std::fs::read_to_string(at.join("ample.prom")).unwrap();
+    for line in [
+        "ample_memory_bytes 8388608",
+        "ample_agent_scans_total 1",
+        "ample_agent_spool_files 1",
+        "ample_contiguitas_border_bytes{node=\"0\"} 2097152",
+        "ample_contiguitas_pressure_ratio{node=\"0\",side=\"movable\"} 0.025",
+        "ample_contiguitas_events_total{event=\"claim\"} 7",
+    ] {
+        assert!(metrics.lines().any(|own| own == line), "{line}\n{metrics}");
+    }
+    // A shared directory that is not mounted costs no scan, and is not called success.
+    let late = ample(at, &[&once[..], &["--deliver", "shared"]].concat());
+    assert_eq!(late.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&late.stderr);
+    assert!(
+        text.contains("stay in the spool") && text.contains("shared"),
+        "{text}"
+    );
+    std::fs::create_dir(at.join("shared")).unwrap();
+    let after = ample(at, &[&once[..], &["--deliver", "shared"]].concat());
+    assert!(after.status.success(), "{after:?}");
+    assert!(files(&at.join("spool")).is_empty());
+    assert!(!files(&at.join("shared")).is_empty());
+}
+
+#[test]
+fn what_is_wrong_is_said_at_the_start() {
+    let host = host();
+    let at = host.path();
+    for (arguments, told) in [
+        (&["--once", "--root", "none"][..], "none"),
+        (
+            &["--once", "--root", "root", "--spool", "root/proc/uptime"],
+            "root/proc/uptime",
+        ),
+        (&["--every", "0.5s"], "a second or more"),
+        (&["--listen", "everywhere"], "127.0.0.1:9105"),
+        (&["--spool-mib", "0"], "--spool-mib"),
+    ] {
+        let mut all = vec!["agent"];
+        if !arguments.contains(&"--spool") {
+            all.extend(["--spool", "spool"]);
+        }
+        all.extend(arguments);
+        let output = ample(at, &all);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(told), "{arguments:?}: {text}");
+    }
+}
+
+/// An agent that listens, and its address.
+fn listening(at: &Path) -> (Child, String) {
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_ample"))
+        .args([
+            "agent", "--root", "root", "--spool", "spool", "--every", "1s",
+        ])
+        .args(["--listen", "0"])
+        .current_dir(at)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut errors = BufReader::new(agent.stderr.take().unwrap());
+    errors.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("metrics at http://");
+    let address = address.and_then(|rest| rest.strip_suffix("/metrics"));
+    let address = address.unwrap_or_else(|| panic!("{line}")).to_string();
+    (agent, address)
+}
+
+fn scrape(address: &str) -> String {
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut page = String::new();
+    client.read_to_string(&mut page).unwrap();
+    page
+}
+
+#[test]
+fn a_killed_agent_leaves_whole_scans_and_starts_again() {
+    let host = host();
+    let at = host.path();
+    for _ in 0..3 {
+        let (mut agent, address) = listening(at);
+        assert!(address.starts_with("127.0.0.1:"), "{address}");
+        // Until it has scanned by its schedule.
+        while !scrape(&address).contains("ample_agent_scans_total 2\n") {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+    let spool = files(&at.join("spool"));
+    assert!(!spool.is_empty());
+    for name in spool.iter().filter(|name| !name.starts_with('.')) {
+        let bytes = std::fs::read(at.join("spool").join(name)).unwrap();
+        assert!(
+            bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What runs on every host of a fleet: when to scan, where to keep the scans, whom to tell.
+
+mod exporter;
+mod schedule;
+mod spool;
+
+pub use exporter::{Exporter, Page};
+pub use schedule::Schedule;
+pub use spool::{Spool, Usage};

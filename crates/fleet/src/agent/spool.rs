@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scans that wait on the local disk, one file each.
+//!
+//! A file gets its name when it is whole and on the disk, so that a crash at any byte leaves the
+//! files that were there before. What a crash left of an unfinished file goes at the next start.
+
+use ample_kit::files;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What unfinished files of the spool begin with.
+const UNFINISHED: &str = ".scan-";
+/// How the files of the spool end.
+const SUFFIX: &str = ".parquet";
+
+/// A directory of at most so many bytes.
+#[derive(Clone, Debug)]
+pub struct Spool {
+    directory: PathBuf,
+    limit_bytes: u64,
+}
+
+/// What is in a spool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Spool {
+    /// The spool in `directory`, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or read.
+    pub fn open(directory: &Path, limit_bytes: u64) -> Result<Spool> {
+        fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the spool {}", directory.display()))?;
+        let spool = Spool {
+            directory: directory.into(),
+            limit_bytes,
+        };
+        for name in names(directory)? {
+            if name.starts_with(UNFINISHED) {
+                let path = directory.join(name);
+                fs::remove_file(&path)
+                    .with_context(|| format!("cannot remove {}", path.display()))?;
+            }
+        }
+        Ok(spool)
+    }
+
+    /// Keeps the scan of `host` that began at `unix_time_seconds`. The oldest files go where the
+    /// spool would be larger than its limit; how many went.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or is larger than the spool may be.
+    pub fn store(&self, host: &str, unix_time_seconds: u64, bytes: &[u8]) -> Result<u64> {
+        ensure!(
+            bytes.len() as u64 <= self.limit_bytes,
+            "a scan has {} bytes, the spool may have {}",
+            bytes.len(),
+            self.limit_bytes
+        );
+        let dropped = self.shrink(self.limit_bytes - bytes.len() as u64)?;
+        write_whole(&self.directory, &name(host, unix_time_seconds), bytes)?;
+        Ok(dropped)
+    }
+
+    /// Moves all files to another directory, which may be on another file system or shared with
+    /// other hosts, the oldest first; how many were moved.
+    ///
+    /// # Errors
+    /// When a file cannot be written there: it and those after it stay.
+    pub fn deliver(&self, to: &Path) -> Result<u64> {
+        let mut moved = 0;
+        for (_, name, _) in self.files()? {
+            let own = self.directory.join(&name);
+            let bytes = fs::read(&own).with_context(|| format!("cannot read {}", own.display()))?;
+            write_whole(to, &name, &bytes)?;
+            fs::remove_file(&own).with_context(|| format!("cannot remove {}", own.display()))?;
+            moved += 1;
+        }
+        Ok(moved)
+    }
+
+    /// What is in it.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn usage(&self) -> Result<Usage> {
+        let files = self.files()?;
+        Ok(Usage {
+            files: files.len() as u64,
+            bytes: files.iter().map(|(.., bytes)| bytes).sum(),
+        })
+    }
+
+    /// Removes the oldest files until at most `bytes` are left.
+    fn shrink(&self, bytes: u64) -> Result<u64> {
+        let files = self.files()?;
+        let mut left: u64 = files.iter().map(|(.., bytes)| bytes).sum();
+        let mut dropped = 0;
+        for (_, name, own) in files {
+            if left <= bytes {
+                break;
+            }
+            let path = self.directory.join(name);
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            left -= own;
+            dropped += 1;
+        }
+        Ok(dropped)
+    }
+
+    /// Times, names and bytes of the files, the oldest first. Other files are left alone.
+    fn files(&self) -> Result<Vec<(u64, String, u64)>> {
+        let mut files = Vec::new();
+        for name in names(&self.directory)? {
+            let Some(time) = time_of(&name) else { continue };
+            let bytes = fs::metadata(self.directory.join(&name))?.len();
+            files.push((time, name, bytes));
+        }
+        files.sort();
+        Ok(files)
+    }
+}
+
+/// The name of a scan's file: host names hold nothing that a path could mean.
+fn name(host: &str, unix_time_seconds: u64) -> String {
+    let plain = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => letter,
+        '.' | '-' => letter,
+        _ => '_',
+    };
+    let host: String = host.chars().take(128).map(plain).collect();
+    format!("scan-{host}-{unix_time_seconds}{SUFFIX}")
+}
+
+/// The time in a name that [`name`] made.
+fn time_of(name: &str) -> Option<u64> {
+    let inner = name.strip_prefix("scan-")?.strip_suffix(SUFFIX)?;
+    inner.rsplit_once('-')?.1.parse().ok()
+}
+
+fn names(directory: &Path) -> Result<Vec<String>> {
+    let told = || format!("cannot read the directory {}", directory.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).with_context(told)? {
+        if let Ok(name) = entry.with_context(told)?.file_name().into_string() {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Writes a file that has its name only when all of it is on the disk, and the name too.
+fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = directory.join(name);
+    files::write(&path, bytes)
+        .and_then(|()| fs::File::open(directory)?.sync_all())
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names_of(directory: &Path) -> Vec<String> {
+        let mut all = names(directory).unwrap();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn the_oldest_scans_go_first_and_other_files_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 100).unwrap();
+        fs::write(folder.path().join("notes-1.parquet"), [0; 500]).unwrap();
+        // 999 is older than 1000, though not as text.
+        for (time, dropped) in [(1000, 0), (999, 0), (1001, 0), (1002, 1)] {
+            assert_eq!(spool.store("a", time, &[7; 30]).unwrap(), dropped, "{time}");
+        }
+        assert_eq!(
+            spool.usage().unwrap(),
+            Usage {
+                files: 3,
+                bytes: 90
+            }
+        );
+        assert_eq!(
+            names_of(folder.path()),
+            [
+                "notes-1.parquet",
+                "scan-a-1000.parquet",
+                "scan-a-1001.parquet",
+                "scan-a-1002.parquet"
+            ]
+        );
+        assert!(spool.store("a", 1003, &[0; 101]).is_err());
+        assert_eq!(
+            spool.usage().unwrap().files,
+            3,
+            "what is too large costs no other scan"
+        );
+    }
+
+    #[test]
+    fn what_a_crash_left_is_gone_after_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 1000).unwrap();
+        spool.store("a", 1, b"whole").unwrap();
+        fs::write(folder.path().join(".scan-a-2.parquet.17.tmp"), b"ha").unwrap();
+        assert_eq!(
+            spool.usage().unwrap().files,
+            1,
+            "an unfinished file does not count"
+        );
+        let spool = Spool::open(folder.path(), 1000).unwrap();
+        assert_eq!(names_of(folder.path()), ["scan-a-1.parquet"]);
+        assert_eq!(spool.usage().unwrap().bytes, 5);
+    }
+
+    #[test]
+    fn a_host_name_cannot_leave_the_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(&folder.path().join("spool"), 1000).unwrap();
+        spool.store("../../evil/\n", 7, b"x").unwrap();
+        assert_eq!(names_of(folder.path()), ["spool"]);
+        assert_eq!(
+            names_of(&folder.path().join("spool")),
+            ["scan-.._.._evil__-7.parquet"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_delivered_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, shared) = (folder.path().join("own"), folder.path().join("shared"));
+        let spool = Spool::open(&own, 1000).unwrap();
+        spool.store("a", 1, b"one").unwrap();
+        spool.store("a", 2, b"two").unwrap();
+        assert!(spool.deliver(&shared).is_err(), "it does not exist");
+        assert_eq!(spool.usage().unwrap().files, 2);
+        fs::create_dir(&shared).unwrap();
+        assert_eq!(spool.deliver(&shared).unwrap(), 2);
+        assert_eq!(spool.usage().unwrap(), Usage::default());
+        assert_eq!(fs::read(shared.join("scan-a-2.parquet")).unwrap(), b"two");
+    }
+}
