@@ -62,6 +62,7 @@ impl Filler {
                 released_pages: 0,
                 broken_hugepages: 0,
                 broken_used_pages: 0,
+                native_hugepages: 0,
                 regular: [0; DENSITIES],
                 donated: 0,
                 partly_released: 0,
@@ -86,7 +87,8 @@ impl Filler {
             (from..from + len).map(|kind| self.lists.count(kind)).sum()
         };
         sizes.donated = count(DONATED, 1);
-        sizes.partly_released = count(PARTLY_RELEASED, DENSITIES + 1);
+        sizes.partly_released =
+            count(PARTLY_RELEASED, DENSITIES + 1).saturating_sub(sizes.native_hugepages);
         sizes.released = count(RELEASED, DENSITIES + 1);
         sizes
     }
@@ -347,15 +349,17 @@ impl Filler {
         true
     }
 
-    /// Drops the tracker of an empty hugepage. Returns the hugepage and whether it is whole: one
-    /// that was broken is to be released at once (paper section 4.6), the other goes to the cache.
+    /// Drops the tracker of an empty hugepage. Returns the hugepage and whether nothing of it was
+    /// released: one that the heap broke is to be released at once (paper section 4.6), the other
+    /// goes to the cache, also if it is native by itself, because the next one might be as well.
     pub fn retire(&mut self, trackers: &mut Trackers, id: u32) -> (usize, bool) {
         let tracker = &mut trackers[id];
         debug_assert!(tracker.used_pages == 0 && !tracker.busy && tracker.live);
         tracker.live = false;
-        let (hugepage, broken) = (tracker.hugepage, tracker.broken);
+        let (hugepage, broken) = (tracker.hugepage, tracker.broken && !tracker.native);
         self.sizes.hugepages -= 1;
-        self.sizes.broken_hugepages -= broken as usize;
+        self.sizes.broken_hugepages -= usize::from(broken);
+        self.sizes.native_hugepages -= usize::from(tracker.native);
         self.sizes.released_pages -= tracker.released_pages as usize;
         trackers.free(id);
         (hugepage, !broken)

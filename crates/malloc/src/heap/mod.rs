@@ -6,6 +6,7 @@
 //! hugepages, whose unused tail is donated to the filler. From 1 GiB on slack does not matter.
 
 mod aligned;
+mod back_off;
 pub mod bits;
 mod eager;
 mod filler;
@@ -17,6 +18,7 @@ mod lists;
 pub mod pageheap;
 pub mod pagemap;
 mod ranges;
+mod rebuild;
 mod region;
 mod release;
 mod sizes;
@@ -26,14 +28,16 @@ mod tests;
 pub mod trace;
 mod tracker;
 
+pub use back_off::BackOff;
 pub use filler::{Filler, Placement};
 pub use huge_allocator::HugeAllocator;
 pub use huge_cache::{CacheCounters, HugeCache, MinMax, WINDOW_NS};
 pub use huge_map::{HugeMap, Owner};
 pub use ranges::{Nodes, RangeSet};
+pub use rebuild::{Collapse, LOOKS, LookStep};
 pub use region::{REGION_HUGEPAGES, Region};
-pub use release::{Collapse, Release, ReleasePolicy};
-pub use sizes::{FillerSizes, HeapOptions, HeapSizes, Sum};
+pub use release::{Release, ReleasePolicy};
+pub use sizes::{FillerSizes, HeapOptions, HeapSizes, Rebuilds, Sum};
 pub use tracker::{Tracker, Trackers};
 
 use crate::os::meta::Pool;
@@ -84,8 +88,9 @@ pub struct PageHeap<V> {
     used_most: usize,
     released_bytes: u64,
     subreleased_bytes: u64,
-    collapsed: u64,
-    collapse_refused: u64,
+    rebuilds: Rebuilds,
+    /// The tracker that was looked at last.
+    looked: u32,
     eager: eager::Eager,
 }
 
@@ -117,8 +122,8 @@ impl<V: Vm> PageHeap<V> {
             used_most: 0,
             released_bytes: 0,
             subreleased_bytes: 0,
-            collapsed: 0,
-            collapse_refused: 0,
+            rebuilds: Rebuilds::NONE,
+            looked: 0,
             eager: eager::Eager::new(),
         }
     }
@@ -438,8 +443,7 @@ impl<V: Vm> PageHeap<V> {
             used_pages: self.used_pages,
             released_bytes: self.released_bytes,
             subreleased_bytes: self.subreleased_bytes,
-            collapsed: self.collapsed,
-            collapse_refused: self.collapse_refused,
+            rebuilds: self.rebuilds,
         }
     }
 }

@@ -3,6 +3,10 @@
 //! for the central free lists and large objects, the pagemap that describes them, and the release
 //! of memory without the lock.
 
+mod rebuild;
+
+pub use rebuild::{CollapseBudget, collapse, look, waits};
+
 use crate::heap::limit;
 use crate::heap::pagemap;
 use crate::heap::span;
@@ -11,12 +15,10 @@ use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy, Sum};
 use crate::os::lock::{ForkLock, Guard, Lock};
 use crate::os::meta;
 use crate::os::numa::{self, MAX_NODES};
-use crate::os::sys;
 use crate::os::vm::Vm;
 use crate::os::vm::real::{HugeMode, RealVm};
 use crate::size_class::TABLE;
 use crate::units::{Density, HUGE_BYTES, HugeRange, PAGE_SHIFT, PAGES_PER_HUGE};
-use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The heap with what belongs to it.
 pub struct Pages {
@@ -44,11 +46,6 @@ static PAGES: [Lock<Pages>; MAX_NODES] = [const {
 
 /// For the system calls of steps, which need neither lock nor state.
 const CALLS: RealVm = RealVm::new();
-/// Time spent in collapses, in nanoseconds.
-static COLLAPSE_NS: AtomicU64 = AtomicU64::new(0);
-/// Before this time no collapse is tried: back-off.
-static COLLAPSE_NOT_BEFORE_NS: AtomicU64 = AtomicU64::new(0);
-
 /// A large object, as it was handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
@@ -409,41 +406,4 @@ fn release_from(heap: &Lock<Pages>, wanted: usize, policy: &ReleasePolicy) -> us
         meta::release_unused();
     }
     released
-}
-
-/// How long the rebuilding of hugepages may take.
-#[derive(Clone, Copy, Debug)]
-pub struct CollapseBudget {
-    /// Hugepages at a time.
-    pub hugepages: usize,
-    /// A collapse slower than this stops the attempts for [`CollapseBudget::back_off_ns`].
-    pub slow_ns: u64,
-    /// How long they stop.
-    pub back_off_ns: u64,
-}
-
-/// Rebuilds broken hugepages that are nearly full again, within the budget for each heap; how many.
-pub fn collapse(budget: &CollapseBudget) -> usize {
-    heaps().iter().map(|heap| collapse_in(heap, budget)).sum()
-}
-
-fn collapse_in(heap: &Lock<Pages>, budget: &CollapseBudget) -> usize {
-    let mut rebuilt = 0;
-    for _ in 0..budget.hugepages {
-        let start_ns = sys::now_ns();
-        if start_ns < COLLAPSE_NOT_BEFORE_NS.load(Ordering::Relaxed) {
-            break;
-        }
-        let step = heap.lock().begin(PageHeap::begin_collapse);
-        let Some(step) = step else { break };
-        let succeeded = step.run(&CALLS);
-        let taken_ns = sys::now_ns() - start_ns;
-        COLLAPSE_NS.fetch_add(taken_ns, Ordering::Relaxed);
-        heap.lock().end(|heap| heap.end_collapse(step, succeeded));
-        if !succeeded || taken_ns > budget.slow_ns {
-            COLLAPSE_NOT_BEFORE_NS.store(start_ns + budget.back_off_ns, Ordering::Relaxed);
-        }
-        rebuilt += usize::from(succeeded);
-    }
-    rebuilt
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Giving memory back, and getting hugepages rebuilt.
+//! Giving memory back.
 //!
 //! No system call on memory is made under the heap's lock: a step is begun under the lock, which
 //! takes the memory out of every structure that could hand it out; the caller makes the call
@@ -8,9 +8,7 @@
 use super::{Owner, PageHeap};
 use crate::heap::bits::PageBits;
 use crate::os::vm::Vm;
-use crate::units::{
-    HUGE_BYTES, HUGE_PAGES_SHIFT, HUGE_SHIFT, HugeRange, PAGE_BYTES, PAGES_PER_HUGE,
-};
+use crate::units::{HUGE_BYTES, HUGE_PAGES_SHIFT, HugeRange, PAGE_BYTES, PAGES_PER_HUGE};
 
 /// A hugepage is broken only for at least this many free pages: an eighth of it.
 const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;
@@ -20,8 +18,6 @@ const MIN_BROKEN_PAGES: usize = 2 * PAGES_PER_HUGE;
 /// So many broken hugepages are marked as such to the kernel: each may cost two of the 65,530
 /// mappings that a process may have.
 const MOST_MARKED: usize = 16384;
-/// A broken hugepage is rebuilt when this much of it is in use again: seven eighths.
-const COLLAPSE_PAGES: usize = PAGES_PER_HUGE / 8 * 7;
 /// A program that uses less than three quarters of the most it ever used has had its burst: memory
 /// goes back from this share of the peak on. Before, a share near it is how a busy heap breathes.
 const START_AFTER_BURST_PERCENT: u32 = 50;
@@ -30,9 +26,6 @@ const START_AFTER_BURST_PERCENT: u32 = 50;
 pub(super) const LASTING_S: u32 = 16;
 /// Of what stays backed then, this part at least stays on whole hugepages: half.
 const LASTING_FLOOR_PERCENT: u32 = 50;
-/// A refused collapse is not tried again for this long.
-const COLLAPSE_RETRY_S: u32 = 60;
-
 /// How much may be released, and at what price.
 #[derive(Clone, Copy, Debug)]
 pub struct ReleasePolicy {
@@ -76,14 +69,6 @@ pub enum Release {
     /// Free pages of a partly used hugepage: its tracker, its number, the pages, and whether the
     /// hugepage is to be marked as one that stays broken.
     Part(u32, usize, PageBits, bool),
-}
-
-/// A collapse under way: the tracker and the hugepage's address.
-#[derive(Clone, Copy, Debug)]
-pub struct Collapse {
-    tracker: u32,
-    /// The address to collapse.
-    pub address: usize,
 }
 
 impl Release {
@@ -131,19 +116,6 @@ impl Release {
             }
             Release::Part(_, _, pages, _) => pages.count() * PAGE_BYTES,
         }
-    }
-}
-
-impl Collapse {
-    /// Makes the system calls; true if the hugepage is whole.
-    pub fn run(&self, vm: &impl Vm) -> bool {
-        let (start, len) = (self.address >> HUGE_SHIFT, 1);
-        vm.set_huge(HugeRange { start, len }, true);
-        let succeeded = vm.collapse(self.address);
-        if !succeeded {
-            vm.set_huge(HugeRange { start, len }, false);
-        }
-        succeeded
     }
 }
 
@@ -261,7 +233,8 @@ impl<V: Vm> PageHeap<V> {
     fn begin_part(&mut self, id: u32) -> Release {
         let pages = self.filler.begin_busy(&mut self.trackers, id);
         let tracker = &self.trackers[id];
-        let mark = !tracker.broken && self.filler.broken_hugepages() < MOST_MARKED;
+        let mark =
+            (!tracker.broken || tracker.native) && self.filler.broken_hugepages() < MOST_MARKED;
         Release::Part(id, tracker.hugepage(), pages, mark)
     }
 
@@ -297,38 +270,6 @@ impl<V: Vm> PageHeap<V> {
             self.allocator.free(&mut self.nodes, range);
         } else if !self.cache.put_failed(&mut self.nodes, range) {
             self.allocator.leak(range);
-        }
-    }
-
-    /// Begins to rebuild the fullest broken hugepage that is nearly full again.
-    pub fn begin_collapse(&mut self) -> Option<Collapse> {
-        if self.filler.sizes().broken_hugepages == 0 {
-            return None;
-        }
-        let now_s = (self.vm.now_ns() / 1_000_000_000) as u32;
-        let before_s = now_s.saturating_sub(COLLAPSE_RETRY_S);
-        let id =
-            self.filler
-                .collapse_candidate(&mut self.trackers, COLLAPSE_PAGES, before_s, now_s)?;
-        self.filler.begin_busy(&mut self.trackers, id);
-        Some(Collapse {
-            tracker: id,
-            address: self.trackers[id].hugepage() * HUGE_BYTES,
-        })
-    }
-
-    /// Takes note of how a collapse ended.
-    pub fn end_collapse(&mut self, collapse: Collapse, succeeded: bool) {
-        if succeeded {
-            self.collapsed += 1;
-        } else {
-            self.collapse_refused += 1;
-        }
-        if self
-            .filler
-            .end_collapse(&mut self.trackers, collapse.tracker, succeeded)
-        {
-            self.retire(collapse.tracker);
         }
     }
 

@@ -80,6 +80,7 @@ macro_rules! sums {
         }
     )*};
 }
+
 pub(super) use sums;
 
 sums! {
@@ -116,10 +117,21 @@ sums! {
         pub released_bytes: u64,
         /// The part of `released_bytes` that broke a hugepage.
         pub subreleased_bytes: u64,
-        /// Hugepages rebuilt by a collapse, and collapses that the system refused.
+        /// What became of hugepages that were mapped with native pages.
+        pub rebuilds: Rebuilds,
+    }
+
+    /// What became of hugepages that were mapped with native pages.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Rebuilds {
+        /// Hugepages rebuilt by a collapse.
         pub collapsed: u64,
-        /// See `collapsed`.
-        pub collapse_refused: u64,
+        /// Collapses that the system refused.
+        pub refused: u64,
+        /// Hugepages that the system turned out to have mapped with native pages.
+        pub found_native: u64,
+        /// Hugepages of those that it has rebuilt by itself since.
+        pub found_whole: u64,
     }
 
     /// What the filler holds.
@@ -131,11 +143,13 @@ sums! {
         pub used_pages: [usize; DENSITIES],
         /// Free pages that were given back to the system.
         pub released_pages: usize,
-        /// Hugepages mapped with native pages.
+        /// Hugepages that the heap has broken.
         pub broken_hugepages: usize,
         /// Pages in use on those.
         pub broken_used_pages: usize,
-        /// Hugepages that nothing was released from, by density.
+        /// Hugepages that the system maps with native pages though nothing of them was released.
+        pub native_hugepages: usize,
+        /// Whole hugepages, by density.
         pub regular: [usize; DENSITIES],
         /// Hugepages with a donated tail.
         pub donated: usize,
@@ -144,6 +158,16 @@ sums! {
         /// Hugepages of which all free pages were released.
         pub released: usize,
     }
+}
+
+impl Rebuilds {
+    /// A heap without hugepages.
+    pub const NONE: Rebuilds = Rebuilds {
+        collapsed: 0,
+        refused: 0,
+        found_native: 0,
+        found_whole: 0,
+    };
 }
 
 impl HeapSizes {

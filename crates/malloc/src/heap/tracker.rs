@@ -28,6 +28,8 @@ pub struct Tracker {
     pub(super) donated: bool,
     /// The kernel maps it with native pages, as far as we know.
     pub(super) broken: bool,
+    /// It is so by the system, which had no hugepage when it was touched; nothing was released.
+    pub(super) native: bool,
     /// For spans of large alignment, with nothing behind the gaps between them: broken from the
     /// beginning, and for no other spans.
     pub(super) gaps: bool,
@@ -66,6 +68,7 @@ impl Tracker {
             density: density.index() as u8,
             donated: false,
             broken: false,
+            native: false,
             gaps: false,
             busy: false,
             live: true,
@@ -122,7 +125,12 @@ impl Tracker {
 
     /// Whether its pages in use count as lost to native pages.
     pub(super) const fn counts_broken(&self) -> bool {
-        self.broken && !self.gaps
+        self.broken && !self.gaps && !self.native
+    }
+
+    /// Whether only the system can tell if it is mapped with native pages.
+    pub(super) const fn may_be_native(&self) -> bool {
+        self.live && !self.busy && self.used_pages > 0 && self.broken == self.native
     }
 
     /// Marks `len` pages used from the best fitting free range; the page offset, and how many of

@@ -7,6 +7,7 @@ pub mod meta;
 #[cfg(feature = "models")]
 pub mod model;
 pub mod numa;
+pub mod pagemap;
 pub mod report;
 pub mod sys;
 pub mod threads;

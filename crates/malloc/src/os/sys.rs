@@ -119,12 +119,23 @@ pub fn protect(address: usize, bytes: usize, accessible: bool) -> bool {
 
 /// `madvise`; true on success. Keeps errno.
 pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
+    try_advise(address, bytes, advice).is_ok()
+}
+
+/// The same. Keeps errno.
+///
+/// # Errors
+/// What errno would be.
+pub fn try_advise(address: usize, bytes: usize, advice: i32) -> Result<(), i32> {
     let saved = errno();
     // SAFETY: the callers pass ranges of the allocator's own mappings, and advice that either
     // keeps the contents or drops the contents of pages that hold no live object.
-    let result = unsafe { libc::madvise(address as *mut libc::c_void, bytes, advice) };
+    let result = match unsafe { libc::madvise(address as *mut libc::c_void, bytes, advice) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    };
     set_errno(saved);
-    result == 0
+    result
 }
 
 /// How many native pages of a hugepage are in memory. Keeps errno.

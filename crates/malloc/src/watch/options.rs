@@ -105,6 +105,8 @@ pub struct Options {
     pub release_rate_bytes: usize,
     /// Broken hugepages rebuilt per round.
     pub collapse_hugepages: usize,
+    /// Whether hugepages that the system maps with native pages are looked for.
+    pub contiguity: bool,
     /// Whether a background thread may be started.
     pub background: bool,
     /// Whether restartable sequences may be used.
@@ -148,6 +150,7 @@ impl Options {
         limit: Limit::Bytes(0),
         release_rate_bytes: 0,
         collapse_hugepages: 8,
+        contiguity: true,
         background: false,
         rseq: true,
         cpu_cache_bytes: crate::cache::DEFAULT_BYTES,
@@ -224,6 +227,7 @@ impl Options {
             "limit" => self.limit = limit(value)?,
             "release_rate" => self.release_rate_bytes = size(value)?,
             "collapse" => self.collapse_hugepages = number(value, 1024)?,
+            "contiguity" => self.contiguity = switch(value)?,
             "background" => self.background = switch(value)?,
             "rseq" => self.rseq = switch(value)?,
             "cpu_cache" => self.cpu_cache_bytes = size(value)?,
@@ -276,7 +280,9 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   limit=SIZE|N%        beyond that, requests fail with ENOMEM after all that is free has gone
                        back [0]
   release_rate=SIZE    give back this much each second on top, whatever the peak [0]
-  collapse=N           rebuild up to N broken, refilled hugepages a round; 0 is off [8]
+  collapse=N           rebuild up to N hugepages of native pages a round; 0 is off [8]
+  contiguity=1|0       look which hugepages the system has mapped with native pages, use those last,
+                       and rebuild them while it has hugepages [1]
   background=1|0       in programs with threads, do this work on a thread of its own [0]
   rseq=1|0             per-CPU caches with restartable sequences, if the C library has them [1]
   cpu_cache=SIZE       limit of each CPU's cache [1536k]
@@ -402,8 +408,8 @@ mod tests {
             Some(name)
         });
         let mut known: Vec<&str> = known.collect();
-        assert_eq!(known.len(), 29);
+        assert_eq!(known.len(), 30);
         known.retain(|name| !named.contains(name));
-        assert_eq!((known, named.len()), (vec![], 29));
+        assert_eq!((known, named.len()), (vec![], 30));
     }
 }

@@ -113,7 +113,8 @@ impl Object {
         let end = len.min(rebuilt + REBUILT);
         for hugepage in start + rebuilt..start + end {
             if resident(hugepage) >= FULL_PAGES {
-                RealVm::new().collapse(hugepage << HUGE_SHIFT);
+                // Refused ones stay as they are.
+                let _ = RealVm::new().collapse(hugepage << HUGE_SHIFT);
             }
         }
         self.rebuilt.store(end, Ordering::Relaxed);

@@ -5,10 +5,11 @@
 
 use crate::cache;
 use crate::central;
-use crate::heap::ReleasePolicy;
 use crate::heap::limit;
 use crate::heap::pageheap::{self, CollapseBudget};
+use crate::heap::{BackOff, ReleasePolicy};
 use crate::os::lock::{ForkLock, Lock};
+use crate::os::pagemap;
 use crate::os::sys;
 use crate::os::threads::{has_background, note_background};
 use crate::os::vm::real::HugeMode;
@@ -21,6 +22,10 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 const PERIOD_NS: u64 = 250_000_000;
 /// Rounds between two looks at idle caches.
 const CACHE_ROUNDS: u32 = 4;
+/// Between two looks at how the system maps hugepages.
+const LOOK_PERIOD_NS: u64 = 5_000_000_000;
+/// Hugepages of a heap looked at then: half a GiB, all of 64 GiB in ten minutes.
+const LOOKED_HUGEPAGES: usize = 256;
 /// The most that one round releases where it delays a caller, in pages: 64 MiB.
 const FOREGROUND_PAGES: usize = (64 << 20) >> PAGE_SHIFT;
 
@@ -28,6 +33,10 @@ const FOREGROUND_PAGES: usize = (64 << 20) >> PAGE_SHIFT;
 struct Plan {
     policy: ReleasePolicy,
     collapse: CollapseBudget,
+    back_off: BackOff,
+    /// Whether hugepages that the system maps with native pages are looked for.
+    contiguity: bool,
+    next_look_ns: u64,
     enabled: bool,
     /// Whether memory goes back in the call that frees it.
     at_once: bool,
@@ -43,8 +52,10 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
     collapse: CollapseBudget {
         hugepages: 8,
         slow_ns: 30_000_000,
-        back_off_ns: 60_000_000_000,
     },
+    back_off: BackOff::new(),
+    contiguity: true,
+    next_look_ns: 0,
     enabled: true,
     at_once: true,
     steady_pages: 0,
@@ -65,6 +76,7 @@ pub fn configure(options: &Options) {
     plan.steady_pages =
         (options.release_rate_bytes >> PAGE_SHIFT) * PERIOD_NS as usize / 1_000_000_000;
     plan.collapse.hugepages = options.collapse_hugepages;
+    plan.contiguity = options.contiguity;
     drop(plan);
     super::sparse::configure(options.huge == HugeMode::ByNeed);
     set_background(false);
@@ -145,7 +157,12 @@ pub fn round(limit: usize) {
     };
     plan.rounds = plan.rounds.wrapping_add(1);
     let (policy, budget, steady) = (plan.policy, plan.collapse, plan.steady_pages);
-    let enabled = plan.enabled;
+    let (enabled, mut back_off) = (plan.enabled, plan.back_off);
+    let now_ns = sys::now_ns();
+    let looks = plan.contiguity && now_ns >= plan.next_look_ns;
+    if looks {
+        plan.next_look_ns = now_ns + LOOK_PERIOD_NS;
+    }
     let caches = plan.releasing || plan.rounds.is_multiple_of(CACHE_ROUNDS);
     drop(plan);
     super::observe::round();
@@ -165,10 +182,15 @@ pub fn round(limit: usize) {
     if super::sparse::any() && cache::unconfined() {
         super::sparse::look();
     }
+    if looks && cache::unconfined() && pagemap::allows_hugepages() {
+        pageheap::look(LOOKED_HUGEPAGES);
+        back_off.reconsider(now_ns, pagemap::free_hugepages);
+    }
     if budget.hugepages > 0 {
         let backed_bytes = || pageheap::sizes().backed_pages() * PAGE_BYTES;
         crate::os::vm::real::collapse_beginning(backed_bytes);
-        pageheap::collapse(&budget);
+        pageheap::collapse(&budget, &mut back_off);
+        PLAN.lock().back_off = back_off;
     }
 }
 

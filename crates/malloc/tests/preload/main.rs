@@ -186,6 +186,10 @@ programs! {
             &["sparse"],
         ],
         [""];
+    /// What the kernel had no hugepage for when it was touched stayed on native pages.
+    memory_on_native_pages_is_rebuilt_when_there_are_hugepages:
+        "native.c", [&[]], [""];
+    it_stays_where_it_is_if_that_is_turned_off: "native.c", [&["stays"]], ["contiguity=0"];
     /// The background thread once kept a process alive whose first thread had ended by
     /// `pthread_exit`; CPython's test_threading found it.
     a_process_ends_with_the_last_of_its_own_threads: "last_thread.c", [&[]], ["", "background=1"];

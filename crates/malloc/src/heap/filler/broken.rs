@@ -70,8 +70,12 @@ impl Filler {
         tracker.released = tracker.released.or(pages);
         let count = pages.count();
         tracker.released_pages += count as u16;
-        let newly_broken = count > 0 && !tracker.broken;
-        tracker.broken |= newly_broken;
+        let newly_broken = count > 0 && (!tracker.broken || tracker.native);
+        if newly_broken {
+            self.sizes.native_hugepages -= usize::from(tracker.native);
+            tracker.native = false;
+            tracker.broken = true;
+        }
         let used = tracker.used_pages as usize;
         self.sizes.released_pages += count;
         if newly_broken {
@@ -92,11 +96,16 @@ impl Filler {
             if tracker.counts_broken() {
                 self.sizes.broken_used_pages -= tracker.used_pages as usize;
             }
+            if tracker.native {
+                self.sizes.native_hugepages -= 1;
+            } else {
+                self.sizes.broken_hugepages -= 1;
+            }
             tracker.released = PageBits::EMPTY;
             tracker.broken = false;
+            tracker.native = false;
             tracker.gaps = false;
             self.sizes.released_pages -= released;
-            self.sizes.broken_hugepages -= 1;
         }
         self.relink_unless_empty(trackers, id)
     }
@@ -109,8 +118,23 @@ impl Filler {
         false
     }
 
-    /// The fullest broken hugepage that is at least `min_used` pages full and was last looked at
-    /// before `before_s`; it is marked as looked at `now_s`.
+    /// Notes that the system maps a hugepage of which nothing was released with native pages, or
+    /// does so no longer.
+    pub fn set_native(&mut self, trackers: &mut Trackers, id: u32, native: bool) {
+        debug_assert!(trackers[id].may_be_native() && trackers[id].native != native);
+        self.unlink(trackers, id);
+        trackers[id].native = native;
+        trackers[id].broken = native;
+        self.link(trackers, id);
+        if native {
+            self.sizes.native_hugepages += 1;
+        } else {
+            self.sizes.native_hugepages -= 1;
+        }
+    }
+
+    /// The fullest broken hugepage that is native by itself or at least `min_used` pages full, and
+    /// was last tried before `before_s`; it is marked as tried at `now_s`.
     pub fn collapse_candidate(
         &self,
         trackers: &mut Trackers,
@@ -120,7 +144,8 @@ impl Filler {
     ) -> Option<u32> {
         let id = self.best_of(trackers, PARTLY_RELEASED..KINDS, false, |tracker| {
             let due = tracker.looked_at_s == 0 || tracker.looked_at_s < before_s;
-            (due && tracker.used_pages() >= min_used).then_some(tracker.used_pages())
+            let worth = tracker.native || tracker.used_pages() >= min_used;
+            (due && worth).then_some(tracker.used_pages())
         })?;
         trackers[id].looked_at_s = now_s.max(1);
         Some(id)

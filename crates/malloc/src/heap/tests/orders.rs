@@ -24,6 +24,7 @@ enum Step {
     HalfRelease { pages: usize },
     EndRelease { succeeded: bool },
     Collapse { succeeded: bool },
+    Look { native: u64 },
     Wait { ns: u64 },
 }
 
@@ -53,6 +54,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (1..2000usize).prop_map(|pages| Step::HalfRelease { pages }),
         1 => any::<bool>().prop_map(|succeeded| Step::EndRelease { succeeded }),
         1 => any::<bool>().prop_map(|succeeded| Step::Collapse { succeeded }),
+        1 => any::<u64>().prop_map(|native| Step::Look { native }),
         1 => (0..1_500_000_000u64).prop_map(|ns| Step::Wait { ns }),
     ]
 }
@@ -152,6 +154,16 @@ impl World {
                     self.heap.end_collapse(collapse, succeeded);
                 }
             }
+            Step::Look { native } => {
+                // The system maps some hugepages otherwise from now on.
+                let touched = self.spans.keys().map(|page| page / PAGES_PER_HUGE);
+                let chosen = touched.filter(|hugepage| native >> (hugepage % 64) & 1 == 1);
+                *self.heap.vm().native.borrow_mut() = chosen.collect();
+                while let Some(look) = self.heap.begin_look() {
+                    let found = look.run(self.heap.vm());
+                    self.heap.end_look(&look, &found);
+                }
+            }
             Step::Wait { ns } => {
                 self.heap.vm().advance_ns(ns);
                 self.heap.age();
@@ -177,6 +189,7 @@ impl World {
         }
         let filler = sizes.filler;
         assert!(filler.broken_used_pages <= filler.used());
+        assert!(filler.broken_hugepages + filler.native_hugepages <= filler.hugepages);
         assert!(filler.released_pages + filler.used() <= filler.hugepages * PAGES_PER_HUGE);
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A pretended virtual memory with a clock that the test moves.
 
-use super::Vm;
-use crate::units::{GIB, HUGE_BYTES, HugeRange};
-use core::cell::Cell;
+use super::{HugeBacking, Refusal, Vm};
+use crate::units::{GIB, HUGE_BYTES, HugeRange, NATIVE_BYTES};
+use core::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// Address space without memory: counts what a kernel would be asked.
 pub struct FakeVm {
@@ -23,6 +24,8 @@ pub struct FakeVm {
     pub collapse_calls: Cell<u64>,
     /// Hugepages asked to be native less those asked to be huge again.
     pub native_hugepages: Cell<isize>,
+    /// Hugepages that are mapped with native pages, all of which have memory.
+    pub native: RefCell<BTreeSet<usize>>,
     /// Makes every `unback` and `collapse` fail.
     pub refuse: Cell<bool>,
 }
@@ -38,6 +41,7 @@ impl Default for FakeVm {
             unback_bytes: Cell::new(0),
             collapse_calls: Cell::new(0),
             native_hugepages: Cell::new(0),
+            native: RefCell::default(),
             refuse: Cell::new(false),
         }
     }
@@ -83,9 +87,22 @@ impl Vm for FakeVm {
         !self.refuse.get()
     }
 
-    fn collapse(&self, _address: usize) -> bool {
+    fn collapse(&self, address: usize) -> Result<(), Refusal> {
         self.collapse_calls.set(self.collapse_calls.get() + 1);
-        !self.refuse.get()
+        if self.refuse.get() {
+            return Err(Refusal::NoHugepage);
+        }
+        self.native.borrow_mut().remove(&(address / HUGE_BYTES));
+        Ok(())
+    }
+
+    fn look(&self, hugepages: &[usize], found: &mut [Option<HugeBacking>]) {
+        for (hugepage, found) in hugepages.iter().zip(found) {
+            *found = Some(match self.native.borrow().contains(hugepage) {
+                true => HugeBacking::Native(HUGE_BYTES / NATIVE_BYTES),
+                false => HugeBacking::Huge,
+            });
+        }
     }
 
     fn now_ns(&self) -> u64 {

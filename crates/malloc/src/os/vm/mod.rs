@@ -10,6 +10,26 @@ pub mod real;
 
 use crate::units::HugeRange;
 
+/// How the system maps a hugepage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugeBacking {
+    /// As one page.
+    Huge,
+    /// With native pages, so many of which have memory.
+    Native(usize),
+}
+
+/// Why a hugepage was not rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The system has no hugepage to give, or the control group may not have one.
+    NoHugepage,
+    /// Something holds a page of this one at present.
+    Busy,
+    /// It cannot be done: the system does not know the call, or the memory is not fit for it.
+    Unfit,
+}
+
 /// What the page heap asks of the operating system.
 ///
 /// None of these may allocate through the heap that calls them.
@@ -26,8 +46,15 @@ pub trait Vm {
     /// if the heap does not ask for hugepages at all.
     fn set_huge(&self, range: HugeRange, huge: bool) -> bool;
 
-    /// Asks that one hugepage be rebuilt as such, with what it holds. False if refused.
-    fn collapse(&self, address: usize) -> bool;
+    /// Asks that one hugepage be rebuilt as such, with what it holds.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn collapse(&self, address: usize) -> Result<(), Refusal>;
+
+    /// How hugepages are mapped, by their numbers: `found` is as long, and filled with nothing as
+    /// it comes. What the system does not tell is left so.
+    fn look(&self, hugepages: &[usize], found: &mut [Option<HugeBacking>]);
 
     /// Monotonic time in nanoseconds.
     fn now_ns(&self) -> u64;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's virtual memory: anonymous mappings and `madvise`.
 
-use super::Vm;
+use super::{HugeBacking, Refusal, Vm};
 use crate::os::lock::Lock;
 use crate::os::numa;
+use crate::os::pagemap::PageMap;
 use crate::os::sys;
 use crate::units::{GIB, HUGE_BYTES, HUGE_SHIFT, HugeRange};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -269,8 +270,31 @@ impl Vm for RealVm {
         ASKED.load(Ordering::Relaxed) && sys::advise(range.address(), range.bytes(), advice)
     }
 
-    fn collapse(&self, address: usize) -> bool {
-        sys::advise(address, HUGE_BYTES, MADV_COLLAPSE)
+    fn collapse(&self, address: usize) -> Result<(), Refusal> {
+        // What each error means: madvise_collapse_errno of Linux 6.12, mm/khugepaged.c.
+        sys::try_advise(address, HUGE_BYTES, MADV_COLLAPSE).map_err(|errno| match errno {
+            libc::ENOMEM | libc::EBUSY => Refusal::NoHugepage,
+            libc::EAGAIN => Refusal::Busy,
+            _ => Refusal::Unfit,
+        })
+    }
+
+    fn look(&self, hugepages: &[usize], found: &mut [Option<HugeBacking>]) {
+        if !ASKED.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(pagemap) = PageMap::open() else {
+            return;
+        };
+        for (hugepage, found) in hugepages.iter().zip(found) {
+            let address = hugepage << HUGE_SHIFT;
+            *found = pagemap
+                .has_huge(address, HUGE_BYTES)
+                .map(|huge| match huge {
+                    true => HugeBacking::Huge,
+                    false => HugeBacking::Native(sys::resident_pages(address)),
+                });
+        }
     }
 
     fn now_ns(&self) -> u64 {

@@ -9,9 +9,9 @@ use crate::units::{Density, HUGE_BYTES, PAGE_BYTES};
 use core::fmt::{self, Write};
 
 /// The numbers of the object that do not depend on the machine, by name.
-fn numbers(stats: &Stats) -> [(&'static str, usize); 45] {
+fn numbers(stats: &Stats) -> [(&'static str, usize); 50] {
     let heap = &stats.heap;
-    let filler = &heap.filler;
+    let (filler, rebuilds) = (&heap.filler, &heap.rebuilds);
     let used = |density: Density| filler.used_pages[density.index()] * PAGE_BYTES;
     let free_backed = filler.free_backed_pages() * PAGE_BYTES;
     [
@@ -68,8 +68,13 @@ fn numbers(stats: &Stats) -> [(&'static str, usize); 45] {
         ("free_address_hugepages", heap.free_hugepages),
         ("released_bytes", heap.released_bytes as usize),
         ("subreleased_bytes", heap.subreleased_bytes as usize),
-        ("collapsed_hugepages", heap.collapsed as usize),
-        ("collapse_refused", heap.collapse_refused as usize),
+        ("native_hugepages", filler.native_hugepages),
+        ("found_native_hugepages", rebuilds.found_native as usize),
+        ("found_whole_hugepages", rebuilds.found_whole as usize),
+        ("collapsed_hugepages", rebuilds.collapsed as usize),
+        ("collapse_refused", rebuilds.refused as usize),
+        ("collapse_waits", stats.collapse_waits[0] as usize),
+        ("collapse_waits_cut_short", stats.collapse_waits[1] as usize),
         ("numa_nodes", numa::nodes()),
         ("numa_refused_binds", numa::refused() as usize),
     ]

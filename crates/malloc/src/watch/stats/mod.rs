@@ -108,6 +108,8 @@ pub struct Stats {
     pub rseq: bool,
     /// Whether a background thread runs.
     pub background: bool,
+    /// Waits for hugepages that the system had none of, and those that were cut short.
+    pub collapse_waits: [u64; 2],
     /// The page heap's parts.
     pub heap: HeapSizes,
     /// The kernel's view of this process, if it shows it: RSS and transparent hugepages.
@@ -135,6 +137,7 @@ impl Stats {
         let mut stats = Stats {
             heap,
             rseq: cache::uses_rseq(),
+            collapse_waits: pageheap::waits(),
             ..Stats::default()
         };
         for class in 1..size_class::CLASSES {

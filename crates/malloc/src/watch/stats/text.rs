@@ -85,7 +85,7 @@ pub fn format_text(out: &mut impl Write, stats: &Stats) -> fmt::Result {
     writeln!(out, "upkeep: {background}; spans: {}", stats.spans)?;
     format_nodes(out)?;
     format_filler(out, heap)?;
-    format_rest(out, heap)?;
+    format_rest(out, stats)?;
     classes::format_text(out, classes::in_use())
 }
 
@@ -137,13 +137,15 @@ fn format_filler(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "  broken: {} hugepages, {:.1} % of used pages",
+        "  broken: {} hugepages, {:.1} % of used pages; {} native by the system",
         filler.broken_hugepages,
-        percent(filler.broken_used_pages, filler.used())
+        percent(filler.broken_used_pages, filler.used()),
+        filler.native_hugepages
     )
 }
 
-fn format_rest(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
+fn format_rest(out: &mut impl Write, stats: &Stats) -> fmt::Result {
+    let heap = &stats.heap;
     let cache = &heap.cache;
     writeln!(
         out,
@@ -174,6 +176,13 @@ fn format_rest(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
     writeln!(
         out,
         "  {} hugepages rebuilt, {} attempts refused",
-        heap.collapsed, heap.collapse_refused
-    )
+        heap.rebuilds.collapsed, heap.rebuilds.refused
+    )?;
+    writeln!(
+        out,
+        "  {} hugepages found to be native, {} of them rebuilt by the system",
+        heap.rebuilds.found_native, heap.rebuilds.found_whole
+    )?;
+    let [waits, cut_short] = stats.collapse_waits;
+    writeln!(out, "  {waits} waits for hugepages, {cut_short} cut short")
 }
