@@ -99,3 +99,18 @@ fi
 if wanted deny; then
 	tool cargo-deny "$CARGO_DENY" cargo deny --version
 fi
+
+# A Prometheus for the metrics of ample agent: unpacked here, because the installed package would
+# start a server.
+prometheus=$(dirname "$0")/../build/prometheus
+if [[ $what == test && ! -x $prometheus/usr/bin/promtool ]]; then
+	mkdir -p "$prometheus"
+	cd "$prometheus"
+	apt-get download -qq prometheus 2>/dev/null || {
+		echo "setup: fetching the list of packages" >&2
+		$( ((EUID == 0)) || echo sudo) apt-get update -qq
+		apt-get download -qq prometheus
+	}
+	dpkg -x prometheus_*.deb .
+	rm prometheus_*.deb
+fi

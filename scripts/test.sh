@@ -62,6 +62,7 @@ run "RTL" hw/synthesize.sh 1 16
 run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
 run "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
 run "tests" cargo test --locked --workspace --no-fail-fast
+run "metrics" scripts/agent-prometheus.py target/debug/ample
 run "allocator models" cargo test --locked -p ample-malloc --features models --lib models
 run "kernel policy" make kernel-policy
 # Where the kernel has been built: apply the patches, build what changed, boot it, confine. From

@@ -22,9 +22,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is served now, shared by the threads that answer.
 #[derive(Clone, Debug, Default)]
-pub struct Page(Arc<Mutex<Arc<str>>>);
+pub struct Served(Arc<Mutex<Arc<str>>>);
 
-impl Page {
+impl Served {
     /// Serves this text from now on.
     pub fn set(&self, text: String) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
@@ -47,7 +47,7 @@ impl Exporter {
     ///
     /// # Errors
     /// When the address cannot be listened at, or a thread not be started.
-    pub fn start(address: SocketAddr, page: &Page) -> Result<Exporter> {
+    pub fn start(address: SocketAddr, page: &Served) -> Result<Exporter> {
         let listener =
             TcpListener::bind(address).with_context(|| format!("cannot listen at {address}"))?;
         let address = listener.local_addr()?;
@@ -69,7 +69,7 @@ impl Exporter {
     }
 }
 
-fn serve(listener: &TcpListener, page: &Page) {
+fn serve(listener: &TcpListener, page: &Served) {
     loop {
         match listener.accept() {
             // A client that breaks off costs nobody else anything.
@@ -80,7 +80,7 @@ fn serve(listener: &TcpListener, page: &Page) {
 }
 
 /// Reads one request and writes one answer.
-fn answer(mut client: TcpStream, page: &Page) -> std::io::Result<()> {
+fn answer(mut client: TcpStream, page: &Served) -> std::io::Result<()> {
     let deadline = Instant::now() + DEADLINE;
     let mut request = [0; LONGEST_REQUEST];
     let mut len = 0;
@@ -102,7 +102,8 @@ fn answer(mut client: TcpStream, page: &Page) -> std::io::Result<()> {
         _ => "text/plain; charset=utf-8",
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
         body.len()
     );
     let whole = [head.as_bytes(), body.as_bytes()].concat();
@@ -126,7 +127,7 @@ fn left(deadline: Instant) -> std::io::Result<Duration> {
 }
 
 /// The answer to a request, once its head is whole.
-fn understood(request: &[u8], page: &Page) -> Option<(&'static str, Arc<str>)> {
+fn understood(request: &[u8], page: &Served) -> Option<(&'static str, Arc<str>)> {
     let end = request.windows(4).position(|four| four == b"\r\n\r\n")?;
     let line = request[..end].split(|byte| *byte == b'\r').next()?;
     let mut words = line.split(|byte| *byte == b' ');
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     fn exporter(text: &str) -> Exporter {
-        let page = Page::default();
+        let page = Served::default();
         page.set(text.into());
         Exporter::start("127.0.0.1:0".parse().unwrap(), &page).unwrap()
     }

@@ -5,6 +5,6 @@ mod exporter;
 mod schedule;
 mod spool;
 
-pub use exporter::{Exporter, Page};
+pub use exporter::{Exporter, Served};
 pub use schedule::Schedule;
 pub use spool::{Spool, Usage};

@@ -24,9 +24,9 @@ pub struct Spool {
 /// What is in a spool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Files.
+    /// How many scans.
     pub files: u64,
-    /// Their bytes.
+    /// Their size in all.
     pub bytes: u64,
 }
 

@@ -9,7 +9,7 @@ use super::Verdict;
 use super::exposition::Exposition;
 use super::watch::time;
 use ample_fleet::Labels;
-use ample_fleet::agent::{Exporter, Page, Schedule, Spool};
+use ample_fleet::agent::{Exporter, Schedule, Served, Spool};
 use ample_host::{Root, ScanOptions};
 use anyhow::{Context, Result, ensure};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -108,7 +108,7 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
         spool: Spool::open(&args.spool, args.spool_mib << 20)?,
         deliver: args.deliver.clone(),
         textfile: args.textfile.clone(),
-        page: Page::default(),
+        page: Served::default(),
         scan: Exposition::default(),
         counts: Counts::default(),
     };

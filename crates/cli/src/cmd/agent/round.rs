@@ -7,7 +7,7 @@ use crate::cmd::scan::openmetrics;
 use crate::cmd::scan::view::View;
 use crate::cmd::write_file;
 use ample_fleet::Labels;
-use ample_fleet::agent::{Page, Spool, Usage};
+use ample_fleet::agent::{Served, Spool, Usage};
 use ample_host::{ScanOptions, scan_live};
 use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::{Context, Result};
@@ -36,7 +36,7 @@ pub(super) struct Agent {
     pub(super) deliver: Option<PathBuf>,
     pub(super) textfile: Option<PathBuf>,
     /// What a collector gets.
-    pub(super) page: Page,
+    pub(super) page: Served,
     /// The families of the last scan that succeeded.
     pub(super) scan: Exposition,
     pub(super) counts: Counts,
