@@ -1,5 +1,6 @@
 -- The latest scan of each host. Where one scan was delivered twice with different values, the worse
--- one counts, and `copies` says so.
+-- one counts, and `copies` says so. In all joins the small side comes first: an engine that does
+-- not know better keeps that one in memory.
 SELECT
     good.host,
     good.unix_time_seconds,
@@ -10,13 +11,13 @@ SELECT
     max(memory_bytes) AS memory_bytes,
     min(free_bytes) AS free_bytes,
     count(*) AS copies
-FROM good
-JOIN (
+FROM (
     SELECT host, max(unix_time_seconds) AS unix_time_seconds
     FROM good
     WHERE kind = 'machine'
     GROUP BY host
 ) AS latest
+JOIN good
     ON good.host = latest.host AND good.unix_time_seconds = latest.unix_time_seconds
 WHERE kind = 'machine'
 GROUP BY good.host, good.unix_time_seconds

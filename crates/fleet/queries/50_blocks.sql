@@ -17,8 +17,8 @@ SELECT
     max(potential_blocks_high) AS potential_blocks_high,
     min(internal_free_ppm_low) AS internal_free_ppm_low,
     max(internal_free_ppm_high) AS internal_free_ppm_high
-FROM good
-JOIN machines
+FROM machines
+JOIN good
     ON good.host = machines.host AND good.unix_time_seconds = machines.unix_time_seconds
 WHERE kind = 'size'
 GROUP BY good.host, good.size_bytes, good.definition

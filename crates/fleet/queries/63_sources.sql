@@ -2,8 +2,8 @@
 SELECT source, sum(pages) AS pages, count(*) AS hosts
 FROM (
     SELECT good.host, source, max(source_pages) AS pages
-    FROM good
-    JOIN machines
+    FROM machines
+    JOIN good
         ON good.host = machines.host AND good.unix_time_seconds = machines.unix_time_seconds
     WHERE kind = 'source'
     GROUP BY good.host, source
