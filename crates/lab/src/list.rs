@@ -10,7 +10,7 @@ use crate::server_model::{
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
-use crate::tools::{drops, heaps, kernel, model_check, rtl};
+use crate::tools::{drops, heaps, kernel, lifetime, model_check, rtl};
 use crate::translation::{
     chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
     simulator_speed, speedup, storage, walks,
@@ -73,6 +73,7 @@ listed! {
     "temeraire-fig12": Temeraire,
     "temeraire-drop": drops::Drops,
     "allocator-fleet": heaps::AllocatorFleet,
+    "lifetime": lifetime::Lifetime,
     "kernel-bench": kernel::KernelBench,
     "kernel-confine": GuestCheck,
     "kernel-rivals": GuestCheck,

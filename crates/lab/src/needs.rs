@@ -24,6 +24,13 @@ pub enum Need {
         /// Command that builds it.
         build: String,
     },
+    /// A folder of the source tree, and the command that makes it.
+    Folder {
+        /// Below the root of the tree.
+        path: String,
+        /// What makes it.
+        make: String,
+    },
     /// The source tree: this program runs somewhere below it.
     SourceTree,
     /// Kernels for guests, built by `make kernel`.
@@ -41,6 +48,10 @@ impl Need {
             }
             Need::Tool { name, install } => (on_path(name).is_some(), format!("{name}: {install}")),
             Need::Built { name, build } => (built(name).is_some(), format!("{name}: {build}")),
+            Need::Folder { path, make } => {
+                let is_there = source_tree().is_some_and(|root| root.join(path).is_dir());
+                (is_there, format!("{path}: {make}"))
+            }
             Need::SourceTree => {
                 let told = "the source tree: run in a checkout of Ample".into();
                 (source_tree().is_some(), told)
@@ -122,6 +133,13 @@ mod tests {
         assert_eq!(tool("sh").missing(), None);
         let text = tool("no-such-program").missing().expect("is missing");
         assert!(text.contains("no-such-program: apt-get"), "{text}");
+        let folder = |path: &str| Need::Folder {
+            path: path.into(),
+            make: "make it".into(),
+        };
+        assert_eq!(folder("experiments").missing(), None);
+        let text = folder("no/such").missing();
+        assert_eq!(text.as_deref(), Some("no/such: make it"));
         assert_eq!(missing(&[Need::SourceTree, tool("sh")]), [""; 0]);
     }
 }

@@ -9,6 +9,7 @@ pub mod driver;
 pub mod figures;
 pub mod fill;
 pub mod heaps;
+pub mod lifetime;
 pub mod replay;
 pub mod turnover;
 

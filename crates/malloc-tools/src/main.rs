@@ -6,6 +6,7 @@ use ample_malloc::heap::{HeapOptions, ReleasePolicy};
 use ample_malloc::units::PAGE_BYTES;
 use ample_malloc::watch::control::AskedFor;
 use ample_malloc_tools::attach::Attached;
+use ample_malloc_tools::lifetime::{self, LifetimePlan};
 use ample_malloc_tools::{bench, driver, figures, fill, heaps, replay, turnover};
 use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
@@ -30,6 +31,8 @@ Run programs under libample_malloc, look at them, and experiment with page heaps
   ample-malloc heaps [--mib N] [--seeds N] [--spans-release N]
                                                     this page heap and one of spans, as JSON
   ample-malloc drops [--mib N] [--seeds N]          figure 11 over time, as JSON
+  ample-malloc lifetimes FOLDER [--kcalls N] [--short-percent N] [--sure-percent N]
+                                                    short-lived objects apart, as JSON
   ample-malloc pageheap [--json] [--gib N]          time of New, Delete and release, by size
 
 The library is looked for beside this program and in its ../lib; AMPLE_MALLOC_LIB overrides.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Some("drive") => run_drive(&arguments[1..]),
         Some("heaps") => run_heaps(&arguments[1..]),
         Some("drops") => run_drops(&arguments[1..]),
+        Some("lifetimes") => run_lifetimes(&arguments[1..]),
         Some("pageheap") => run_pageheap(&arguments[1..]),
         Some(other) => Err(format!(
             "unknown command \"{other}\"; see ample-malloc --help"
@@ -397,6 +401,17 @@ fn run_drops(arguments: &[String]) -> Result<(), String> {
     let mib = value(arguments, "--mib", 300)?;
     let seeds = value(arguments, "--seeds", 5)? as u64;
     println!("{}", turnover::json(mib * (1 << 20) / PAGE_BYTES, seeds));
+    Ok(())
+}
+
+fn run_lifetimes(arguments: &[String]) -> Result<(), String> {
+    let folder = arguments.first().ok_or("which folder of recordings?")?;
+    let plan = LifetimePlan {
+        calls: value(arguments, "--kcalls", 1 << 20)? * 1000,
+        short_percent: value(arguments, "--short-percent", 25)?,
+        sure_percent: value(arguments, "--sure-percent", 95)?,
+    };
+    println!("{}", lifetime::json(Path::new(folder), plan)?);
     Ok(())
 }
 
