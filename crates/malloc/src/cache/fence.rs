@@ -15,6 +15,9 @@ const RSEQ: i32 = 1 << 7;
 const REGISTER_RSEQ: i32 = 1 << 8;
 const FLAG_CPU: u32 = 1;
 
+/// More than `/proc/thread-self/status` has.
+const STATUS_BYTES: usize = 4096;
+
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const REGISTERED: u8 = 1;
@@ -43,15 +46,23 @@ pub fn allowed() -> bool {
     if STATE.load(Ordering::Relaxed) == FORBIDDEN {
         return false;
     }
-    let mut status = [0; 4096];
+    let mut status = [0; STATUS_BYTES];
     let Some(status) = sys::read_bytes(c"/proc/thread-self/status", &mut status) else {
         return false;
     };
-    let allowed = status.windows(12).any(|line| line == b"\nSeccomp:\t0\n");
+    let allowed = is_unfiltered(status);
     if !allowed {
         forbid();
     }
     allowed
+}
+
+/// Whether the beginning of a file of proc(5) shows that no filter is installed: it says so, or is
+/// whole and says nothing, because the kernel has no filters.
+fn is_unfiltered(status: &[u8]) -> bool {
+    let says = |line: &[u8]| status.windows(line.len()).any(|found| found == line);
+    let whole = status.len() < STATUS_BYTES;
+    says(b"\nSeccomp:\t0\n") || whole && !says(b"\nSeccomp:")
 }
 
 /// Prepares for [`fence_cpu`] and [`fence_all`]; false if they cannot be used. Registers the
@@ -82,4 +93,24 @@ pub fn fence_cpu(cpu: u32) -> bool {
 /// Ends all sequences under way; false if that cannot be done. To be called soon after [`ready`].
 pub fn fence_all() -> bool {
     STATE.load(Ordering::Relaxed) == REGISTERED && membarrier(RSEQ, 0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel without seccomp was taken for one whose filter is unknown.
+    #[test]
+    fn a_status_without_a_filter_is_told_from_one_that_is_cut_off() {
+        assert!(is_unfiltered(
+            b"Name:\tx\nSeccomp:\t0\nSeccomp_filters:\t0\n"
+        ));
+        assert!(!is_unfiltered(
+            b"Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n"
+        ));
+        assert!(is_unfiltered(
+            b"Name:\tx\nNoNewPrivs:\t0\nCpus_allowed:\t1\n"
+        ));
+        assert!(!is_unfiltered(&[b'x'; STATUS_BYTES]));
+    }
 }
