@@ -62,13 +62,15 @@ for ample in "$here"/../target/{release,debug}/ample; do
 		strip "$root/usr/bin/ample"
 	fi
 done
-# The allocator and its program of two nodes, for the plan numa.
+# The allocator for the plans that run it, and the program of two nodes of the plan numa.
+if [[ $plan = numa || $plan = layers ]]; then
+	add "$here/../target/malloc/libample_malloc.so"
+	mv "$root/usr/bin/libample_malloc.so" "$root/usr/lib/"
+fi
 if [ "$plan" = numa ]; then
 	gcc -O1 -fno-builtin -Wno-use-after-free -pthread -o "$root/tmp/numa" \
 		"$here/../crates/malloc/tests/programs/numa.c"
 	add "$root/tmp/numa"
-	add "$here/../target/malloc/libample_malloc.so"
-	mv "$root/usr/bin/libample_malloc.so" "$root/usr/lib/"
 fi
 if [ "$plan" = kselftest ]; then
 	"$here/scripts/selftests.sh" "$root/usr/lib/kselftest"

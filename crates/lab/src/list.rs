@@ -10,7 +10,7 @@ use crate::server_model::{
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
-use crate::tools::{drops, heaps, kernel, lifetime, model_check, rtl};
+use crate::tools::{drops, heaps, kernel, layers, lifetime, model_check, rtl};
 use crate::translation::{
     chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
     simulator_speed, speedup, storage, walks,
@@ -75,6 +75,7 @@ listed! {
     "allocator-fleet": heaps::AllocatorFleet,
     "lifetime": lifetime::Lifetime,
     "kernel-bench": kernel::KernelBench,
+    "layers": layers::Layers,
     "kernel-confine": GuestCheck,
     "kernel-rivals": GuestCheck,
     "kernel-storm": GuestCheck,

@@ -143,7 +143,7 @@ fn rows(runs: &[HeapRun]) -> Result<Vec<HeapFleetRow>> {
 
 /// Percent of cycles in page walks with this share of memory in 2 MB pages, between the points
 /// of the table that have no 1 GB pages.
-fn walks(table: &SpeedTable, share_2m: f64) -> f64 {
+pub(super) fn walks(table: &SpeedTable, share_2m: f64) -> f64 {
     let mut points: Vec<(f64, f64)> = table
         .points
         .iter()

@@ -7,6 +7,7 @@ pub mod drops;
 pub mod guests;
 pub mod heaps;
 pub mod kernel;
+pub mod layers;
 pub mod lifetime;
 pub mod model_check;
 pub mod rtl;
