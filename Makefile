@@ -10,7 +10,8 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check properties \
-	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench bench count-instructions \
+	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench bench malloc-lifetimes \
+	count-instructions \
 	record-pages fleet-spark fmt lint book deny advisories rtl tighten clean
 
 help:            ## list the targets
@@ -73,6 +74,9 @@ malloc-foreign:  ## browsers, servers, compilers, aarch64 under the allocator, b
 malloc-suites:   ## the own tests of redis, sqlite and CPython under the allocator, beside glibc
 	$(CARGO) build --locked --profile malloc -p ample-malloc
 	bench/malloc/suites.py
+
+malloc-lifetimes: ## record the allocations of real programs for the experiment lifetime
+	bench/malloc/lifetimes.py $(ARGS)
 
 malloc-bench:    ## programs under the allocator and its peers (minutes; ARGS="--help")
 	$(CARGO) build --locked --profile malloc -p ample-malloc

@@ -4,8 +4,8 @@
 
 Each program runs twice: `train` with one input, `judge` with another. The recordings (NAME.train,
 NAME.judge, 100 to 400 MB each; programs/lifetimes.c has the format) go into a folder,
-build/lifetimes by default. A program that is not installed is left out and said so. Exit: 0 done, 1 a program
-failed, 2 no compiler.
+build/lifetimes by default. A program that is not installed is left out and said so. Exit: 0 done,
+1 a program failed, 2 no compiler.
 """
 
 import argparse
@@ -149,7 +149,8 @@ NODE = """
 const train = process.argv[2] === 'train', sessions = new Map(); let seed = train ? 1 : 2;
 const next = n => (seed = (seed * 48271) % 2147483647) % n;
 for (let i = 0; i < 250000; i++) {
-  const body = Buffer.allocUnsafeSlow(train ? 200 + next(6000) : 1000 + next(next(2) ? 500 : 12000));
+  const size = train ? 200 + next(6000) : 1000 + next(next(2) ? 500 : 12000);
+  const body = Buffer.allocUnsafeSlow(size);
   body[0] = i;
   if (next(10) < (train ? 3 : 2)) sessions.set(next(train ? 12000 : 9000), body);
   if (!train && next(50) === 0) sessions.delete(next(9000));
@@ -178,7 +179,8 @@ def json_text(run, seed):
 
 JQ = {
     "train": "group_by(.user) | map({user: .[0].user, n: length, tags: (map(.tags[]) | unique)})",
-    "judge": "map(select(.price > 20) | .items |= map(.n * .at) | .text |= length) | sort_by(.user)",
+    "judge": "map(select(.price > 20) | .items |= map(.n * .at) | .text |= length) | "
+             "sort_by(.user)",
 }
 
 

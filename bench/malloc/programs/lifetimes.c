@@ -2,7 +2,8 @@
 /*
  * Records every allocation of a program with its place in the code: a library to preload, over
  * glibc's malloc. LIFETIMES names the file, which is sparse and ends with the first record of
- * zeros: a program may die in any way. Children of a fork and programs that are started are not recorded.
+ * zeros: a program may die in any way. Children of a fork and programs that are started are not
+ * recorded.
  *
  * A record has 32 bytes, little-endian: CPU time of the process in nanoseconds (8), which depends
  * little on the load of the machine; address (8); bytes (8), 0 in a call that frees; and a hash of

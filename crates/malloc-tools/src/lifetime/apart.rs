@@ -4,7 +4,7 @@
 //! its class with the fewest free ones, by powers of 2; there are no caches in front.
 
 use super::predict::small_class;
-use super::recording::{Object, Recording};
+use super::recording::{AllocationRun, Object};
 use ample_malloc::heap::{HeapOptions, PageHeap, ReleasePolicy};
 use ample_malloc::os::vm::Vm;
 use ample_malloc::os::vm::fake::FakeVm;
@@ -223,7 +223,7 @@ fn share(part: f64, of: f64) -> f64 {
 }
 
 /// Places all objects of a recording; `short` says for each whether it is called short-lived.
-pub fn replay(recording: &Recording, short: &[bool], apart: Apart) -> ApartRow {
+pub fn replay(recording: &AllocationRun, short: &[bool], apart: Apart) -> ApartRow {
     let mut model = Model::new(apart);
     let mut places: Vec<Place> = vec![(0, 0); recording.objects.len()];
     let (mut round_ns, mut peak_backed) = (ROUND_NS, 0);

@@ -10,7 +10,7 @@ mod recording;
 use ample_kit::files;
 use apart::{Apart, ApartRow};
 use predict::{Learned, Predictor, Quality};
-use recording::Recording;
+use recording::AllocationRun;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -53,11 +53,11 @@ const WAYS: [(Predictor, Apart); 6] = [
     (Predictor::Oracle, Apart::Hugepages),
 ];
 
-fn read(folder: &Path, name: &str, calls: usize) -> Result<Recording, String> {
+fn read(folder: &Path, name: &str, calls: usize) -> Result<AllocationRun, String> {
     let path = folder.join(name);
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
     let file = files::open(&path, MOST_BYTES).map_err(told)?;
-    Recording::read(file, calls).map_err(told)
+    AllocationRun::read(file, calls).map_err(told)
 }
 
 /// The programs of which the folder has both runs, in order of their names.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which objects will be short-lived: learned from a run by size or by place, or known.
 
-use super::recording::{Object, Recording};
+use super::recording::{AllocationRun, Object};
 use ample_malloc::size_class::{MAX_SMALL_BYTES, class_of};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::hash::Hash;
 /// Who predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Predictor {
-    /// Nobody.
+    /// Nobody predicts: no object is called short-lived.
     None,
     /// What most memory of the size class did in training: the floor.
     Size,
@@ -71,7 +71,7 @@ pub struct Learned {
 impl Learned {
     /// Learns what is freed before `short_bytes` more are allocated. A place is called short-lived
     /// if `sure_percent` of its memory was, a size if half of it was.
-    pub fn from(run: &Recording, short_bytes: u64, sure_percent: u64) -> Learned {
+    pub fn from(run: &AllocationRun, short_bytes: u64, sure_percent: u64) -> Learned {
         let short = |object: &Object| object.lived_bytes < short_bytes;
         Learned {
             short_bytes,
@@ -82,7 +82,7 @@ impl Learned {
     }
 
     /// Whether each object of a run is called short-lived; large ones never.
-    pub fn predict(&self, run: &Recording, predictor: Predictor) -> Vec<bool> {
+    pub fn predict(&self, run: &AllocationRun, predictor: Predictor) -> Vec<bool> {
         let of_site = |object: &Object, class: usize| {
             let deep = self.by_deep.get(&(object.deep, class));
             deep.or_else(|| self.by_shallow.get(&(object.shallow, class)))
@@ -100,7 +100,7 @@ impl Learned {
     }
 
     /// How a prediction for a run did.
-    pub fn quality(&self, run: &Recording, predicted: &[bool]) -> Quality {
+    pub fn quality(&self, run: &AllocationRun, predicted: &[bool]) -> Quality {
         let (mut all, mut seen, mut short, mut called, mut right) = (0, 0, 0, 0, 0);
         let mut sites = HashMap::new();
         for (object, &predicted) in run.objects.iter().zip(predicted) {
@@ -129,7 +129,7 @@ impl Learned {
 
 /// For each key, whether so many percent of the memory under it are short-lived.
 fn kinds<K: Eq + Hash>(
-    run: &Recording,
+    run: &AllocationRun,
     percent: u64,
     short: impl Fn(&Object) -> bool,
     key: impl Fn(&Object, usize) -> K,

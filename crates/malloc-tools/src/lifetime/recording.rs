@@ -36,7 +36,7 @@ pub struct Call {
 
 /// All objects of a run and what happened to them, in order.
 #[derive(Debug, Default)]
-pub struct Recording {
+pub struct AllocationRun {
     pub objects: Vec<Object>,
     pub calls: Vec<Call>,
     allocated_bytes: u64,
@@ -44,13 +44,13 @@ pub struct Recording {
     peak_live_bytes: u64,
 }
 
-impl Recording {
+impl AllocationRun {
     /// Reads at most so many calls. A free of what the recording does not show being made is left
     /// out; an address that is handed out again was freed before.
     ///
     /// # Errors
     /// If reading fails, the file ends within a record, or a record is damaged.
-    pub fn read(mut source: impl Read, calls: usize) -> io::Result<Recording> {
+    pub fn read(mut source: impl Read, calls: usize) -> io::Result<AllocationRun> {
         let mut bytes = Vec::new();
         let most = (calls as u64).saturating_mul(RECORD_BYTES as u64);
         source.by_ref().take(most).read_to_end(&mut bytes)?;
@@ -60,7 +60,7 @@ impl Recording {
             let text = format!("the last record is cut off after {} bytes", rest.len());
             return Err(bad(text));
         }
-        let mut recording = Recording::default();
+        let mut recording = AllocationRun::default();
         // Address to number and birth on the clock of allocated bytes.
         let mut live: HashMap<u64, (u32, u64)> = HashMap::new();
         let mut start_ns = None;
@@ -154,7 +154,7 @@ mod tests {
             .iter()
             .flat_map(|&(time, address, size, site)| encoded(time, address, size, site))
             .collect();
-        let recording = Recording::read(&bytes[..], usize::MAX).unwrap();
+        let recording = AllocationRun::read(&bytes[..], usize::MAX).unwrap();
         let lived: Vec<u64> = recording.objects.iter().map(|o| o.lived_bytes).collect();
         assert_eq!(lived, [150, 50, u64::MAX]);
         let calls: Vec<(u64, u32, bool)> = recording
@@ -171,12 +171,12 @@ mod tests {
         ];
         assert_eq!(calls, expected);
         assert_eq!(recording.peak_live_bytes(), 150);
-        assert_eq!(Recording::read(&bytes[..], 2).unwrap().calls.len(), 2);
-        assert!(Recording::read(&bytes[..40], usize::MAX).is_err());
+        assert_eq!(AllocationRun::read(&bytes[..], 2).unwrap().calls.len(), 2);
+        assert!(AllocationRun::read(&bytes[..40], usize::MAX).is_err());
         for (time, size) in [(u64::MAX, 8), (11, u64::MAX)] {
             let mut damaged = encoded(10, 0x1000, 100, 7);
             damaged.extend(encoded(time, 0x2000, size, 7));
-            let error = Recording::read(&damaged[..], usize::MAX).unwrap_err();
+            let error = AllocationRun::read(&damaged[..], usize::MAX).unwrap_err();
             assert!(error.to_string().contains("record 1"), "{error}");
         }
     }
