@@ -80,6 +80,9 @@ struct Span {
 /// Where an object lies.
 type Place = (u32, u16);
 
+/// Spans with free objects: see [`Span::listed`], then the number of the span.
+type SpanList = BTreeSet<(u32, Reverse<u64>, u32)>;
+
 struct Model {
     heap: Box<PageHeap<FakeVm>>,
     apart: Apart,
@@ -87,7 +90,7 @@ struct Model {
     /// Numbers of spans that may be used again.
     unused: Vec<u32>,
     /// Spans with free objects, by class and kind.
-    lists: Vec<[BTreeSet<(u32, Reverse<u64>, u32)>; 2]>,
+    lists: Vec<[SpanList; 2]>,
     listings: u64,
     live_bytes: u64,
 }
