@@ -12,7 +12,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check properties \
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench bench malloc-lifetimes \
 	count-instructions \
-	record-pages fleet-spark fmt lint book deny advisories rtl tighten clean
+	record-pages fleet-bench fleet-spark fmt lint book deny advisories rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -44,6 +44,9 @@ refresh: ample   ## run an experiment and put its rows into results/data (ID=wal
 	$(AMPLE) sim $(ID) --json >target/$(ID).json
 	$(CARGO) run --locked --release -p ample-report --bin ample-results -- \
 		--refresh $(ID) target/$(ID).json $$(date -u +%F) $$(git rev-parse --short=12 HEAD)
+
+fleet-bench: build ## time the study of a fleet at size: 100,000 made hosts
+	scripts/fleet-bench.py
 
 fleet-spark: build ## the study of a made fleet on Spark workers: equal to the digit
 	scripts/fleet-spark.sh

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Times ample fleet at size: 10,000 snapshots converted, and the study of 100,000 made hosts with
 one scan each and with thirty. Prints each command's wall and processor seconds and its peak memory
-as JSON, lowest and highest of the rounds. Needs 1 GB of disk below
-TMPDIR, and 10,000 times the size of SNAPSHOT (default: those of small guests).
+as JSON, lowest and highest of the rounds. Needs 1 GB of disk below TMPDIR, and 10,000 times the
+size of SNAPSHOT (default: those of small guests).
 
 usage: fleet-bench.py [AMPLE [ROUNDS [SNAPSHOT]]]
 """
