@@ -111,8 +111,13 @@ fn a_program_without_options_is_profiled_while_it_runs() {
         assert!(profile.contains(&format!("@ {form}/524288\n")), "{profile}");
         assert!(profile.contains("MAPPED_LIBRARIES:"));
         let samples = samples(&profile);
-        // What one thread keeps is 50 MB a second at most; the other frees at once.
-        assert!(samples[0] >= 5 && samples[2] >= 100, "{samples:?}");
+        // What one thread keeps is 50 MB a second at most, and less where it is not let run; the
+        // other frees at once, so that a profile of all that was allocated holds far more.
+        let least = if flag.is_empty() { 100 } else { 5 };
+        assert!(
+            samples[0] >= 5 && samples[2] >= least,
+            "{flag}: {samples:?}"
+        );
     }
     // It samples no more, and can be asked again.
     assert!(tool(&["stats", &pid]).0);
