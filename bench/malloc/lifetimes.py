@@ -3,7 +3,7 @@
 """Record the allocations of real programs for `ample sim lifetime`.
 
 Each program runs twice: `train` with one input, `judge` with another. The recordings (NAME.train,
-NAME.judge, 100 to 400 MB each; programs/lifetimes.c has the format) go into a folder,
+NAME.judge, 100 to 400 MB each; lifetimes.c has the format) go into a folder,
 build/lifetimes by default. A program that is not installed is left out and said so. Exit: 0 done,
 1 a program failed, 2 no compiler.
 """
@@ -313,7 +313,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         library = scratch / "liblifetimes.so"
-        source = HERE / "programs/lifetimes.c"
+        source = HERE / "lifetimes.c"
         build = ["cc", "-O2", "-shared", "-fPIC", "-o", library, source, "-pthread"]
         if not shutil.which("cc") or subprocess.run(build, check=False).returncode:
             return 2
