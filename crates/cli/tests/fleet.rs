@@ -235,3 +235,53 @@ fn the_report_is_one_page_with_figures() {
     assert_eq!(page.matches("<figure>").count(), 2);
     assert!(page.contains("host4"));
 }
+
+const DRAWN: &str = "servers = 4
+seed = 5
+[[group]]
+role = \"web\"
+share = 1
+workload = \"web\"
+memory_gb = { one_of = [0.25, 0.5] }
+uptime_h = { uniform = [0.02, 0.05] }
+kernel_factor = { log_uniform = [0.5, 2.0] }
+";
+
+#[test]
+fn a_drawn_fleet_is_the_same_in_parts_and_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    save(at, &[("spec.toml", DRAWN.as_bytes())]);
+    let simulate = |to: &str, more: &[&str]| {
+        let output = ample(
+            at,
+            &[&["fleet", "simulate", "spec.toml", "-o", to], more].concat(),
+        );
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(told).unwrap())
+    };
+    let (code, told) = simulate("whole", &[]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(
+        told.contains("4 of 4 servers under linux, 4 of them new"),
+        "{told}"
+    );
+    let (_, told) = simulate("parts", &["--servers", "2..4"]);
+    assert!(told.contains("2 of 4 servers"), "{told}");
+    let (_, told) = simulate("parts", &[]);
+    assert!(told.contains("2 of them new"), "{told}");
+    for number in 0..4 {
+        let file = |of: &str| std::fs::read(at.join(format!("{of}/server-00000{number}.parquet")));
+        assert_eq!(file("whole").unwrap(), file("parts").unwrap());
+    }
+    let (code, told) = simulate("whole", &["--policy", "contiguitas"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("another fleet or policy"), "{told}");
+    let (code, told) = simulate("other", &["--servers", "2..5"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("the fleet has 4"), "{told}");
+    let output = ample(at, &["fleet", "report", "whole", "--json"]);
+    let study: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(study["scans"]["hosts"], 4, "{study}");
+    assert_eq!(study["skipped_files"], json!([]), "{study}");
+}

@@ -24,7 +24,7 @@ mod source;
 #[cfg(feature = "engine")]
 pub mod study;
 
-pub use row::{FleetRow, Labels, SCHEMA_VERSION, rows};
+pub use row::{FleetRow, Labels, SCHEMA_VERSION, rows, rows_of};
 pub use table::encode;
 
 #[cfg(feature = "engine")]

@@ -153,27 +153,36 @@ impl FleetRow {
 pub fn rows(scan: &mut Scan, labels: &Labels) -> Vec<FleetRow> {
     let Ok(builder) = MetricsBuilder::collect(scan, &SizeList::standard());
     let meta = &scan.meta;
-    let total = builder.total(&meta.coverage);
-    let all = FleetRow {
+    let about = FleetRow {
         host: meta.hostname.clone(),
         kernel: Some(meta.kernel.clone()),
         role: labels.role.clone(),
         rack: labels.rack.clone(),
         reader: Some(meta.reader.clone()),
-        schema_version: Some(SCHEMA_VERSION),
         unix_time_seconds: meta.unix_time_seconds.and_then(number),
         uptime_seconds: meta.uptime_seconds.and_then(number),
+        scan_cpu_ns: number(meta.cpu_ns),
         ..FleetRow::default()
+    };
+    rows_of(&about, &builder.total(&meta.coverage))
+}
+
+/// The rows of a machine whose metrics are known. `about` says which machine it is, and when.
+pub fn rows_of(about: &FleetRow, total: &GroupMetrics) -> Vec<FleetRow> {
+    let all = FleetRow {
+        schema_version: Some(SCHEMA_VERSION),
+        scan_cpu_ns: None,
+        ..about.clone()
     };
     let mut rows = vec![FleetRow {
         memory_bytes: number(total.memory_bytes),
         free_bytes: number(total.free_bytes),
-        scan_cpu_ns: number(meta.cpu_ns),
+        scan_cpu_ns: about.scan_cpu_ns,
         ..all.of_kind("machine")
     }];
     for definition in Definition::ALL {
         if let Some(metrics) = total.definition(definition) {
-            size_rows(&all, &total, definition, metrics, &mut rows);
+            size_rows(&all, total, definition, metrics, &mut rows);
         }
     }
     rows.extend(total.sources.iter().map(|source| FleetRow {

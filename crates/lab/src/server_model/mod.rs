@@ -8,6 +8,7 @@ mod campaign;
 pub(crate) mod compaction;
 mod convergence;
 pub(crate) mod denied;
+pub mod drawn_fleet;
 mod figures;
 pub(crate) mod fleet;
 pub(crate) mod foresight;

@@ -96,9 +96,10 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
     // Whoever is in the way of a program loses; a refusal costs nobody anything.
     let _ = rustix::process::nice(19);
     let root = args.root.as_deref().map_or_else(Root::live, Root::offline);
+    let host = root.read("proc/sys/kernel/hostname").unwrap_or_default();
     let mut agent = Agent {
         options: ScanOptions {
-            root: root.clone(),
+            root,
             ..ScanOptions::default()
         },
         labels: Labels {
@@ -108,6 +109,7 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
         spool: Spool::open(&args.spool, args.spool_mib << 20)?,
         deliver: args.deliver.clone(),
         textfile: args.textfile.clone(),
+        schedule: (!args.once).then(|| Schedule::new(args.every, host.trim())),
         page: Served::default(),
         scan: Exposition::default(),
         counts: Counts::default(),
@@ -125,27 +127,22 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
         let exporter = Exporter::start(address, &agent.page)?;
         eprintln!("metrics at http://{}/metrics", exporter.address());
     }
-    let host = root.read("proc/sys/kernel/hostname").unwrap_or_default();
-    let schedule = Schedule::new(args.every, host.trim());
-    follow(&mut agent, schedule, (first.began, first.cpu))
+    follow(&mut agent, first.next)
 }
 
 /// Scans by the schedule until the process is ended. Every file is whole at any time, so a signal
 /// needs no handler.
-fn follow(agent: &mut Agent, schedule: Schedule, first: (Duration, Duration)) -> Result<Verdict> {
-    let mut last = first;
-    loop {
-        let next = schedule.next(now()?, Some(last));
-        agent.counts.next_scan = Some(next);
-        agent.publish()?;
-        while let Some(left) = next.checked_sub(now()?).filter(|left| !left.is_zero()) {
+fn follow(agent: &mut Agent, mut next: Option<Duration>) -> Result<Verdict> {
+    while let Some(start) = next {
+        while let Some(left) = start.checked_sub(now()?).filter(|left| !left.is_zero()) {
             std::thread::sleep(left.min(TICK));
         }
         let round = agent.round()?;
-        last = (round.began, round.cpu);
+        next = round.next;
         warn(&round.failed);
         warn(&round.delayed);
     }
+    Ok(Verdict::Ok)
 }
 
 fn warn<'a>(errors: impl IntoIterator<Item = &'a anyhow::Error>) {

@@ -7,7 +7,7 @@ use crate::cmd::scan::openmetrics;
 use crate::cmd::scan::view::View;
 use crate::cmd::write_file;
 use ample_fleet::Labels;
-use ample_fleet::agent::{Served, Spool, Usage};
+use ample_fleet::agent::{Schedule, Served, Spool, Usage};
 use ample_host::{ScanOptions, scan_live};
 use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::{Context, Result};
@@ -25,7 +25,7 @@ pub(super) struct Counts {
     delivery_failures: u64,
     last_scan: Option<Duration>,
     /// When the next scan will begin, since 1970.
-    pub(super) next_scan: Option<Duration>,
+    next_scan: Option<Duration>,
 }
 
 /// The agent between two scans.
@@ -35,6 +35,8 @@ pub(super) struct Agent {
     pub(super) spool: Spool,
     pub(super) deliver: Option<PathBuf>,
     pub(super) textfile: Option<PathBuf>,
+    /// None after `--once`.
+    pub(super) schedule: Option<Schedule>,
     /// What a collector gets.
     pub(super) page: Served,
     /// The families of the last scan that succeeded.
@@ -44,10 +46,8 @@ pub(super) struct Agent {
 
 /// How a scan went.
 pub(super) struct Round {
-    /// Its start, since 1970.
-    pub(super) began: Duration,
-    /// Processor time of everything.
-    pub(super) cpu: Duration,
+    /// Start of the next one, since 1970; none after `--once`.
+    pub(super) next: Option<Duration>,
     /// Why there is no scan.
     pub(super) failed: Option<anyhow::Error>,
     /// What could not be delivered or shown: it is tried again after the next scan.
@@ -55,7 +55,8 @@ pub(super) struct Round {
 }
 
 impl Agent {
-    /// Scans, keeps the scan, delivers and publishes.
+    /// Scans, keeps the scan, delivers and publishes. The next scan waits for this one's share of
+    /// a processor; publishing is some microseconds and not counted.
     ///
     /// # Errors
     /// When the clock is wrong; what else fails is in the answer.
@@ -79,10 +80,13 @@ impl Agent {
                 }
             }
         }
+        let used = cpu().saturating_sub(before);
+        let ended = now()?;
+        let next = |schedule: Schedule| schedule.next(ended, Some((began, used)));
+        self.counts.next_scan = self.schedule.map(next);
         delayed.extend(self.publish().err());
         Ok(Round {
-            began,
-            cpu: cpu().saturating_sub(before),
+            next: self.counts.next_scan,
             failed,
             delayed,
         })
@@ -107,7 +111,7 @@ impl Agent {
     ///
     /// # Errors
     /// When the spool cannot be read or the text file not be written.
-    pub(super) fn publish(&self) -> Result<()> {
+    fn publish(&self) -> Result<()> {
         let mut out = self.scan.clone();
         contiguitas::families(&self.options.root, &mut out);
         self.counts.families(self.spool.usage()?, &mut out);

@@ -5,6 +5,7 @@ mod dates;
 mod json;
 mod page;
 mod report;
+mod simulate;
 mod text;
 
 use super::Verdict;
@@ -25,6 +26,7 @@ enum Command {
     Report(report::ReportArgs),
     Convert(ConvertArgs),
     Generate(GenerateArgs),
+    Simulate(simulate::SimulateArgs),
 }
 
 /// Put snapshots and small Parquet files together into large Parquet files.
@@ -80,10 +82,11 @@ pub fn run(args: &FleetArgs) -> Result<Verdict> {
         Command::Report(args) => report::run(args),
         Command::Convert(args) => convert(args),
         Command::Generate(args) => generate(args),
+        Command::Simulate(args) => simulate::run(args),
     }
 }
 
-/// The first time of a generated fleet: 1 November 2026.
+/// The time of a fleet that does not exist: 1 November 2026.
 const GENERATED_FROM: i64 = 1_793_491_200;
 
 fn generate(args: &GenerateArgs) -> Result<Verdict> {
