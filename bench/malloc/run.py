@@ -41,6 +41,8 @@ LOADS = {
 # The work of a thread is fixed, so the processor time of a thread should not change.
 THREADS = {f"{load} x{count}": ["loads", load, str(count)]
            for load in ("server", "batches", "mixed") for count in (1, 2, 4)}
+# Written after the allocator was, and measured as they were first written.
+HELDOUT = {kind: ["heldout", kind] for kind in ("lru", "parser", "graph")}
 # Suite -> its share of the time of `all`.
 ALL = {"speed": 0.25, "threads": 0.1, "drift": 0.25, "redis": 0.3, "memcached": 0.1}
 # The tables of `all`, for results/data; everything else is in the JSON.
@@ -129,7 +131,7 @@ def speed_case(name, programs, allocator, options):
         source = str(HERE / "programs/loads.c")
         return measured(programs, allocator,
                         ["cc", "-O2", "-x", "c", "-c", "-o", "/dev/null", source], 1, extra)
-    command = LOADS.get(name) or THREADS[name]
+    command = LOADS.get(name) or HELDOUT.get(name) or THREADS[name]
     figures = measured(programs, allocator, [str(programs / command[0])] + command[1:], 1, extra)
     if figures and name in THREADS:
         figures["cpu_s_a_thread"] = figures["cpu_s"] / int(command[2])
@@ -285,7 +287,8 @@ def figures_table(title, by):
 def cases_of(suite):
     if suite == "speed":
         return ["pairs", "true", *LOADS, "python", "gcc"]
-    return {"threads": list(THREADS), "drift": ["madvise", "always"]}.get(suite, [suite])
+    return {"threads": list(THREADS), "heldout": list(HELDOUT),
+            "drift": ["madvise", "always"]}.get(suite, [suite])
 
 
 def one_run(suite, case, programs, allocator, arguments):
@@ -343,7 +346,7 @@ def show(suite, results, rounds, shown):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("suite", choices=[*ALL, "forks", "all"])
+    parser.add_argument("suite", choices=[*ALL, "heldout", "forks", "all"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=15, help="the time that `all` may take")
     parser.add_argument("--allocators", help="comma-separated; default all that are installed")

@@ -4,7 +4,7 @@
 use super::recording::{AllocationRun, Object};
 use ample_malloc::size_class::{MAX_SMALL_BYTES, class_of};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 /// Who predicts.
@@ -102,12 +102,12 @@ impl Learned {
     /// How a prediction for a run did.
     pub fn quality(&self, run: &AllocationRun, predicted: &[bool]) -> Quality {
         let (mut all, mut seen, mut short, mut called, mut right) = (0, 0, 0, 0, 0);
-        let mut sites = HashMap::new();
+        let mut sites = HashSet::new();
         for (object, &predicted) in run.objects.iter().zip(predicted) {
             let Some(class) = small_class(object) else {
                 continue;
             };
-            sites.insert(object.deep, ());
+            sites.insert(object.deep);
             let is_short = object.lived_bytes < self.short_bytes;
             let counted = |yes: bool| if yes { object.bytes } else { 0 };
             all += object.bytes;

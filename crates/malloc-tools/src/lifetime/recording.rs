@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings of all allocations of a program; `bench/malloc/programs/lifetimes.c` says the format.
+//! Recordings of all allocations of a program; `bench/malloc/lifetimes.c` says the format.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
