@@ -12,6 +12,7 @@ pub const LINE_BYTES: u64 = 64;
 
 /// Size and shape of a cache with 64-byte lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CacheConfig {
     /// Bytes in all.
     pub bytes: u64,
@@ -49,8 +50,8 @@ impl CacheConfig {
     }
 }
 
-/// The tag of no line: physical memory ends below.
-const EMPTY: u32 = u32::MAX;
+/// The tag of no line: lines have 46 bits of an address of 52, or 58 of one of 64.
+const EMPTY: u64 = u64::MAX;
 
 /// What a set's look-ups and installations all touch, in half a line of the host.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +72,7 @@ pub struct Cache<T> {
     ways: usize,
     stride: usize,
     heads: Vec<SetHead>,
-    tags: Vec<u32>,
+    tags: Vec<u64>,
     values: Vec<T>,
     /// Look-ups that hit.
     pub hits: u64,
@@ -80,8 +81,8 @@ pub struct Cache<T> {
 }
 
 #[inline(always)]
-fn byte_of(tag: u32) -> u8 {
-    (tag.wrapping_mul(0x9e37_79b9) >> 24) as u8
+fn byte_of(tag: u64) -> u8 {
+    (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
 /// A line pushed out by another.
@@ -124,8 +125,9 @@ impl<T: Copy + Default> Cache<T> {
     }
 
     #[inline(always)]
-    fn place(&self, line: u64) -> (usize, u32) {
-        let (set, tag) = self.guess(line);
+    fn place(&self, line: u64) -> (usize, u64) {
+        let (tag, set) = self.sets.split(line);
+        let set = set as usize;
         debug_assert!(
             tag != EMPTY && self.line_of(set, tag) == line,
             "line {line:#x} is beyond memory"
@@ -133,22 +135,14 @@ impl<T: Copy + Default> Cache<T> {
         (set, tag)
     }
 
-    /// The place of a line that is only read ahead. Its address may be wrong, and then wider than
-    /// a tag: the end of a walk is guessed as that of a 4 KB page.
-    #[inline(always)]
-    fn guess(&self, line: u64) -> (usize, u32) {
-        let (tag, set) = self.sets.split(line);
-        (set as usize, tag as u32)
-    }
-
     /// The line in `set` that has this tag.
     #[inline(always)]
-    fn line_of(&self, set: usize, tag: u32) -> u64 {
-        self.sets.join(u64::from(tag), set as u64)
+    fn line_of(&self, set: usize, tag: u64) -> u64 {
+        self.sets.join(tag, set as u64)
     }
 
     #[inline(always)]
-    fn way(&self, set: usize, tag: u32) -> Option<usize> {
+    fn way(&self, set: usize, tag: u64) -> Option<usize> {
         let row = &self.tags[set * self.stride..(set + 1) * self.stride];
         let held = |way: usize| row.get(way).filter(|&&held| held == tag);
         let (way, _) = self.heads[set].bytes.find(self.ways, byte_of(tag), held)?;
@@ -260,7 +254,7 @@ impl Cache<u64> {
     /// Reads the head of the line's set and changes nothing.
     #[inline(always)]
     pub fn read_head(&self, line: u64) -> u64 {
-        self.heads[self.guess(line).0].order.word()
+        self.heads[self.place(line).0].order.word()
     }
 
     /// Reads what a look-up and an installation of the line touch besides the head: of the way
@@ -268,7 +262,7 @@ impl Cache<u64> {
     /// latter way, the line that leaves. No branch waits for what is read.
     #[inline(always)]
     pub fn read_way(&self, line: u64) -> (u64, Option<u64>) {
-        let (set, tag) = self.guess(line);
+        let (set, tag) = self.place(line);
         let head = &self.heads[set];
         let like = head
             .bytes
@@ -276,8 +270,9 @@ impl Cache<u64> {
             .filter(|&way| way < self.ways);
         let at = set * self.stride
             + like.unwrap_or_else(|| head.order.oldest(self.ways as u32) as usize);
-        let leaves = like.is_none().then(|| self.line_of(set, self.tags[at]));
-        (self.values[at] ^ u64::from(self.tags[at]), leaves)
+        let held = self.tags[at];
+        let leaves = (like.is_none() && held != EMPTY).then(|| self.line_of(set, held));
+        (self.values[at] ^ self.tags[at], leaves)
     }
 }
 
@@ -349,11 +344,43 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// Lines anywhere in 52 bits of address are told apart, however few sets there are.
+        #[test]
+        fn no_line_answers_for_another(
+            addresses in prop::collection::vec(0u64..1 << 52, 1..12),
+            near in 0u64..1 << 20,
+            bit in 6u32..52,
+        ) {
+            let mut cache = Cache::<u64>::new(&SMALL, "test").unwrap();
+            let pairs = addresses.iter().flat_map(|&far| [far, far ^ 1 << bit]);
+            for address in pairs.chain([near, near ^ 1 << bit]) {
+                let line = address >> 6;
+                match cache.lookup(line, false) {
+                    Some(&mut held) => prop_assert_eq!(held, line, "{:#x} answers", held << 6),
+                    None => {
+                        cache.install(line, line, false);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_line_at_2_to_the_45_is_not_that_at_0() {
+        let l1 = CacheConfig::new(48, 12, 5);
+        let mut cache = Cache::<u64>::new(&l1, "l1").unwrap();
+        cache.install(0, 1, false);
+        for bit in 6..52 {
+            assert!(!cache.holds(1 << (bit - 6)), "address 1 << {bit}");
+        }
+    }
+
     #[test]
     fn a_guess_beyond_memory_may_be_read_ahead() {
         let mut cache = Cache::<u64>::new(&SMALL, "test").unwrap();
         cache.install(7, 1, false);
-        for line in [7, u64::from(EMPTY) * 3, 0x7ff_ffff_f980, u64::MAX >> 6] {
+        for line in [7, u64::from(u32::MAX) * 3, 0x7ff_ffff_f980, u64::MAX >> 6] {
             cache.read_head(line);
             cache.read_way(line);
         }

@@ -19,8 +19,7 @@ use std::collections::HashMap;
 pub const USER_RW: u64 = bits::WRITE | bits::USER | bits::ACCESSED | bits::DIRTY | bits::NO_EXECUTE;
 
 /// Where the array of hole bitmaps starts in physical memory (the base register of the paper):
-/// right above 1 TB, the memory of the largest machine. Caches keep 32 bits of a line's tag, so
-/// that it cannot lie anywhere.
+/// right above 1 TB, the memory of the largest machine.
 const BITMAP_BASE: u64 = 1 << 40;
 
 /// What must leave the translation hardware after a change.
