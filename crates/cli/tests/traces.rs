@@ -132,6 +132,60 @@ fn wrong_files_and_options_say_what_to_do() {
     assert!(refused(&["trace", "run", text(&own)]).contains("at byte"));
 }
 
+#[test]
+fn a_machine_is_a_file_and_is_changed_from_the_command_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let (trace, machine) = (
+        directory.path().join("t.trace"),
+        directory.path().join("m.toml"),
+    );
+    let made = "trace make gups OUT --scale tiny --limit 50000 --json";
+    json(
+        &made
+            .replace("OUT", text(&trace))
+            .split(' ')
+            .collect::<Vec<_>>(),
+    );
+    let listed = ample(&["trace", "machines"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("zen4"));
+    let printed = ample(&["trace", "machines", "skylake"]);
+    std::fs::write(&machine, &printed.stdout).unwrap();
+    let run = |more: &[&str]| {
+        let all = [&["trace", "run", text(&trace), "--json"], more].concat();
+        json(&all)
+    };
+    let own = run(&["--machine", text(&machine)]);
+    assert_eq!(own, run(&[]), "the file is the preset");
+    let small = [
+        "--set",
+        "mmu.l2.0.geometry={entries=12, ways=12}",
+        "--set",
+        "mmu.pwc=absent",
+    ];
+    let less = run(&[&["--machine", text(&machine)], small.as_slice()].concat());
+    let number = |run: &Value, key: &str| run["walks"][key].as_f64().unwrap();
+    for key in ["walks_per_access", "mean_walk_references"] {
+        assert!(number(&less, key) > number(&own, key), "{key}: {less}");
+    }
+    assert!(number(&less, "second_level_hit_ratio") < number(&own, "second_level_hit_ratio"));
+    assert_eq!(less["walks"]["mean_walk_references"], 4.0, "no walk cache");
+    assert!(number(&own, "mean_walk_cycles") > 4.0);
+    // What the levels count is what the walks took.
+    let levels = less["walks"]["references"].as_object().unwrap().values();
+    let places = levels.flat_map(|level| level.as_object().unwrap().values());
+    let references: u64 = places.map(|count| count.as_u64().unwrap()).sum();
+    let walks = less["walks"]["walk_cache_hits"]["none"].as_u64().unwrap();
+    assert_eq!(references, 4 * walks);
+    std::fs::write(&machine, "name = \"x\"\nmemory_byte = 1\n").unwrap();
+    let told = refused(&["trace", "run", text(&trace), "--machine", text(&machine)]);
+    assert!(
+        told.contains("m.toml") && told.contains("did you mean memory_bytes?"),
+        "{told}"
+    );
+    let told = refused(&["trace", "run", text(&trace), "--set", "mmu.walkers=0"]);
+    assert!(told.contains("mmu.walkers: 0; valid: 1 to"), "{told}");
+}
+
 /// Needs gcc and a qemu-x86_64 with plugins (Debian 13's has none); without them there is nothing
 /// to test.
 #[test]

@@ -92,13 +92,50 @@ fn put(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<String>
             Ok(String::new())
         }
         (Some(rest), Some(toml::Value::Table(inner))) => put(inner, rest, value),
-        (Some(_), _) => bail!("{first} is no table of parameters"),
+        (Some(rest), Some(toml::Value::Array(list))) => put_in_list(list, first, rest, value),
+        (Some(_), Some(_)) => bail!("{first} is no table of parameters"),
+        (Some(_), None) => bail!("there is no {first}{}", meant(first, table)),
         (None, None) => {
-            let near = nearest(first, table.keys().map(String::as_str));
-            let hint = near.map_or(String::new(), |name| format!("; did you mean {name}?"));
+            let hint = meant(first, table);
             table.insert(first.into(), value);
             Ok(hint)
         }
+    }
+}
+
+/// The key of a table that may have been meant, for the end of a sentence.
+fn meant(typed: &str, table: &toml::Table) -> String {
+    let near = nearest(typed, table.keys().map(String::as_str));
+    near.map_or(String::new(), |name| format!("; did you mean {name}?"))
+}
+
+/// Puts a value into an entry of a list: the next part of the key is its place, from 0.
+fn put_in_list(
+    list: &mut [toml::Value],
+    name: &str,
+    key: &str,
+    value: toml::Value,
+) -> Result<String> {
+    let (place, rest) = match key.split_once('.') {
+        Some((place, rest)) => (place, Some(rest)),
+        None => (key, None),
+    };
+    let length = list.len();
+    let entry = place.parse::<usize>().ok().and_then(|at| list.get_mut(at));
+    let entry = entry.with_context(|| match length {
+        0 => format!("{name} is an empty list: set it whole"),
+        _ => format!(
+            "{name}.{place}: the list has the places 0 to {}",
+            length - 1
+        ),
+    })?;
+    match (rest, entry) {
+        (None, entry) => {
+            *entry = value;
+            Ok(String::new())
+        }
+        (Some(rest), toml::Value::Table(inner)) => put(inner, rest, value),
+        (Some(_), _) => bail!("{name}.{place} is no table of parameters"),
     }
 }
 
@@ -182,6 +219,14 @@ mod tests {
         };
         assert!(wrong("memory_byte=5").contains("did you mean memory_bytes?"));
         assert!(wrong("memory_bytes=much").contains("memory_bytes"));
+        let listed = changed(
+            read.clone(),
+            &[setting("inner.seeds.0=7").expect("a setting")],
+        );
+        assert_eq!(listed.expect("changes").inner.seeds, [7]);
+        assert!(wrong("inner.seeds.1=7").contains("the places 0 to 0"));
+        assert!(wrong("inner.seeds.0.x=7").contains("no table"));
+        assert!(wrong("iner.seeds=7").contains("did you mean inner?"));
         assert!(setting("x").is_err());
     }
 }

@@ -11,6 +11,7 @@ pub mod experiment;
 pub mod files;
 pub mod hardware;
 mod list;
+pub mod machines;
 mod names;
 pub mod needs;
 pub mod presets;

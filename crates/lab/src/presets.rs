@@ -3,6 +3,7 @@
 //! project simulates them.
 
 use crate::experiment::{Experiment, Outcome, Progress};
+use crate::machines;
 use ample_machine::MachineConfig;
 use ample_mm::{PolicyConfig, PolicyKind};
 use anyhow::Result;
@@ -50,7 +51,7 @@ impl Experiment for PaperInputs {
                 static_region_ratio: region(PolicyKind::Static),
             },
             machines: machines
-                .map(|name| MachineConfig::preset(name))
+                .map(|name| machines::named(name))
                 .collect::<Result<_>>()?,
         })
     }

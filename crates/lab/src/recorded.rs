@@ -4,14 +4,13 @@
 
 use crate::setup::{Length, measure};
 use crate::stop::requested as stop_requested;
-use ample_machine::FunctionalRun;
-use ample_machine::MachineConfig;
+use ample_machine::{FunctionalRun, MachineConfig};
 use ample_trace::capture::{Capture, build_plugin};
 use ample_trace::files::{FileWriter, Format, set_header};
 use ample_trace::{Access, Backing, Consumer, MapChange, Program, Replay, TraceHeader};
 use ample_translate::{
-    Admission, Engine, IdealFrames, MmuConfig, PageSize, Primary, SegmentRequest, TranslationStats,
-    USER_RW, Vma, bits, presets, schemes,
+    Admission, Engine, IdealFrames, PageSize, Primary, SegmentRequest, TranslationStats, USER_RW,
+    Vma, bits, schemes,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::Serialize;
@@ -20,14 +19,17 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+mod walk_counts;
+pub use walk_counts::WalkCounts;
+
 /// Memory that a recorded program can touch.
 const MEMORY_BYTES: u64 = 1 << 40;
 
 /// The model behind a program.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Machine preset.
-    pub machine: String,
+    /// The machine.
+    pub machine: MachineConfig,
     /// Translation scheme.
     pub scheme: String,
     /// Pages that faults bring in: 4 KB or 2 MB.
@@ -35,7 +37,8 @@ pub struct Model {
 }
 
 impl Model {
-    fn engine(&self, mmu: &MmuConfig, units: u64) -> Result<Engine> {
+    fn engine(&self, units: u64) -> Result<Engine> {
+        let mmu = &self.machine.mmu;
         ensure!(
             self.pages != PageSize::G1,
             "faults bring in 4 KB or 2 MB pages, not 1 GB"
@@ -73,7 +76,7 @@ pub struct RecordOptions {
 /// What the model saw.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelReport {
-    /// Machine preset.
+    /// Name of the machine.
     pub machine: String,
     /// Translation scheme.
     pub scheme: String,
@@ -192,7 +195,7 @@ pub fn record_beside(
     options: &RecordOptions,
     started: impl FnOnce() -> Result<()>,
 ) -> Result<Recorded> {
-    let engine = |model: &Model| model.engine(&presets::by_name(&model.machine)?, 1);
+    let engine = |model: &Model| model.engine(1);
     let mut engine = options.model.as_ref().map(engine).transpose()?;
     let scratch = Scratch::new()?;
     let plugin = build_plugin(&scratch.0)?;
@@ -268,7 +271,7 @@ fn complete(writer: FileWriter, path: &Path, header: &TraceHeader) -> Result<u64
 
 fn report(model: &Model, stats: &TranslationStats) -> ModelReport {
     ModelReport {
-        machine: model.machine.clone(),
+        machine: model.machine.name.clone(),
         scheme: model.scheme.clone(),
         page_bytes: model.pages.bytes(),
         l1d_misses: stats.l1d_misses,
@@ -310,6 +313,8 @@ pub struct TraceRun {
     pub walks_per_kilo_instruction: f64,
     /// Walks by where their references hit, root side first (at most five references).
     pub walk_trajectories: BTreeMap<String, u64>,
+    /// How the walks went.
+    pub walks: WalkCounts,
     /// Bytes that the segment maps (scheme `segment`: the largest anonymous region).
     pub segment_bytes: Option<u64>,
     /// Counters of translation.
@@ -326,8 +331,9 @@ pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Re
         warm_up_accesses < length,
         "a warm-up of {warm_up_accesses} accesses leaves nothing of the {length} of the trace"
     );
-    let machine = MachineConfig::preset(&model.machine)?;
-    let mut engine = model.engine(&machine.mmu, u64::from(machine.core.width))?;
+    let machine = &model.machine;
+    let units = u64::from(machine.core.width);
+    let mut engine = model.engine(units)?;
     let segment_bytes = match model.scheme.as_str() {
         "segment" => Some(segment(&mut engine, trace)?),
         _ => None,
@@ -337,7 +343,7 @@ pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Re
         warm_up_accesses,
         accesses: length - warm_up_accesses,
     };
-    let run = measure(&machine, engine, trace, &length)?;
+    let run = measure(machine, engine, trace, &length)?;
     let kilo = run.report.instructions.max(1) as f64 / 1000.0;
     let percent = |cycles: f64| 100.0 * cycles / run.report.cycles;
     Ok(TraceRun {
@@ -355,6 +361,7 @@ pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Re
         l1d_misses_per_kilo_instruction: run.stats.l1d_misses as f64 / kilo,
         walks_per_kilo_instruction: run.walks_per_kilo_instruction(),
         walk_trajectories: run.stats.trajectory_histogram(),
+        walks: WalkCounts::of(&run.stats, units),
         segment_bytes,
         model: report(model, &run.stats),
     })

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A core with its caches, translation hardware and DRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MachineConfig {
     /// Name of the preset it came from.
     pub name: String,
@@ -62,6 +63,7 @@ mod tests {
         for (name, _) in presets::PRESETS {
             let machine = MachineConfig::preset(name).unwrap();
             assert_eq!(machine.name, *name);
+            machine.check().unwrap();
             let engine = machine.engine(schemes::paging()).unwrap();
             machine.core(engine).unwrap();
         }

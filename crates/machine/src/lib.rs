@@ -3,10 +3,12 @@
 //! which programs run. [`multi`]: a server of several cores with coherent caches, a NIC and the
 //! page migration hardware of Contiguitas.
 
+mod check;
 pub mod config;
 pub mod multi;
 pub mod single;
 
 pub use ample_memory::{MemoryConfig, MemorySystem, PrivateMemory};
+pub use check::ImpossibleField;
 pub use config::MachineConfig;
 pub use single::{CoreConfig, FunctionalRun, TimedCore, TimedReport, run_functional};

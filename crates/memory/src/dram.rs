@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Timing and shape. Times are in memory clock cycles unless named otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DramConfig {
     /// Clock period, ns (0.625 for DDR4-3200).
     pub tck_ns: f64,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Caches and memory of a core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MemoryConfig {
     /// First-level data cache.
     pub l1d: CacheConfig,

@@ -49,14 +49,19 @@ pub struct TranslationStats {
     pub walks_data: u64,
     /// Page walks for fetches.
     pub walks_fetch: u64,
+    /// Walks that found an entry they could end at; the others faulted, and have no duration.
+    pub walks_ended: u64,
     /// Data walks whose address lies in the range watched (a primary region).
     pub walks_watched: u64,
     /// References to guest (or only) page-table entries, by level.
     pub refs_by_level: [u64; 6],
     /// References to host page-table entries in nested walks, by level.
     pub host_refs_by_level: [u64; 6],
-    /// References by where they hit ([`HitLevel`] as index).
-    pub refs_by_hit: [u64; 6],
+    /// References to guest (or only) page tables by level and where they hit ([`HitLevel`] as
+    /// index); level 0: hole bitmaps.
+    pub refs_at: [[u64; 6]; 6],
+    /// The same of the host's page tables and bitmaps in nested walks.
+    pub host_refs_at: [[u64; 6]; 6],
     /// Walks that started below the root thanks to the page-walk cache, by the level of the entry
     /// that hit; index 0: no hit.
     pub pwc_hits: [u64; 6],

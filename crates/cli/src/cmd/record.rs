@@ -3,6 +3,7 @@
 //! model of translation.
 
 use super::{Verdict, sim};
+use ample_lab::machines;
 use ample_lab::recorded::{self, Model, RecordOptions};
 use ample_translate::PageSize;
 use anyhow::ensure;
@@ -27,7 +28,7 @@ pub struct RecordArgs {
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Translation hardware to run behind the program: skylake, sapphire-rapids, zen4, …
-    #[arg(long, value_name = "PRESET")]
+    #[arg(long, value_name = "PRESET|FILE")]
     model: Option<String>,
     /// Scheme of the model: paging, colt, rmm, …
     #[arg(
@@ -75,14 +76,17 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<Verdict> {
     ensure!(args.program, "say what to record: --program -- CMD");
     ensure!(args.limit > 0, "--limit 0 records nothing; give at least 1");
     sim::stop_on_interrupt()?;
+    let model = args.model.as_ref().map(|name| {
+        anyhow::Ok(Model {
+            machine: machines::named(name)?,
+            scheme: args.scheme.clone(),
+            pages: args.pages,
+        })
+    });
     let options = RecordOptions {
         command: args.command.clone(),
         out: args.out.clone(),
-        model: args.model.as_ref().map(|machine| Model {
-            machine: machine.clone(),
-            scheme: args.scheme.clone(),
-            pages: args.pages,
-        }),
+        model: model.transpose()?,
         limit: args.limit,
     };
     eprintln!("recording at most {} accesses (Ctrl-C ends it)", args.limit);

@@ -3,6 +3,7 @@
 
 use super::record::page_size;
 use super::{Verdict, sim};
+use ample_lab::machines;
 use ample_lab::recorded::{self, Model};
 use ample_lab::stop::requested as stop_requested;
 use ample_trace::files::{self, FileWriter, Format};
@@ -31,6 +32,7 @@ enum Command {
     Convert(Convert),
     Make(Make),
     Run(Run),
+    Machines(Machines),
 }
 
 /// Say what a trace holds: counts, pages touched, regions. Reads it to its end, so that damage is
@@ -108,9 +110,12 @@ struct Make {
 struct Run {
     /// A trace of memory accesses, in any format that `ample trace` reads.
     file: PathBuf,
-    /// Machine: skylake, sapphire-rapids, directseg-sandybridge, …
-    #[arg(long, value_name = "PRESET", default_value = "skylake")]
+    /// Machine: a preset (ample trace machines lists them), or a TOML file of the same form.
+    #[arg(long, value_name = "PRESET|FILE", default_value = "skylake")]
     machine: String,
+    /// Change a field of the machine; KEY is dotted, places in lists count from 0. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Translation scheme: paging, segment, colt, rmm.
     #[arg(long, value_name = "SCHEME", default_value = "paging")]
     scheme: String,
@@ -134,7 +139,25 @@ struct Run {
 const RUN_EXAMPLES: &str = "Examples:
   ample trace run redis.trace                            4 KB pages on a Skylake server
   ample trace run redis.trace --pages 2m                 and with 2 MB pages
-  ample trace run redis.trace --scheme rmm --machine zen4";
+  ample trace run redis.trace --scheme rmm --machine zen4
+  ample trace run redis.trace --machine my.toml --set mmu.l2.0.geometry.ways=8";
+
+/// List the presets of machines, or print one as a file to start from.
+#[derive(Debug, clap::Args)]
+#[command(after_help = MACHINES_EXAMPLES)]
+struct Machines {
+    /// A preset or a file; without it, the list.
+    #[arg(value_name = "PRESET|FILE")]
+    name: Option<String>,
+    /// Change a field, checked as a run would; prints every field, without the comments.
+    #[arg(long, value_name = "KEY=VALUE", requires = "name")]
+    set: Vec<String>,
+}
+
+const MACHINES_EXAMPLES: &str = "Examples:
+  ample trace machines                      list the presets
+  ample trace machines zen4 > my.toml       a file to change
+  ample trace machines my.toml              check it and print it";
 
 fn format(text: &str) -> Result<Format, String> {
     let known = Format::ALL.map(|(name, _)| name).join(", ");
@@ -157,6 +180,12 @@ fn scale(text: &str) -> Result<Scale, String> {
 pub fn run(args: &TraceArgs) -> anyhow::Result<Verdict> {
     sim::stop_on_interrupt()?;
     let (value, json) = match &args.command {
+        Command::Machines(args) => {
+            std::io::stdout()
+                .lock()
+                .write_all(shown(args)?.as_bytes())?;
+            return Ok(Verdict::Ok);
+        }
         Command::Info(args) => (info(args)?, args.json),
         Command::Convert(args) => (convert(args)?, args.json),
         Command::Make(args) => (make(args)?, args.json),
@@ -320,15 +349,36 @@ fn make(args: &Make) -> anyhow::Result<Value> {
     Ok(value)
 }
 
+fn settings(set: &[String]) -> anyhow::Result<Vec<(String, toml::Value)>> {
+    set.iter()
+        .map(|text| ample_lab::files::setting(text))
+        .collect()
+}
+
+/// The presets, or one machine as TOML.
+fn shown(args: &Machines) -> anyhow::Result<String> {
+    let Some(name) = &args.name else {
+        let lines = machines::list().into_iter();
+        let lines = lines.map(|(name, about)| format!("  {name:<22} {about}\n"));
+        return Ok(String::from("Machines:\n") + &lines.collect::<String>());
+    };
+    let machine = machines::changed(name, &settings(&args.set)?)?;
+    if args.set.is_empty() {
+        return machines::text(name);
+    }
+    toml::to_string(&machine).context("writing the machine as TOML")
+}
+
 fn simulate(args: &Run) -> anyhow::Result<Value> {
-    let format = format_of(&args.file, args.from)?;
-    let mut trace = Replay::open(&args.file, format, args.limit)
-        .with_context(|| format!("reading {}", args.file.display()))?;
+    // A wrong machine is told before the trace is read.
     let model = Model {
-        machine: args.machine.clone(),
+        machine: machines::changed(&args.machine, &settings(&args.set)?)?,
         scheme: args.scheme.clone(),
         pages: args.pages,
     };
+    let format = format_of(&args.file, args.from)?;
+    let mut trace = Replay::open(&args.file, format, args.limit)
+        .with_context(|| format!("reading {}", args.file.display()))?;
     let warm_up = args.warm_up.unwrap_or(trace.len() as u64 / 4);
     let run = recorded::run_trace(&mut trace, &model, warm_up)?;
     Ok(serde_json::to_value(&run)?)

@@ -6,6 +6,7 @@ use super::program;
 use super::runs::{Mapping, check_seeds, data_percent, map_as, mean, whole};
 use crate::charts::{Bars, plain, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines;
 use crate::progress::Steps;
 use crate::setup::{Length, Measured, anonymous_range, engine, stretch};
 use crate::stop;
@@ -189,7 +190,7 @@ impl Experiment for DirectSeg {
     type Outcome = DirectSegTables;
 
     fn run(params: &DirectSegParams, progress: Progress<'_>) -> Result<DirectSegTables> {
-        let machine = MachineConfig::preset(&params.machine)?;
+        let machine = machines::named(&params.machine)?;
         check_seeds(&params.seeds)?;
         let count = |row: &DirectSegProgram| if row.seedless { 1 } else { params.seeds.len() };
         let steps = Steps::new(progress, params.rows.iter().map(count).sum());

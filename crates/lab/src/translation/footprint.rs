@@ -4,10 +4,10 @@
 use super::directseg::one;
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines;
 use crate::progress::Steps;
 use crate::setup::Length;
 use crate::stop;
-use ample_machine::MachineConfig;
 use ample_report::Unit;
 use ample_trace::programs::Gups;
 use ample_translate::PageSize;
@@ -57,7 +57,7 @@ impl Experiment for Footprint {
     type Outcome = FootprintCurves;
 
     fn run(params: &FootprintParams, progress: Progress<'_>) -> Result<FootprintCurves> {
-        let machine = MachineConfig::preset(&params.machine)?;
+        let machine = machines::named(&params.machine)?;
         let steps = Steps::new(progress, params.footprints_mb.len());
         let percent = |mb: u64, mapping| -> Result<f64> {
             let mut gups = Gups::new(mb << 20, params.seed);

@@ -4,6 +4,7 @@
 
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
+use crate::machines;
 use crate::needs::load_average;
 use crate::progress::Steps;
 use crate::stop;
@@ -97,7 +98,7 @@ fn functional(
     params: &SimulatorSpeedParams,
     program: &mut dyn Program,
 ) -> Result<(Vec<Round>, f64)> {
-    let machine = MachineConfig::preset(&params.machine)?;
+    let machine = machines::named(&params.machine)?;
     let mut engine = mapped(&machine, program)?;
     let accesses = params.functional_accesses;
     let rounds = rounds(params, program, |program| {
@@ -107,7 +108,7 @@ fn functional(
 }
 
 fn timed(params: &SimulatorSpeedParams, program: &mut dyn Program) -> Result<(Vec<Round>, f64)> {
-    let machine = MachineConfig::preset(&params.machine)?;
+    let machine = machines::named(&params.machine)?;
     let mut core = machine.core(mapped(&machine, program)?)?;
     let rounds = rounds(params, program, |program| {
         core.start_measuring();

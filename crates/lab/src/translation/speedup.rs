@@ -6,6 +6,7 @@ use super::program;
 use super::runs::in_page_mix;
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines;
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use crate::stop;
@@ -175,7 +176,7 @@ impl Experiment for Speedup {
                 "the shares of a grid must rise from 0: {axis:?}"
             );
         }
-        let machine = MachineConfig::preset(&params.machine)?;
+        let machine = machines::named(&params.machine)?;
         let grid = params.shares_1g.len() * params.shares_2m.len();
         let steps = Steps::new(progress, params.programs.len() * grid);
         // A table with gaps prices nothing: one that was not measured to its end is left out.

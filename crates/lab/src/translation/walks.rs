@@ -6,10 +6,10 @@ use super::program;
 use super::runs::{data_percent, fetch_share, in_page_mix};
 use crate::charts::{Bars, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines;
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use crate::stop;
-use ample_machine::MachineConfig;
 use ample_report::Unit;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Experiment for Walks {
     type Outcome = WalkCycles;
 
     fn run(params: &WalkParams, progress: Progress<'_>) -> Result<WalkCycles> {
-        let machine = MachineConfig::preset(&params.machine)?;
+        let machine = machines::named(&params.machine)?;
         let steps = Steps::new(progress, params.programs.len() * params.mixes.len());
         let bars = stop::collect(|bars| {
             for name in &params.programs {

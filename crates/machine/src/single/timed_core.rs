@@ -18,6 +18,7 @@ use std::hint::black_box;
 
 /// The core without its caches and TLBs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CoreConfig {
     /// Clock, GHz.
     pub ghz: f64,

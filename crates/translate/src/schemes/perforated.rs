@@ -212,7 +212,7 @@ impl Perforated {
             None => {
                 let frame = (entry & bits::FRAME) >> 21;
                 let (done, hit) = miss.port.read(miss.space.bitmap_pa(frame, index), miss.now);
-                miss.mmu.stats.refs_by_hit[hit as usize] += 1;
+                miss.mmu.stats.refs_at[0][hit as usize] += 1;
                 (miss.space.hole_map(frame)[index as usize / 64], done)
             }
             Some(host) => host.bitmap_group(miss.mmu, miss.space, miss.va, miss.now, miss.port)?,
@@ -241,7 +241,7 @@ fn shadow_entry(miss: &mut Refill<'_>) -> Result<u64, Fault> {
         let (answered, hit) = port.read(pa, time);
         time = answered;
         stats.refs_by_level[level as usize] += 1;
-        stats.refs_by_hit[hit as usize] += 1;
+        stats.refs_at[level as usize][hit as usize] += 1;
         Ok(())
     })?
     .node;
@@ -249,7 +249,7 @@ fn shadow_entry(miss: &mut Refill<'_>) -> Result<u64, Fault> {
     let shadow = table.shadow(place).ok_or(Fault::NotPresent)?;
     let (done, hit) = miss.port.read(table.entry_pa(shadow, va, 1), time);
     miss.mmu.stats.refs_by_level[1] += 1;
-    miss.mmu.stats.refs_by_hit[hit as usize] += 1;
+    miss.mmu.stats.refs_at[1][hit as usize] += 1;
     let entry = table.entry(shadow, va, 1);
     miss.mmu.stats.walk_cycles += done - start;
     miss.port.walk_end(start, done);

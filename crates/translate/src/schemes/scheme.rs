@@ -62,6 +62,7 @@ impl<P: Port + ?Sized> Refill<'_, P> {
     /// Ends the walk that began at `start`.
     #[inline(always)]
     pub fn end_walk(&mut self, start: u64, end: u64) {
+        self.mmu.stats.walks_ended += 1;
         self.mmu.stats.walk_cycles += end - start;
         if self.fetch {
             self.mmu.stats.walk_cycles_fetch += end - start;

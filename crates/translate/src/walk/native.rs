@@ -60,7 +60,7 @@ pub(crate) fn walk<P: Port + ?Sized>(
             time = answered;
             trajectory = trajectory << 3 | hit as u64;
             stats.refs_by_level[level as usize] += 1;
-            stats.refs_by_hit[hit as usize] += 1;
+            stats.refs_at[level as usize][hit as usize] += 1;
             refs += 1;
             Ok(())
         })?;

@@ -19,6 +19,7 @@ pub use turns::Turn;
 
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines;
 use crate::needs::{load_average, meminfo_bytes};
 use crate::setup::HostPages;
 use crate::stop;
@@ -92,7 +93,7 @@ impl Experiment for ChaseLatency {
             None => {
                 // A wrong name is told before minutes of measuring.
                 if params.machine != "auto" {
-                    MachineConfig::preset(&params.machine)?;
+                    machines::named(&params.machine)?;
                 }
                 measure_now(params)?
             }
@@ -102,7 +103,7 @@ impl Experiment for ChaseLatency {
             "auto" => preset_of(&earlier.processor),
             name => (Some(name.to_owned()), "chosen by the parameters".into()),
         };
-        let machine = preset.as_deref().map(MachineConfig::preset).transpose()?;
+        let machine = preset.as_deref().map(machines::named).transpose()?;
         let mut chase = Chase {
             processor: earlier.processor,
             clock_ghz: earlier.clock_ghz,

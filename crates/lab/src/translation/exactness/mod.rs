@@ -7,10 +7,10 @@ mod tlbs;
 
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
+use crate::machines;
 use crate::progress::Steps;
 use crate::stop;
 use ample_kit::random::SplitMix64;
-use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
 use ample_translate::{
     Engine, Geometry, IdealFrames, Intent, MmuConfig, NoMemory, PageSize, PwcKind, TlbArray,
@@ -216,7 +216,7 @@ impl Experiment for ExactCounts {
     type Outcome = Exactness;
 
     fn run(params: &ExactnessParams, progress: Progress<'_>) -> Result<Exactness> {
-        let mmu = MachineConfig::preset(&params.machine)?.mmu;
+        let mmu = machines::named(&params.machine)?.mmu;
         ensure!(
             params.uniform_accesses > 0 && !params.uniform.is_empty(),
             "uniform and uniform_accesses must not be empty or 0"

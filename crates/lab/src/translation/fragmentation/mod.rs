@@ -11,10 +11,10 @@ use super::program;
 use super::runs::{Recording, whole};
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines;
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix, anonymous_range, engine, map_mix, map_segment_of};
 use crate::stop;
-use ample_machine::MachineConfig;
 use ample_report::Unit;
 use ample_trace::{Program, Replay};
 use ample_translate::FrameUse;
@@ -103,7 +103,7 @@ fn row(
     virtualised: bool,
     baselines: &mut Baselines,
 ) -> Result<FragmentationRow> {
-    let machine = MachineConfig::preset(&params.machine)?;
+    let machine = machines::named(&params.machine)?;
     let length = &params.length;
     let blocks = perforated::blocks_of(program);
     let holes = Fragmentation::of_filled(frames, params.filled_share, blocks, state.seed)?;
@@ -159,7 +159,7 @@ impl Experiment for RealFragmentation {
             "filled_share is {}, but must be above 0 and at most 1",
             params.filled_share
         );
-        MachineConfig::preset(&params.machine)?;
+        machines::named(&params.machine)?;
         let (mut states, mut missing) = (Vec::new(), Vec::new());
         let runs = params.programs.len() * params.virtualised.len();
         let steps = Steps::new(progress, params.sources.len() * params.seeds.len() * runs);

@@ -6,12 +6,13 @@ mod client;
 
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines;
 use crate::needs::load_average;
 use crate::progress::Steps;
 use crate::recorded::{Model, RecordOptions, Recorded, record_beside};
 use ample_kit::random::SplitMix64;
 use ample_report::Unit;
-use ample_translate::{PageSize, presets};
+use ample_translate::PageSize;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use client::{ServerLoad, WireProtocol};
 use serde::{Deserialize, Serialize};
@@ -167,7 +168,7 @@ fn served(
         command: filled(&program.command, directory, params.seed)?,
         out: None,
         model: Some(Model {
-            machine: params.machine.clone(),
+            machine: machines::named(&params.machine)?,
             scheme: "paging".into(),
             pages,
         }),
@@ -227,7 +228,7 @@ impl Experiment for LivePrograms {
     type Outcome = Live;
 
     fn run(params: &LiveParams, progress: Progress<'_>) -> Result<Live> {
-        presets::by_name(&params.machine).map_err(|e| anyhow!(e))?;
+        machines::named(&params.machine)?;
         ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
         ensure!(
             (1..=99_999_999).contains(&params.keys) && params.value_bytes > 0,

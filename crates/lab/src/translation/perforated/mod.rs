@@ -15,6 +15,7 @@ pub use variants::VariantPoint;
 use super::runs::Recording;
 use crate::charts::{Bars, line, lines, plain};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines;
 use crate::progress::Steps;
 use crate::setup::Length;
 use crate::stop;
@@ -177,7 +178,7 @@ impl Experiment for Perforated {
     type Outcome = PerforatedSweep;
 
     fn run(params: &PerforatedParams, progress: Progress<'_>) -> Result<PerforatedSweep> {
-        let machine = MachineConfig::preset(&params.machine)?;
+        let machine = machines::named(&params.machine)?;
         ensure!(
             params
                 .holes_per_region

@@ -8,6 +8,7 @@ use super::program;
 use super::runs::{Mapping, check_seeds, map_as, whole};
 use crate::charts::Bars;
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
+use crate::machines;
 use crate::progress::Steps;
 use crate::setup::{
     HostPages, Length, Measured, anonymous_range, back_with_host, back_with_segment, engine,
@@ -226,7 +227,7 @@ impl Experiment for KernelSegments {
     type Outcome = Segments;
 
     fn run(params: &SegmentParams, progress: Progress<'_>) -> Result<Segments> {
-        let machine = MachineConfig::preset(&params.machine)?;
+        let machine = machines::named(&params.machine)?;
         check_seeds(&params.seeds)?;
         let runs = KERNEL_ROWS.len() + params.guests.programs.len() * GUEST_ROWS.len();
         let steps = Steps::new(progress, runs);

@@ -65,7 +65,7 @@ impl Host {
                 time = answered;
                 refs += 1;
                 stats.refs_by_level[level as usize] += 1;
-                stats.refs_by_hit[hit as usize] += 1;
+                stats.refs_at[level as usize][hit as usize] += 1;
                 Ok(())
             })?;
         if entry & bits::ACCESSED == 0 && entry & bits::PERFORATED == 0 {

@@ -105,7 +105,7 @@ impl Host {
         let host = self.translate(&mut mmu.stats, place, walked.done, port)?;
         let (answered, hit) = port.read(host.pa, host.done);
         mmu.stats.refs_by_level[1] += 1;
-        mmu.stats.refs_by_hit[hit as usize] += 1;
+        mmu.stats.refs_at[1][hit as usize] += 1;
         walked.refs += host.refs + 1;
         walked.done = answered;
         let entry = guest.table.entry(shadow, va, 1);
@@ -140,7 +140,7 @@ impl Host {
             // The bitmaps lie in a segment of guest memory that the host maps by huge pages; the
             // paper finds this translation almost always cached.
             let (answered, hit) = port.read(guest.bitmap_pa(frame, index), time);
-            mmu.stats.refs_by_hit[hit as usize] += 1;
+            mmu.stats.refs_at[0][hit as usize] += 1;
             time = answered;
         }
         let gpa = (frame << 21) + (va & (leaf.size.bytes() - 1));
@@ -149,7 +149,7 @@ impl Host {
             let host = self.space.table.find(gpa).ok_or(Fault::NotPresent)?;
             let frame = (host.entry & bits::FRAME) >> 21;
             let (answered, hit) = port.read(self.space.bitmap_pa(frame, index), time);
-            mmu.stats.refs_by_hit[hit as usize] += 1;
+            mmu.stats.host_refs_at[0][hit as usize] += 1;
             time = answered;
         }
         Ok((value, time))

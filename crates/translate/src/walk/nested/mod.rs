@@ -184,6 +184,6 @@ impl<P: Port + ?Sized> Reader<'_, P> {
         self.time = answered;
         self.refs += 1;
         self.stats.host_refs_by_level[level as usize] += 1;
-        self.stats.refs_by_hit[hit as usize] += 1;
+        self.stats.host_refs_at[level as usize][hit as usize] += 1;
     }
 }

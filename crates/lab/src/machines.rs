@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Machines by name or file: the presets, and those that a user describes.
+//!
+//! Wherever a machine is named, the name of a preset or the path of a TOML file of the same form
+//! will do. What cannot be built is refused with file, line, field and what would be valid.
+
+use crate::files;
+use crate::names::nearest;
+use ample_machine::MachineConfig;
+use ample_translate::presets::{self, PRESETS};
+use anyhow::{Context, Result, anyhow, bail};
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// Most bytes of the file of a machine.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The machine of a preset's name or of a file.
+///
+/// # Errors
+/// If there is neither, or the file describes no machine that can be built.
+pub fn named(name: &str) -> Result<MachineConfig> {
+    changed(name, &[])
+}
+
+/// A machine with some fields changed by dotted key, as `KEY=VALUE` on a command line: places in
+/// lists are numbers from 0 (`mmu.l2.0.geometry.ways`).
+///
+/// # Errors
+/// As [`named`]; also if there is no such field or no machine can have the value.
+pub fn changed(name: &str, set: &[(String, toml::Value)]) -> Result<MachineConfig> {
+    let text = text(name)?;
+    let machine = read(name, &text)?;
+    let machine = files::changed(machine, set).map_err(|error| located(&error))?;
+    if let Err(bad) = machine.check() {
+        let was_set = |(key, _): &&(String, toml::Value)| {
+            bad.field == *key || bad.field.starts_with(&format!("{key}."))
+        };
+        match set.iter().rev().find(was_set) {
+            Some((key, value)) => bail!("setting {key}={value}: {bad}"),
+            None => bail!("{name}: line {}: {bad}", line_of(&text, &bad.field)),
+        }
+    }
+    Ok(machine)
+}
+
+/// The TOML text of a machine: of a preset, or of the file of this path.
+///
+/// # Errors
+/// If there is no such preset, with the nearest name, and no such file; if the file is too long.
+pub fn text(name: &str) -> Result<String> {
+    if let Ok(text) = presets::file(name) {
+        return Ok(text.to_owned());
+    }
+    let path = Path::new(name);
+    let file_like = name.contains('/') || name.ends_with(".toml");
+    if !file_like && !path.exists() {
+        let names = || PRESETS.iter().map(|(known, _)| *known);
+        let near = nearest(name, names());
+        let hint = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let known: Vec<_> = names().collect();
+        bail!(
+            "there is no preset named '{name}'{hint}; known: {}; or give a TOML file",
+            known.join(", ")
+        );
+    }
+    ample_kit::files::read_text(path, MOST_BYTES)
+        .with_context(|| format!("cannot read the machine {name}"))
+}
+
+/// Reads the description of a machine; values are not checked yet.
+fn read(file: &str, text: &str) -> Result<MachineConfig> {
+    toml::from_str(text).map_err(|error| {
+        let told = error.to_string();
+        anyhow!("{file}: {}{}", told.trim_end(), meant(error.message()))
+    })
+}
+
+/// Of "unknown field `x`, expected one of `y`, `z`": the expected name that is nearest.
+fn meant(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let Some(typed) = names.next().filter(|_| message.starts_with("unknown ")) else {
+        return String::new();
+    };
+    let near = nearest(typed, names);
+    near.map_or(String::new(), |name| format!("; did you mean {name}?"))
+}
+
+/// The error of a setting with the name that may have been meant.
+fn located(error: &anyhow::Error) -> anyhow::Error {
+    let cause = error.root_cause().to_string();
+    anyhow!("{error:#}{}", meant(cause.trim()))
+}
+
+/// The line, from 1, of a field of a file: that of the deepest part of its path that is there.
+fn line_of(text: &str, field: &str) -> usize {
+    let line = |at: usize| text[..at].matches('\n').count() + 1;
+    let Ok(root) = DeTable::parse(text) else {
+        return 1;
+    };
+    let mut at = root.span().start;
+    let mut parts = field.split('.');
+    let first = parts.next().unwrap_or_default();
+    let mut value = match root.get_ref().get(first) {
+        Some(value) => value,
+        None => return line(at),
+    };
+    at = value.span().start;
+    for part in parts {
+        let inner = match value.get_ref() {
+            DeValue::Table(table) => table.get(part),
+            DeValue::Array(list) => part.parse::<usize>().ok().and_then(|at| list.get(at)),
+            _ => None,
+        };
+        let Some(inner) = inner else { break };
+        value = inner;
+        at = value.span().start;
+    }
+    line(at)
+}
+
+/// What `ample trace machines` lists: the names of the presets, each with what its file says
+/// first.
+pub fn list() -> Vec<(&'static str, String)> {
+    let about = |text: &str| {
+        let lines = text.lines().skip_while(|line| line.starts_with("# SPDX"));
+        let lines = lines.take_while(|line| line.starts_with('#'));
+        let words = lines.map(|line| line.trim_start_matches('#').trim());
+        let all = words.collect::<Vec<_>>().join(" ");
+        all.split_inclusive(". ")
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    PRESETS
+        .iter()
+        .map(|(name, text)| (*name, about(text)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(change: &str, to: &str) -> String {
+        let text = presets::file("skylake").expect("a preset");
+        assert!(text.contains(change), "{change}");
+        text.replacen(change, to, 1)
+    }
+
+    fn refused(text: &str) -> String {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("my.toml");
+        std::fs::write(&path, text).expect("written");
+        let told = format!("{:#}", named(path.to_str().expect("text")).unwrap_err());
+        assert!(told.contains("my.toml"), "{told}");
+        told
+    }
+
+    #[test]
+    fn a_file_is_a_machine_and_settings_change_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("my.toml");
+        std::fs::write(&path, text("zen4").expect("a preset")).expect("written");
+        let name = path.to_str().expect("text");
+        assert_eq!(named(name).expect("read"), named("zen4").expect("a preset"));
+        let set = [
+            "mmu.l2.0.geometry.ways=16",
+            "memory.mshrs=9",
+            "mmu.pwc=absent",
+        ];
+        let set: Vec<_> = set
+            .iter()
+            .map(|s| files::setting(s).expect("set"))
+            .collect();
+        let machine = changed(name, &set).expect("changed");
+        assert_eq!(machine.mmu.l2[0].geometry.ways, 16);
+        assert_eq!(machine.memory.mshrs, 9);
+        assert_eq!(machine.mmu.pwc, ample_translate::PwcKind::Absent);
+    }
+
+    #[test]
+    fn errors_give_file_line_field_and_what_is_valid() {
+        let line = |text: &str, part: &str| {
+            let at = text
+                .lines()
+                .position(|line| line.contains(part))
+                .expect("there");
+            format!("line {}", at + 1)
+        };
+        let zero = with("walkers = ", "walkers = 0 # ");
+        let told = refused(&zero);
+        assert!(told.contains(&line(&zero, "walkers")), "{told}");
+        assert!(told.contains("mmu.walkers: 0; valid: 1 to"), "{told}");
+        let typed = with("walkers", "wakers");
+        let told = refused(&typed);
+        assert!(told.contains(&line(&typed, "wakers")), "{told}");
+        assert!(told.contains("did you mean walkers?"), "{told}");
+        let wrong = with("mshrs = ", "mshrs = \"many\" # ");
+        assert!(refused(&wrong).contains(&line(&wrong, "mshrs")));
+        assert!(refused("").contains("missing field"));
+        assert!(refused("\u{0}").contains("line 1"));
+    }
+
+    #[test]
+    fn settings_and_names_that_do_not_exist_are_refused() {
+        let wrong = |text: &str| {
+            let set = [files::setting(text).expect("a setting")];
+            format!("{:#}", changed("skylake", &set).unwrap_err())
+        };
+        assert!(wrong("mmu.l2.0.geometry.ways=5").contains("setting mmu.l2.0.geometry.ways=5"));
+        assert!(wrong("mmu.l2.0.geometry.ways=5").contains("valid: "));
+        assert!(wrong("mmu.l2.7.geometry.ways=5").contains("the places 0 to"));
+        assert!(wrong("mmu.waklers=5").contains("did you mean walkers?"));
+        assert!(wrong("mmu.l2_tlb.ways=5").contains("there is no l2_tlb"));
+        let near = format!("{:#}", named("skylak").unwrap_err());
+        assert!(near.contains("did you mean skylake?"), "{near}");
+        assert!(format!("{:#}", named("/none.toml").unwrap_err()).contains("/none.toml"));
+    }
+
+    #[test]
+    fn every_preset_is_listed_with_what_it_is() {
+        for (name, about) in list() {
+            assert!(about.len() > 10, "{name}: {about}");
+        }
+    }
+}
