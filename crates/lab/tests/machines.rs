@@ -115,3 +115,36 @@ fn files_that_are_none_are_refused() {
         }
     }
 }
+
+/// The default configuration that ChampSim ships (`champsim_config.json` and the defaults of its
+/// page-table walker, as of 2024): 16 MSHRs of the first level, DDR4-3200 24-24-24-52 with 8 bank
+/// groups of 4 banks and rows of 1024 columns of 8 bytes; caches and TLBs by sets and ways,
+/// latencies added up from the core.
+#[test]
+fn champsim_default_is_the_published_table() {
+    let machine = MachineConfig::preset("champsim-default").unwrap();
+    let memory = &machine.memory;
+    assert_eq!(memory.mshrs, 16);
+    let caches = [&memory.l1d, &memory.l1i, &memory.l2, &memory.llc];
+    let shapes = caches.map(|c| (c.bytes / 64 / u64::from(c.ways), c.ways));
+    assert_eq!(shapes, [(64, 12), (64, 8), (1024, 8), (2048, 16)]);
+    let cycles = [&memory.l1d, &memory.l2, &memory.llc].map(|c| c.latency_cycles);
+    assert_eq!(cycles, [5, 5 + 10, 5 + 10 + 20]);
+    let dram = &memory.dram;
+    assert_eq!([dram.cl, dram.trcd, dram.trp, dram.tras], [24, 24, 24, 52]);
+    assert_eq!((dram.channels, dram.banks), (1, 8 * 4));
+    assert_eq!(dram.row_bytes, 1024 * 8);
+    assert_eq!(dram.tck_ns, 2.0 / 3.2);
+    let mmu = &machine.mmu;
+    let sets = |g: &ample_translate::Geometry| (g.entries / g.ways, g.ways);
+    assert_eq!((mmu.levels, mmu.walkers, mmu.l2_cycles), (5, 5, 8));
+    assert_eq!(sets(&mmu.l1d[0].geometry), (16, 4));
+    assert_eq!(sets(&mmu.l1i[0].geometry), (16, 4));
+    assert_eq!(sets(&mmu.l2[0].geometry), (128, 12));
+    let ample_translate::PwcKind::PerLevel(arrays) = &mmu.pwc else {
+        panic!("one cache a level");
+    };
+    let arrays: Vec<_> = arrays.iter().map(sets).collect();
+    assert_eq!(arrays, [(4, 8), (2, 4), (1, 4), (1, 2)]);
+    assert_eq!((machine.core.rob, machine.core.store_buffer), (352, 72));
+}
