@@ -12,7 +12,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check properties \
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench bench malloc-lifetimes \
 	count-instructions \
-	record-pages fleet-bench fleet-spark fmt lint book deny advisories rtl tighten clean
+	record-pages fleet-bench fleet-spark dist fmt lint book deny advisories rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -93,6 +93,10 @@ count-instructions: ample ## instructions of the host that a simulated access ta
 
 record-pages: ample ## record page events of this machine, as root (ARGS="OUT [SECONDS]")
 	scripts/record-pages.sh $(ARGS)
+
+dist:            ## build the packages, try them in a clean Debian 12 (as root)
+	@scripts/setup.sh dist
+	@scripts/dist.sh $(ARGS)
 
 fmt:             ## format the Rust code
 	$(CARGO) fmt --all

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
-# Usage: setup.sh build|book|deny|rtl|test; test is all of the others.
+# Usage: setup.sh build|book|deny|dist|rtl|test; test is all of the others but dist.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
 MIN_RUST=1.90
 MDBOOK=0.5.4
 CARGO_DENY=0.20.2
-what=${1:?usage: setup.sh build|book|deny|rtl|test}
+what=${1:?usage: setup.sh build|book|deny|dist|rtl|test}
 
 wanted() { # wanted PART: is it asked for?
 	[[ $what == "$1" || $what == test ]]
@@ -21,7 +21,10 @@ if wanted rtl; then
 	packages+=(iverilog yosys)
 fi
 if [[ $what == test ]]; then
-	packages+=(jq g++)
+	packages+=(jq g++ dpkg-dev systemd python3)
+fi
+if [[ $what == dist ]]; then
+	packages+=(dpkg-dev lintian mmdebstrap python3 systemd)
 fi
 
 version_at_least() {

@@ -15,9 +15,12 @@ fn skeleton(name: &str) {
     println!("cargo::rerun-if-changed={source}");
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     let skeleton = std::path::Path::new(&out).join(format!("{name}.skel.rs"));
+    // The object names its source: by a path that is the same wherever the tree lies.
+    let tree = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let names = format!("-ffile-prefix-map={tree}=.");
     let built = libbpf_cargo::SkeletonBuilder::new()
         .source(&source)
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3"])
+        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &names])
         .build_and_generate(&skeleton);
     if let Err(error) = built {
         eprintln!("cannot build {source}: {error:?}");

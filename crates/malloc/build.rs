@@ -9,6 +9,9 @@ fn main() {
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         // Threads hold pointers into the library (rseq, objects): it may never be unloaded.
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+        // The name that programs linked with -lample_malloc ask for; 0 counts changes of
+        // include/ample_malloc.h that break them.
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libample_malloc.so.0");
         if std::env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("gnu")
             && let (Some(unwinder), Some(out)) = (static_unwinder(), std::env::var_os("OUT_DIR"))
         {

@@ -5,6 +5,7 @@
 
 pub mod divisor;
 pub mod files;
+pub mod places;
 pub mod random;
 pub mod recency;
 pub mod statistics;

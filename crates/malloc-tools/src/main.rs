@@ -84,17 +84,13 @@ fn library() -> Result<PathBuf, String> {
     }
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    ["libample_malloc.so", "../lib/libample_malloc.so"]
-        .iter()
-        .map(|name| folder.join(name))
-        .find(|path| path.exists())
-        .ok_or_else(|| {
-            format!(
-                "libample_malloc.so is not in {} nor in ../lib; build it with cargo build \
-                 --profile malloc -p ample-malloc or set AMPLE_MALLOC_LIB",
-                folder.display()
-            )
-        })
+    ample_kit::places::preload_library(folder).ok_or_else(|| {
+        format!(
+            "libample_malloc.so is not in {} nor in ../lib; build it with cargo build \
+             --profile malloc -p ample-malloc or set AMPLE_MALLOC_LIB",
+            folder.display()
+        )
+    })
 }
 
 /// The command after `--`, and the arguments before.

@@ -28,8 +28,10 @@ pub struct MallocArgs {
 /// # Errors
 /// When the program is missing or cannot be started.
 pub fn run(args: &MallocArgs) -> anyhow::Result<Verdict> {
-    let path = ample_lab::needs::built("ample-malloc")
-        .context("ample-malloc is not built; cargo build --profile malloc -p ample-malloc-tools")?;
+    let path = ample_lab::needs::built("ample-malloc").context(
+        "ample-malloc is not beside this program: install the package libample-malloc, or \
+             cargo build --profile malloc -p ample-malloc-tools",
+    )?;
     let error = Command::new(&path).args(&args.args).exec();
     Err(error).with_context(|| format!("cannot run {}", path.display()))
 }

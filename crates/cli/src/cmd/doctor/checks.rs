@@ -241,19 +241,18 @@ fn contiguitas(root: &Root) -> Check {
 
 fn allocator(root: &Root) -> Check {
     const NAME: &str = "allocator";
-    let library = std::env::current_exe().ok().and_then(|own| {
-        let target = own.parent()?.parent()?;
-        Some(target.join("malloc/libample_malloc.so"))
-    });
+    let own = std::env::current_exe().ok();
+    let library = own.and_then(|own| ample_kit::places::preload_library(own.parent()?));
     let overcommit = read(root, "proc/sys/vm/overcommit_memory").unwrap_or_default();
-    match library.filter(|library| library.exists()) {
+    match library {
         Some(library) => {
             let found = format!("{}, overcommit {overcommit}", library.display());
             check(NAME, State::Ok, found, None)
         }
         None => {
-            let advice = "make build makes the library that ample malloc run preloads";
-            check(NAME, State::Missing, "not built", advice)
+            let advice = "the package libample-malloc has the library that ample malloc run \
+                          preloads, and make build makes it";
+            check(NAME, State::Missing, "not built and not installed", advice)
         }
     }
 }

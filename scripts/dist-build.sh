@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Runs cargo so that what it makes does not depend on where the tree lies, into target/dist.
+# Usage: dist-build.sh build ARGUMENT...
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd -P)
+home=${CARGO_HOME:-$HOME/.cargo}
+cd "$root"
+
+# Flags of the caller's environment would make another program of it.
+export RUSTFLAGS="--remap-path-prefix=$root=/usr/src/ample --remap-path-prefix=$home=/usr/src/cargo"
+export CFLAGS="-ffile-prefix-map=$root=/usr/src/ample -ffile-prefix-map=$home=/usr/src/cargo"
+export CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$root/target/dist
+unset CARGO_ENCODED_RUSTFLAGS RUSTC_WRAPPER
+exec "${CARGO:-cargo}" "$@"

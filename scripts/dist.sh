@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Builds the packages into target/dist/packages, judges them, and tries them in a clean system.
+# Usage: dist.sh [--no-smoke]; FEATURES names the cargo features of the command.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/dist-version.sh
+export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+out=target/dist/packages
+stripped=target/dist/stripped
+features=${FEATURES:-watch fleet bpf}
+plain=${VERSION%-*}
+smoke=1
+[[ ${1:-} != --no-smoke ]] || smoke=0
+rm -rf "$out" "$stripped"
+mkdir -p "$out" "$stripped"
+
+# Apart, so that the features of one are not those of the other: the commands must not contain the
+# malloc of the library.
+scripts/dist-build.sh build --locked --release -p ample-cli --no-default-features \
+	--features "$features"
+scripts/dist-build.sh build --locked --profile malloc -p ample-malloc
+cp target/dist/malloc/libample_malloc.so "$stripped/"
+scripts/dist-build.sh build --locked --profile malloc -p ample-malloc-tools
+strip --remove-section=.comment -o "$stripped/ample" target/dist/release/ample
+strip --remove-section=.comment -o "$stripped/ample-malloc" target/dist/malloc/ample-malloc
+strip --strip-unneeded --remove-section=.comment "$stripped/libample_malloc.so"
+
+home=${CARGO_HOME:-$HOME/.cargo}
+for file in "$stripped"/*; do
+	for folder in "$PWD" "$home"; do
+		if grep -qF -- "$folder/" "$file"; then
+			echo "dist: $file names $folder, where it was built" >&2
+			exit 1
+		fi
+	done
+done
+
+sbom() { # sbom NAME FEATURES PACKAGE...
+	local name=$1 of=$2
+	shift 2
+	scripts/dist-sbom.py write --name "$name" --version "$plain" --epoch "$SOURCE_DATE_EPOCH" \
+		--out "$out/${name}_$plain.spdx.json" --notices "$stripped/$name.notices" \
+		--features "$of" --packages "$@"
+}
+sbom ample "$features" ample-cli
+sbom libample-malloc "" ample-malloc ample-malloc-tools
+
+NOTICES=$stripped/ample.notices scripts/dist-deb.sh "$stripped/ample" \
+	"$stripped/libample_malloc.so" "$stripped/ample-malloc" "$out"
+lintian --allow-root --profile debian --fail-on error,warning "$out"/*.deb
+(cd "$out" && sha256sum -- *.deb *.json >SHA256SUMS)
+((smoke == 0)) || scripts/dist-smoke.sh "$out"
+echo "packages: $out"
