@@ -42,7 +42,7 @@ for name in ample libample-malloc; do
 done
 install_all ./ample_old.deb ./libample-malloc_old.deb
 rm ./*_old.deb
-install_all ./*.deb
+install_all /dist/*.deb
 for name in ample libample-malloc; do
 	want=$(dpkg-deb -f "$name"_*.deb Version)
 	[[ $(dpkg-query -W -f '${Version} ${Status}' $name) == "$want install ok installed" ]] ||
@@ -128,3 +128,6 @@ apt-get autoremove -y -qq --purge >/dev/null 2>&1
 everything >/tmp/after
 diff /tmp/before /tmp/after || fail "something is left, or more is gone"
 right "removed, nothing is left behind"
+
+# For dist-smoke-units.sh.
+install_all /dist/*.deb

@@ -23,7 +23,7 @@ trap 'rm -rf --one-file-system "$system"' EXIT
 tar -C "$system" -xf build/bookworm.tar --exclude='./dev/*'
 mkdir -p "$system/dist"
 cp "$dist"/*.deb "$system/dist/"
-cp scripts/dist-smoke-inside.sh "$system/dist/"
+cp scripts/dist-smoke-inside.sh scripts/dist-smoke-units.sh "$system/dist/"
 cp /etc/resolv.conf "$system/etc/resolv.conf" 2>/dev/null || true
 # Upgrades begin at the same files under an earlier version.
 for deb in "$system"/dist/*.deb; do
@@ -40,3 +40,14 @@ unshare --mount --pid --fork --kill-child bash -euo pipefail -c '
 	exec chroot "$1" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		HOME=/root LC_ALL=C.UTF-8 bash /dist/dist-smoke-inside.sh
 ' smoke "$system"
+
+# The units as they are, under systemd as the first process, which may use BPF.
+units=$system/etc/systemd/system
+mkdir -p "$units/multi-user.target.wants"
+printf '[Unit]\nAfter=basic.target\n[Service]\nType=oneshot\nExecStart=/dist/%s\n' \
+	dist-smoke-units.sh >"$units/smoke.service"
+ln -s ../smoke.service "$units/multi-user.target.wants/"
+timeout 120 systemd-nspawn --quiet --directory "$system" --boot --register=no --keep-unit \
+	--system-call-filter=bpf </dev/null >"$system/dist/boot.log" 2>&1 || true
+grep -v "^done$" "$system/dist/units.log"
+[[ $(tail -n 1 "$system/dist/units.log") == done ]]

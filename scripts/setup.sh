@@ -24,7 +24,7 @@ if [[ $what == test ]]; then
 	packages+=(jq g++ dpkg-dev systemd python3)
 fi
 if [[ $what == dist ]]; then
-	packages+=(dpkg-dev lintian mmdebstrap python3 systemd)
+	packages+=(dpkg-dev lintian mmdebstrap python3 systemd systemd-container)
 fi
 
 version_at_least() {
