@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the packages into target/dist/packages, judges them, and tries them in a clean system.
-# Usage: dist.sh [--no-smoke]; FEATURES names the cargo features of the command.
+# Usage: dist.sh [--no-smoke], which leaves the trial and the second build out. FEATURES names the
+# cargo features of the command.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/dist-version.sh
@@ -50,5 +51,8 @@ NOTICES=$stripped/ample.notices scripts/dist-deb.sh "$stripped/ample" \
 	"$stripped/libample_malloc.so" "$stripped/ample-malloc" "$out"
 lintian --allow-root --profile debian --fail-on error,warning "$out"/*.deb
 (cd "$out" && sha256sum -- *.deb *.json >SHA256SUMS)
-((smoke == 0)) || scripts/dist-smoke.sh "$out"
+if ((smoke)); then
+	scripts/dist-smoke.sh "$out"
+	scripts/dist-twice.sh "$stripped"
+fi
 echo "packages: $out"

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Builds the allocator and its command a second time, in a copy of the commit in another folder, and
+# compares them with what lies in a folder: the same bytes after stripping, or it fails.
+# Usage: dist-twice.sh STRIPPED (with libample_malloc.so and ample-malloc)
+set -euo pipefail
+stripped=$(realpath "${1:?usage: dist-twice.sh STRIPPED}")
+cd "$(dirname "$0")/.."
+[[ -z $(git status --porcelain --untracked-files=no) ]] || {
+	echo "dist-twice: left out, since the tree differs from its commit" >&2
+	exit 0
+}
+other=$(mktemp -d "${TMPDIR:-/tmp}/ample-elsewhere.XXXXXX")
+trap 'rm -rf "$other"' EXIT
+mkdir "$other/tree"
+git archive HEAD | tar -x -C "$other/tree"
+cd "$other/tree"
+scripts/dist-build.sh build --locked --quiet --profile malloc -p ample-malloc
+strip --strip-unneeded --remove-section=.comment -o "$other/libample_malloc.so" \
+	target/dist/malloc/libample_malloc.so
+scripts/dist-build.sh build --locked --quiet --profile malloc -p ample-malloc-tools
+strip --remove-section=.comment -o "$other/ample-malloc" target/dist/malloc/ample-malloc
+for name in libample_malloc.so ample-malloc; do
+	cmp "$other/$name" "$stripped/$name"
+	echo "  right: $name has the same bytes from another folder"
+done
