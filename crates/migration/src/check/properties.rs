@@ -4,13 +4,15 @@
 
 use super::config::CheckConfig;
 use super::state::State;
-use crate::protocol::{Cached, Directory, LineAddr, Message, OsPhase, RequestKind, Role};
+use crate::protocol::{
+    Cached, Directory, LineAddr, Message, OsMigration, OsPhase, RequestKind, Role,
+};
 
 /// A property of a state, with its name.
 pub type Property = (&'static str, fn(&CheckConfig, &State) -> bool);
 
 /// The properties that hold in every state.
-pub const CHECKS: [Property; 4] = [
+pub const CHECKS: [Property; 5] = [
     ("every access returns the last write", reads_are_fresh),
     ("no write is lost", some_copy_is_fresh),
     (
@@ -21,6 +23,7 @@ pub const CHECKS: [Property; 4] = [
         "a freed page is unreferenced after Clear",
         freed_page_unreferenced,
     ),
+    ("no mark outlives Clear", marks_end),
 ];
 
 /// The sides a TLB names, or would name after a miss.
@@ -133,5 +136,17 @@ fn freed_page_unreferenced(config: &CheckConfig, state: &State) -> bool {
             _ => false,
         });
         !(translated || pending || cached || listed || under_way)
+    })
+}
+
+/// A mark that stays holds a miss-status entry, and the frame's next page bypasses the caches.
+fn marks_end(config: &CheckConfig, state: &State) -> bool {
+    let ended = |os: &&OsMigration| os.phase == OsPhase::Done;
+    let mut ended = state.os.iter().filter(ended);
+    ended.all(|os| {
+        !state
+            .cores
+            .iter()
+            .any(|core| core.side.has_marks_of(&config.rules, os.map))
     })
 }

@@ -211,6 +211,8 @@ fn is_answer(message: &Message<bool>) -> bool {
             | Message::Finished(_)
             | Message::Flushed(_)
             | Message::Cleared(_)
+            | Message::Marked(_)
+            | Message::Unmarked(_)
     )
 }
 

@@ -112,7 +112,10 @@ pub fn with_faults() -> Vec<(PlantedFault, CheckConfig)> {
         .iter()
         .flat_map(|&fault| {
             let designs: &[Design] = match fault {
-                PlantedFault::EarlyClear | PlantedFault::NoNack => &[NonCacheable],
+                PlantedFault::EarlyClear
+                | PlantedFault::NoNack
+                | PlantedFault::ForgetUnmark
+                | PlantedFault::UnmarkBeforeMarked => &[NonCacheable],
                 PlantedFault::SkipOppositeCheck
                 | PlantedFault::SkipCleanOwner
                 | PlantedFault::LoseHandover

@@ -39,8 +39,19 @@ fn every_planted_fault_is_found_with_a_readable_run() {
             found.unwrap_or_else(|| panic!("{fault:?} in {:?} not found", config.rules.design));
         assert!(events.len() < 80, "{fault:?}: {property}: {events:#?}");
         assert!(events.iter().any(|e| e.starts_with("OS: submits")));
-        if fault == PlantedFault::LoseTurn {
-            assert_eq!(property, "can end");
+        match fault {
+            PlantedFault::LoseTurn => assert_eq!(property, "can end"),
+            PlantedFault::ForgetUnmark => assert_eq!(property, "no mark outlives Clear"),
+            // The mark comes after its end, which it had been sent before.
+            PlantedFault::UnmarkBeforeMarked => {
+                assert_eq!(property, "no mark outlives Clear");
+                let place = |what: &str| events.iter().rposition(|e| e.contains(what));
+                assert!(
+                    place("Agent(0): Mark(") > place("Agent(0): Unmark("),
+                    "{events:#?}"
+                );
+            }
+            _ => {}
         }
     }
 }

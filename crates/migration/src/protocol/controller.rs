@@ -80,12 +80,15 @@ enum State {
     Clearing,
 }
 
-/// A migration, and how many slices have not answered its last message.
+/// A migration, and who has not answered its last messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Slot {
     map: Mapping,
     state: State,
+    /// Slices.
     waiting: u8,
+    /// Cores that were told to mark the page, or to let it go.
+    cores: u8,
 }
 
 /// Takes commands of the operating system and leads the slices through them.
@@ -153,12 +156,11 @@ impl Controller {
         match (command, known) {
             (Command::Migrate { map, start }, None) => {
                 self.check_new(rules, map)?;
-                let state = State::Installing { start };
-                let waiting = all;
                 self.slots.push(Slot {
                     map,
-                    state,
-                    waiting,
+                    state: State::Installing { start },
+                    waiting: all,
+                    cores: 0,
                 });
                 self.slots.sort_unstable();
                 debug_assert!(self.slots.len() <= usize::from(rules.table_entries));
@@ -176,10 +178,8 @@ impl Controller {
                     false => (State::Clearing, Message::Clear(map)),
                 };
                 self.enter(map, state, all);
-                if rules.design == Design::NonCacheable {
-                    for core in 0..rules.cores {
-                        out.send(Party::Controller, Party::Agent(core), Message::Unmark(map));
-                    }
+                if rules.design == Design::NonCacheable && !rules.has(PlantedFault::ForgetUnmark) {
+                    self.tell_cores(rules, map, Message::Unmark(map), out);
                 }
                 self.broadcast(rules, message, out);
             }
@@ -208,47 +208,76 @@ impl Controller {
         }
     }
 
-    fn start_copy<V>(&mut self, rules: &Protocol, map: Mapping, out: &mut Outbox<V>) {
+    /// Sends every core a message that it answers.
+    fn tell_cores<V: Copy>(
+        &mut self,
+        rules: &Protocol,
+        map: Mapping,
+        message: Message<V>,
+        out: &mut Outbox<V>,
+    ) {
+        let slot = self.slot(map).expect("only migrations of the table go on");
+        let early = rules.has(PlantedFault::UnmarkBeforeMarked);
+        debug_assert!(slot.cores == 0 || early, "cores owe an answer");
+        slot.cores += rules.cores;
+        for core in 0..rules.cores {
+            out.send(Party::Controller, Party::Agent(core), message);
+        }
+    }
+
+    fn start_copy<V: Copy>(&mut self, rules: &Protocol, map: Mapping, out: &mut Outbox<V>) {
         let first = match rules.parallel_slices {
             true => rules.slices,
             false => 1,
         };
         self.enter(map, State::Copying, first);
         if rules.design == Design::NonCacheable && rules.announce {
-            for core in 0..rules.cores {
-                out.send(Party::Controller, Party::Agent(core), Message::Mark(map));
-            }
+            self.tell_cores(rules, map, Message::Mark(map), out);
         }
         for slice in 0..first {
             out.send(Party::Controller, Party::Slice(slice), Message::Turn(map));
         }
     }
 
-    /// Takes an answer of a slice.
+    /// Takes an answer of a slice or of a core.
     pub fn handle<V: Copy>(
         &mut self,
         rules: &Protocol,
         message: Message<V>,
         out: &mut Outbox<V>,
     ) -> Option<Completion> {
-        let (Message::Installed(map)
-        | Message::SliceCopied(map)
-        | Message::Finished(map)
-        | Message::Flushed(map)
-        | Message::Cleared(map)) = message
-        else {
-            unreachable!("not a message for the controller");
+        let (map, of_core) = match message {
+            Message::Installed(map)
+            | Message::SliceCopied(map)
+            | Message::Finished(map)
+            | Message::Flushed(map)
+            | Message::Cleared(map) => (map, false),
+            Message::Marked(map) | Message::Unmarked(map) => (map, true),
+            _ => unreachable!("not a message for the controller"),
         };
         let slot = self.slot(map)?;
-        debug_assert!(
-            slot.waiting > 0,
-            "{:?}: no slice owes an answer",
-            slot.state
-        );
-        slot.waiting = slot.waiting.checked_sub(1)?;
+        let owed = if of_core {
+            &mut slot.cores
+        } else {
+            &mut slot.waiting
+        };
+        debug_assert!(*owed > 0, "{:?}: nobody owes an answer", slot.state);
+        *owed = owed.checked_sub(1)?;
         if slot.waiting > 0 {
             return None;
         }
+        self.go_on(rules, map, out)
+    }
+
+    /// All slices have answered.
+    fn go_on<V: Copy>(
+        &mut self,
+        rules: &Protocol,
+        map: Mapping,
+        out: &mut Outbox<V>,
+    ) -> Option<Completion> {
+        let slot = self.slot(map)?;
+        let early = rules.has(PlantedFault::UnmarkBeforeMarked);
         let (command, status) = match slot.state {
             State::Installing { start: true } => {
                 self.start_copy(rules, map, out);
@@ -264,6 +293,8 @@ impl Controller {
                 self.broadcast(rules, Message::Clear(map), out);
                 return None;
             }
+            // What the operating system does next may need the marks set, or the page free of them.
+            State::Finishing | State::Clearing if slot.cores > 0 && !early => return None,
             State::Installing { start } => {
                 self.enter(map, State::Installed, 0);
                 (Command::Migrate { map, start }, Status::Installed)
@@ -276,6 +307,7 @@ impl Controller {
                 self.slots.retain(|slot| slot.map != map);
                 (Command::Clear { map }, Status::Cleared)
             }
+            State::Installed | State::Copied if early => return None,
             State::Installed | State::Copied => unreachable!("nobody owes an answer"),
         };
         Some(Completion { command, status })

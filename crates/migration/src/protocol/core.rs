@@ -53,10 +53,17 @@ impl MarkedPages {
         }
     }
 
-    /// MarkedPages every page of the source.
+    /// Marks every page of the source.
     fn mark(&mut self, rules: &Protocol, map: Mapping) {
         let last = LineAddr(map.src.0 + u64::from(map.lines) - 1);
         (rules.page(map.src)..=rules.page(last)).for_each(|page| self.insert(page));
+    }
+
+    fn touches(&self, rules: &Protocol, map: Mapping) -> bool {
+        let first = |page: &u64| LineAddr(page * u64::from(rules.page_lines));
+        self.pages
+            .iter()
+            .any(|page| map.locate(first(page)).is_some())
     }
 
     /// Lets the pages of both sides go: the destination may bear a mark of a former migration.
@@ -117,6 +124,11 @@ impl<V, O> CoreStep<'_, V, O> {
         self.out.send(from, to, message);
     }
 
+    fn tell_controller(&mut self, message: Message<V>) {
+        let from = Party::Agent(self.core);
+        self.out.send(from, Party::Controller, message);
+    }
+
     fn request(&mut self, line: LineAddr, kind: RequestKind<V>) {
         let request = LineRequest::new(self.core, line, kind);
         self.reply(self.rules.home(line), Message::Request(request));
@@ -131,6 +143,11 @@ impl<L, T: Copy> CoreSide<L, T> {
             misses: Vec::new(),
             marks: MarkedPages::default(),
         }
+    }
+
+    /// Whether a page of either side of a migration bears a mark.
+    pub fn has_marks_of(&self, rules: &Protocol, map: Mapping) -> bool {
+        self.marks.touches(rules, map)
     }
 
     /// Accesses that wait, one for each line.
@@ -274,8 +291,14 @@ impl<L, T: Copy> CoreSide<L, T> {
                 };
                 step.reply(home, answer);
             }
-            Message::Mark(map) => self.marks.mark(step.rules, map),
-            Message::Unmark(map) => self.marks.unmark(step.rules, map),
+            Message::Mark(map) => {
+                self.marks.mark(step.rules, map);
+                step.tell_controller(Message::Marked(map));
+            }
+            Message::Unmark(map) => {
+                self.marks.unmark(step.rules, map);
+                step.tell_controller(Message::Unmarked(map));
+            }
             _ => unreachable!("not a message for a core"),
         }
     }

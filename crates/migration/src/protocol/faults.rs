@@ -43,10 +43,15 @@ pub enum PlantedFault {
     ClearBeforeAllFlushed,
     /// A slice finishes its share and does not pass the turn on.
     LoseTurn,
+    /// Cores are not told that a migration is over (non-cacheable design).
+    ForgetUnmark,
+    /// A migration is reported as copied while cores have yet to mark its page, so that a mark may
+    /// come after its end. (Not planted: the first protocol had no answers to marks.)
+    UnmarkBeforeMarked,
 }
 
 /// All planted faults, for tests and reports.
-pub const FAULTS: [PlantedFault; 17] = [
+pub const FAULTS: [PlantedFault; 19] = [
     PlantedFault::SkipOppositeCheck,
     PlantedFault::PointerOffByOne,
     PlantedFault::EarlyClear,
@@ -64,4 +69,6 @@ pub const FAULTS: [PlantedFault; 17] = [
     PlantedFault::AbortWithoutFlush,
     PlantedFault::ClearBeforeAllFlushed,
     PlantedFault::LoseTurn,
+    PlantedFault::ForgetUnmark,
+    PlantedFault::UnmarkBeforeMarked,
 ];

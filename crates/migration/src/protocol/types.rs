@@ -308,8 +308,13 @@ pub enum Message<V> {
     /// To an agent: bypass the private caches for these lines (an MSHR entry with the
     /// non-cacheable mark).
     Mark(Mapping),
+    /// To the controller: answer to `Mark`. Messages may overtake each other: a mark that came
+    /// after its `Unmark` would outlive the migration.
+    Marked(Mapping),
     /// To an agent: end of [`Message::Mark`].
     Unmark(Mapping),
+    /// To the controller: answer to `Unmark`.
+    Unmarked(Mapping),
     /// To a slice: new metadata entry.
     Install(Mapping),
     /// To the controller: the entry is in the table, the destination is out of all private
