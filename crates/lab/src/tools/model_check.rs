@@ -28,6 +28,16 @@ pub struct CheckedMachine {
     pub depth: u64,
     /// Wall time of the safety check.
     pub seconds: f64,
+    /// Steps in which a slice sent a request on to another one.
+    pub forwards: u64,
+    /// Steps in which a line, or its ownership, went to another slice.
+    pub cross_slice_copies: u64,
+    /// Steps in which a core was refused a cacheable copy.
+    pub nacks: u64,
+    /// Kinds of steps: what arrived, in which situation, and what was sent.
+    pub transitions: u64,
+    /// Of these, kinds that no machine before it takes.
+    pub new_transitions: u64,
     /// Whether every state can still reach the end; null when the graph was too large.
     pub everything_can_end: Option<bool>,
     /// The broken property, if any.

@@ -12,6 +12,10 @@ use std::process::ExitCode;
 /// messages, TLB invalidations, evictions and commands is explored. Then errors are planted,
 /// one at a time, and each must be found.
 ///
+/// Coverage of a machine: steps in which a slice forwards a request, in which a line goes across
+/// to another slice, and in which a core is refused (nacks); kinds of steps, and how many of them
+/// no machine before it takes.
+///
 /// Exit code: 0 all properties hold and all planted errors are found, 1 otherwise, 2 usage.
 #[derive(Parser)]
 #[command(version, after_help = "Example: ample-model-check --only c-2cores")]
@@ -64,8 +68,8 @@ fn main() -> ExitCode {
 
 fn print(report: &Report, counterexamples: bool) {
     println!(
-        "{:<22} {:>10} {:>6} {:>8}  verdict",
-        "machine", "states", "depth", "seconds"
+        "{:<22} {:>10} {:>6} {:>8} {:>9} {:>8} {:>8} {:>6} {:>6}  verdict",
+        "machine", "states", "depth", "seconds", "forwards", "across", "nacks", "steps", "new"
     );
     for c in &report.configurations {
         let verdict = match (c.broken, c.everything_can_end) {
@@ -74,8 +78,16 @@ fn print(report: &Report, counterexamples: bool) {
             (None, None) => "holds (too large to check that everything can end)".into(),
         };
         println!(
-            "{:<22} {:>10} {:>6} {:>8.1}  {verdict}",
-            c.name, c.states, c.depth, c.seconds
+            "{:<22} {:>10} {:>6} {:>8.1} {:>9} {:>8} {:>8} {:>6} {:>6}  {verdict}",
+            c.name,
+            c.states,
+            c.depth,
+            c.seconds,
+            c.forwards,
+            c.cross_slice_copies,
+            c.nacks,
+            c.transitions,
+            c.new_transitions
         );
         c.events.iter().for_each(|event| println!("    {event}"));
     }

@@ -18,13 +18,22 @@ pub struct CheckConfig {
     pub evictions: bool,
     /// Whether the OS may abort.
     pub aborts: bool,
-    /// Whether a private cache starts with a dirty line of the destination's former life.
-    pub dead_line: bool,
+    /// What core 0 holds of the destination's former life.
+    pub dead_line: Option<DeadLine>,
     /// Whether acknowledgements arrive at once. They only end a wait, so that a late one allows
     /// nothing that an early one does not; fewer states.
     pub prompt_answers: bool,
     /// Whether states that differ in the names of cores count once.
     pub symmetry: bool,
+}
+
+/// A line of a page that is free, in a private cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadLine {
+    /// It has been written.
+    Modified,
+    /// It has been read, and others may have it too.
+    Shared,
 }
 
 impl CheckConfig {
@@ -49,7 +58,7 @@ impl CheckConfig {
             nic: false,
             evictions: true,
             aborts: design == Design::Cacheable,
-            dead_line: false,
+            dead_line: None,
             prompt_answers: true,
             symmetry: true,
         }

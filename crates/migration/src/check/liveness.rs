@@ -4,6 +4,7 @@
 //! A state that is not met on the way back is a deadlock or a loop without exit.
 
 use super::config::CheckConfig;
+use super::coverage::Coverage;
 use super::events::{Action, actions};
 use super::state::State;
 use super::step::apply;
@@ -23,6 +24,8 @@ pub struct Liveness {
     /// How to get to a state from which nothing quiet can be reached: the farthest one, where
     /// all that still can happen has happened.
     pub stuck: Option<Vec<String>>,
+    /// What the steps were.
+    pub coverage: Coverage,
     /// Whether the limit on states ended the exploration: then nothing is proved.
     pub truncated: bool,
 }
@@ -43,13 +46,15 @@ pub fn check(config: &CheckConfig, max_states: usize) -> Liveness {
     let mut quiet = Vec::new();
     let mut frontier = vec![(0u32, first)];
     let mut truncated = false;
+    let mut coverage = Coverage::default();
     while !frontier.is_empty() {
         let mut next = Vec::new();
         for (id, state) in frontier {
             if state.is_quiet() {
                 quiet.push(id);
             }
-            for (_, after) in successors(config, &state) {
+            for (action, after) in successors(config, &state) {
+                coverage.note(config, &state, &action, &after);
                 let print = fingerprint(&after);
                 let fresh = parents.len() as u32;
                 let to = match ids.entry(print) {
@@ -85,6 +90,7 @@ pub fn check(config: &CheckConfig, max_states: usize) -> Liveness {
         transitions,
         quiet: quiet.len(),
         stuck,
+        coverage,
         truncated,
     }
 }

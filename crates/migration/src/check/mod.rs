@@ -3,6 +3,7 @@
 //! order of events, small machines.
 
 mod config;
+mod coverage;
 mod events;
 mod liveness;
 mod properties;
@@ -12,7 +13,8 @@ mod state;
 mod step;
 mod suite;
 
-pub use config::CheckConfig;
+pub use config::{CheckConfig, DeadLine};
+pub use coverage::{Coverage, Transition};
 pub use liveness::{Liveness, check as liveness};
 pub use report::{Checked, Finding, Params, Report, run};
 pub use safety::{Counterexample, Safety, check as safety};

@@ -2,8 +2,9 @@
 //! The model check as an experiment: all configurations of a suite, and all planted faults.
 
 use super::config::CheckConfig;
-use super::{Liveness, full, liveness, quick, safety, with_faults};
+use super::{Transition, full, liveness, quick, safety, with_faults};
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// What to check.
 #[derive(Clone, Debug)]
@@ -29,6 +30,17 @@ pub struct Checked {
     pub depth: usize,
     /// Wall time of the safety check.
     pub seconds: f64,
+    /// Steps in which a slice sent a request on to another one; of this and the next four, what
+    /// was explored within the limit on states.
+    pub forwards: u64,
+    /// Steps in which a line, or its ownership, went to another slice.
+    pub cross_slice_copies: u64,
+    /// Steps in which a core was refused a cacheable copy.
+    pub nacks: u64,
+    /// Distinct kinds of steps.
+    pub transitions: usize,
+    /// Of these, kinds that no machine before it in the list takes.
+    pub new_transitions: usize,
     /// Whether every state can still reach the end; absent when the graph was too large.
     pub everything_can_end: Option<bool>,
     /// The broken property, if any.
@@ -74,16 +86,19 @@ const CAN_END: &str = "every access and every migration can end";
 /// The two explorers were written apart.
 const SAME_COUNT: &str = "both explorers count the same states";
 
-fn check_one(config: &CheckConfig, params: &Params) -> Checked {
+/// Checks one machine; the steps that it takes are added to those `met` before.
+fn check_one(config: &CheckConfig, params: &Params, met: &mut HashSet<Transition>) -> Checked {
     let safety = safety(config, params.threads);
-    let small = safety.states <= params.liveness_states;
-    let liveness = small.then(|| liveness(config, params.liveness_states));
-    let stuck = liveness.as_ref().and_then(|l| l.stuck.clone());
-    let differ = |l: &Liveness| !l.truncated && l.states != safety.states;
+    let liveness = liveness(config, params.liveness_states);
+    let stuck = liveness.stuck.clone();
+    let differ = !liveness.truncated && liveness.states != safety.states;
+    let coverage = &liveness.coverage;
+    let known = met.len();
+    met.extend(coverage.transitions.iter().cloned());
     let (broken, events) = match (safety.broken, stuck) {
         (Some(found), _) => (Some(found.property), found.events),
         (None, Some(events)) => (Some(CAN_END), events),
-        (None, None) if liveness.as_ref().is_some_and(differ) => (Some(SAME_COUNT), Vec::new()),
+        (None, None) if differ => (Some(SAME_COUNT), Vec::new()),
         (None, None) => (None, Vec::new()),
     };
     Checked {
@@ -91,7 +106,12 @@ fn check_one(config: &CheckConfig, params: &Params) -> Checked {
         states: safety.states,
         depth: safety.depth,
         seconds: safety.seconds,
-        everything_can_end: liveness.filter(|l| !l.truncated).map(|l| l.stuck.is_none()),
+        forwards: coverage.forwards(),
+        cross_slice_copies: coverage.cross_slice_copies(),
+        nacks: coverage.nacks(),
+        transitions: coverage.transitions.len(),
+        new_transitions: met.len() - known,
+        everything_can_end: (!liveness.truncated).then_some(liveness.stuck.is_none()),
         broken,
         events,
     }
@@ -111,11 +131,12 @@ pub fn run(params: &Params, mut progress: impl FnMut(&str)) -> Result<Report, St
             return Err(format!("no configuration {only:?}; there are: {names}"));
         }
     }
+    let mut met = HashSet::new();
     let configurations = suite
         .iter()
         .map(|config| {
             progress(config.name);
-            check_one(config, params)
+            check_one(config, params, &mut met)
         })
         .collect();
     let faults = match params.only {
@@ -126,7 +147,7 @@ pub fn run(params: &Params, mut progress: impl FnMut(&str)) -> Result<Report, St
         .into_iter()
         .map(|(fault, config)| {
             progress(&format!("planted fault {fault:?}"));
-            let checked = check_one(&config, params);
+            let checked = check_one(&config, params, &mut HashSet::new());
             Finding {
                 fault,
                 design: config.rules.design,

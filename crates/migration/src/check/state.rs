@@ -5,7 +5,7 @@
 //! stale, so that runs of any length have finitely many states. This is exact because the
 //! protocol never looks at data.
 
-use super::config::CheckConfig;
+use super::config::{CheckConfig, DeadLine};
 use crate::protocol::{
     Busy, Cached, Controller, CoreSide, Directory, Envelope, HomeLine, LineAddr, LineStore,
     Message, OsMigration, Party, PrivateLines, RequestKind, Role, Slice, Todo,
@@ -136,10 +136,14 @@ impl State {
             net: Vec::new(),
             error: None,
         };
-        if config.dead_line {
-            let (tag, owner) = (config.mapping(0).dst, 0);
-            state.cores[0].set(tag, Cached::Modified(false));
-            state.home_line(config, tag).directory = Directory::Owned { tag, owner };
+        if let Some(dead) = config.dead_line {
+            let tag = config.mapping(0).dst;
+            let (cached, directory) = match dead {
+                DeadLine::Modified => (Cached::Modified(false), Directory::Owned { tag, owner: 0 }),
+                DeadLine::Shared => (Cached::Shared(false), Directory::Shared { tag, sharers: 1 }),
+            };
+            state.cores[0].set(tag, cached);
+            state.home_line(config, tag).directory = directory;
         }
         state
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configurations that are checked.
 
-use super::config::CheckConfig;
+use super::config::{CheckConfig, DeadLine};
 use crate::protocol::Design::{Cacheable, NonCacheable};
 use crate::protocol::{Design, PlantedFault, SliceHash};
 
@@ -18,12 +18,14 @@ fn both(names: [&'static str; 2], change: impl Fn(&mut CheckConfig)) -> [CheckCo
 /// Small enough for every test run.
 pub fn quick() -> Vec<CheckConfig> {
     let mut all = Vec::new();
-    all.extend(both(["nc-2cores", "c-2cores"], |c| c.dead_line = true));
+    all.extend(both(["nc-2cores", "c-2cores"], |c| {
+        c.dead_line = Some(DeadLine::Modified)
+    }));
     all.extend(both(["nc-nic", "c-nic"], nic));
     all.extend(both(["nc-2lines", "c-2lines"], |c| {
         c.rules.cores = 1;
         c.rules.page_lines = 2;
-        c.dead_line = true;
+        c.dead_line = Some(DeadLine::Modified);
     }));
     all.extend(both(["nc-2pages", "c-2pages"], |c| {
         two_pages(c);
@@ -43,44 +45,69 @@ pub fn quick() -> Vec<CheckConfig> {
         c.prompt_answers = false;
         c.symmetry = false;
     }));
-    // Two of a slice's three lines on their way at once, each to the other slice.
+    // Two of a slice's three lines on their way at once, to its own slice or the other.
     all.extend(both(["nc-window", "c-window"], |c| {
         c.rules.cores = 1;
         c.rules.page_lines = 3;
+        c.rules.hash = SliceHash::Gray;
         c.rules.copy_window = 2;
         c.evictions = false;
     }));
-    all.extend(both(["nc-unannounced", "c-unannounced"], |c| {
-        nic(c);
-        c.rules.announce = false;
+    let mut config = CheckConfig::new("nc-unannounced", NonCacheable);
+    nic(&mut config);
+    config.rules.announce = false;
+    all.push(config);
+    let mut config = CheckConfig::new("nc-dead-shared", NonCacheable);
+    (config.rules.cores, config.dead_line) = (1, Some(DeadLine::Shared));
+    all.push(config);
+    // Source and destination of every line are at home in different slices.
+    all.extend(both(["nc-crossed", "c-crossed"], crossed));
+    all.extend(both(["nc-crossed-window", "c-crossed-window"], |c| {
+        crossed(c);
+        c.rules.copy_window = 2;
+        c.rules.parallel_slices = true;
+    }));
+    all.extend(both(["nc-3slices", "c-3slices"], |c| {
+        c.rules.cores = 1;
+        c.rules.slices = 3;
+        c.rules.page_lines = 2;
+        c.evictions = false;
     }));
     all
+}
+
+fn crossed(config: &mut CheckConfig) {
+    config.rules.cores = 1;
+    config.rules.page_lines = 2;
+    config.rules.hash = SliceHash::Gray;
+    config.dead_line = Some(DeadLine::Modified);
 }
 
 /// Everything: minutes, and gigabytes for the largest.
 pub fn full() -> Vec<CheckConfig> {
     let mut all = quick();
     all.extend(both(["nc-2pages-evict", "c-2pages-evict"], two_pages));
-    all.extend(both(["nc-nic-2lines", "c-nic-2lines"], |c| {
-        nic(c);
-        c.rules.page_lines = 2;
+    all.extend(both(["nc-crossed-nic", "c-crossed-nic"], |c| {
+        crossed(c);
+        c.nic = true;
     }));
     all.extend(both(["nc-2cores-nic", "c-2cores-nic"], |c| {
         nic(c);
         c.rules.cores = 2;
         c.evictions = false;
     }));
-    all.extend(both(["nc-2cores-2lines", "c-2cores-2lines"], |c| {
-        c.rules.page_lines = 2;
-        c.evictions = false;
+    all.extend(both(["nc-2cores-crossed", "c-2cores-crossed"], |c| {
+        crossed(c);
+        (c.rules.cores, c.evictions) = (2, false);
     }));
     all.extend(both(["nc-3cores", "c-3cores"], |c| {
         c.rules.cores = 3;
         c.evictions = false;
     }));
     // In the cacheable design only: the other's graph is several times as large.
-    let mut config = CheckConfig::new("c-2cores-nic-2lines", Cacheable);
-    (config.nic, config.rules.page_lines, config.evictions) = (true, 2, false);
+    let mut config = CheckConfig::new("c-2cores-crossed-nic", Cacheable);
+    crossed(&mut config);
+    (config.rules.cores, config.nic, config.evictions) = (2, true, false);
     all.push(config);
     all
 }
@@ -88,7 +115,7 @@ pub fn full() -> Vec<CheckConfig> {
 fn nic(config: &mut CheckConfig) {
     config.rules.cores = 1;
     config.nic = true;
-    config.dead_line = true;
+    config.dead_line = Some(DeadLine::Modified);
 }
 
 /// Two migrations at once, one table entry and a queue for one descriptor: one of them meets a

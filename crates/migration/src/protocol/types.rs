@@ -32,6 +32,9 @@ pub enum SliceHash {
     XorFold,
     /// A multiplicative hash: an upper bound on how evenly a hash can spread lines.
     Multiplicative,
+    /// The lowest bit folded with the next one (Gray code): of two neighbouring pages of two lines
+    /// each, lines of equal index lie in different slices.
+    Gray,
     /// Whole 4 KB pages to one slice: the worst case for a copy that wants many slices.
     Page,
 }
@@ -50,6 +53,7 @@ impl SliceHash {
                 folded ^ (folded >> 3)
             }
             Self::Multiplicative => x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32,
+            Self::Gray => x ^ (x >> 1),
             Self::Page => x >> 6,
         };
         (spread % n) as u8
