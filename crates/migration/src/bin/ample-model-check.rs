@@ -26,6 +26,9 @@ struct Args {
     /// Only this configuration
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// End at the first configuration that does not hold; plant no errors
+    #[arg(long)]
+    stop: bool,
     /// Threads that explore at once
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let params = Params {
         full: args.full,
         only: args.only.clone(),
+        stop: args.stop,
         threads: args.threads.max(1),
         liveness_states: args.liveness_states,
     };

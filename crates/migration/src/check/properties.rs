@@ -5,14 +5,15 @@
 use super::config::CheckConfig;
 use super::state::State;
 use crate::protocol::{
-    Cached, Directory, LineAddr, Message, OsMigration, OsPhase, RequestKind, Role,
+    Cached, Command, Directory, LineAddr, Mapping, Message, OsMigration, OsPhase, Outbox,
+    RequestKind, Role, Status,
 };
 
 /// A property of a state, with its name.
 pub type Property = (&'static str, fn(&CheckConfig, &State) -> bool);
 
 /// The properties that hold in every state.
-pub const CHECKS: [Property; 5] = [
+pub const CHECKS: [Property; 6] = [
     ("every access returns the last write", reads_are_fresh),
     ("no write is lost", some_copy_is_fresh),
     (
@@ -24,6 +25,10 @@ pub const CHECKS: [Property; 5] = [
         freed_page_unreferenced,
     ),
     ("no mark outlives Clear", marks_end),
+    (
+        "a wrong descriptor is refused and changes nothing",
+        wrong_descriptors_refused,
+    ),
 ];
 
 /// The sides a TLB names, or would name after a miss.
@@ -149,4 +154,84 @@ fn marks_end(config: &CheckConfig, state: &State) -> bool {
             .iter()
             .any(|core| core.side.has_marks_of(&config.rules, os.map))
     })
+}
+
+/// What the controller answers to a descriptor, and whether it has then changed or said anything.
+fn answer(config: &CheckConfig, state: &State, command: Command) -> (Option<Status>, bool) {
+    let mut controller = state.controller.clone();
+    let mut out: Outbox<bool> = Outbox::default();
+    let submitted = controller.submit(&config.rules, command);
+    debug_assert!(submitted.is_ok(), "the queue is empty and has an entry");
+    let completion = controller.take_next(&config.rules, &mut out);
+    let changed = controller != state.controller || !out.sent.is_empty();
+    (completion.map(|completion| completion.status), changed)
+}
+
+/// Software may submit anything. (A full queue refuses too; the runs themselves meet that.)
+fn wrong_descriptors_refused(config: &CheckConfig, state: &State) -> bool {
+    if state.controller.has_work() {
+        return true;
+    }
+    let refused = |command, status| answer(config, state, command) == (Some(status), false);
+    let start = |map| Command::Migrate { map, start: true };
+    let lines = config.lines();
+    let fresh = |first: u64| Mapping {
+        src: LineAddr(first),
+        dst: LineAddr(first + u64::from(lines)),
+        lines,
+    };
+    let onto_itself = Mapping {
+        dst: LineAddr(1000 + u64::from(lines) - 1),
+        ..fresh(1000)
+    };
+    let empty = Mapping {
+        lines: 0,
+        ..fresh(1000)
+    };
+    let bad = [onto_itself, empty].map(start);
+    let unknown = Command::Clear { map: fresh(1000) };
+    let in_flight = state.controller.in_flight();
+    let full = in_flight >= usize::from(config.rules.table_entries);
+    in_flight <= usize::from(config.rules.table_entries)
+        && bad
+            .into_iter()
+            .all(|command| refused(command, Status::BadRange))
+        && refused(unknown, Status::NotFound)
+        && (!full || refused(start(fresh(1000)), Status::TableFull))
+        && (full || answer(config, state, start(fresh(1000))) == (None, true))
+        && state
+            .os
+            .iter()
+            .all(|os| refused_while_moving(config, state, os))
+}
+
+/// A page that moves can neither take part in another migration, nor be cleared while it is copied.
+fn refused_while_moving(config: &CheckConfig, state: &State, os: &OsMigration) -> bool {
+    let refused = |command, status| answer(config, state, command) == (Some(status), false);
+    let moves = match os.phase {
+        OsPhase::Ready => os.pte == Role::Destination,
+        OsPhase::Done | OsPhase::Refused(_) => false,
+        _ => true,
+    };
+    let Mapping { src, dst, lines } = os.map;
+    let last = |first: LineAddr| LineAddr(first.0 + u64::from(lines) - 1);
+    let beyond = LineAddr(2000);
+    // Each end of each side, as source and as destination.
+    let overlapping = [(src, beyond), (beyond, src), (dst, beyond), (beyond, dst)]
+        .into_iter()
+        .flat_map(|(a, b)| [(a, b), (last(a), last(b))])
+        .chain([(dst, src)]);
+    let overlap = |(src, dst)| {
+        let map = Mapping { src, dst, lines };
+        refused(Command::Migrate { map, start: true }, Status::Overlap)
+    };
+    let map = os.map;
+    let copying = [
+        Command::Clear { map },
+        Command::Migrate { map, start: true },
+        Command::Migrate { map, start: false },
+    ];
+    let in_progress = |command| refused(command, Status::CopyInProgress);
+    (!moves || overlapping.into_iter().all(overlap))
+        && (os.phase != OsPhase::Copying || copying.into_iter().all(in_progress))
 }

@@ -13,6 +13,8 @@ pub struct Params {
     pub full: bool,
     /// Only the configuration of this name.
     pub only: Option<String>,
+    /// End at the first configuration that does not hold, and plant no errors.
+    pub stop: bool,
     /// Threads for the safety check; the result does not depend on them.
     pub threads: usize,
     /// States up to which the graph is also checked for "everything can end".
@@ -49,6 +51,12 @@ pub struct Checked {
     pub events: Vec<String>,
 }
 
+impl Checked {
+    fn holds(&self) -> bool {
+        self.broken.is_none() && self.everything_can_end != Some(false)
+    }
+}
+
 /// One planted fault.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
@@ -76,8 +84,8 @@ pub struct Report {
 impl Report {
     /// Whether no property is broken and every planted fault was found.
     pub fn is_good(&self) -> bool {
-        let holds = |c: &Checked| c.broken.is_none() && c.everything_can_end != Some(false);
-        self.configurations.iter().all(holds) && self.faults.iter().all(|f| f.found_by.is_some())
+        self.configurations.iter().all(Checked::holds)
+            && self.faults.iter().all(|f| f.found_by.is_some())
     }
 }
 
@@ -132,16 +140,17 @@ pub fn run(params: &Params, mut progress: impl FnMut(&str)) -> Result<Report, St
         }
     }
     let mut met = HashSet::new();
-    let configurations = suite
-        .iter()
-        .map(|config| {
-            progress(config.name);
-            check_one(config, params, &mut met)
-        })
-        .collect();
-    let faults = match params.only {
-        Some(_) => Vec::new(),
-        None => with_faults(),
+    let mut configurations = Vec::new();
+    for config in &suite {
+        progress(config.name);
+        configurations.push(check_one(config, params, &mut met));
+        if params.stop && !configurations.last().is_some_and(Checked::holds) {
+            break;
+        }
+    }
+    let faults = match params.only.is_some() || params.stop {
+        true => Vec::new(),
+        false => with_faults(),
     };
     let faults = faults
         .into_iter()

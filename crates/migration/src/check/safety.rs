@@ -41,6 +41,7 @@ impl Model for Machine {
             Property::always(CHECKS[2].0, holds::<2>),
             Property::always(CHECKS[3].0, holds::<3>),
             Property::always(CHECKS[4].0, holds::<4>),
+            Property::always(CHECKS[5].0, holds::<5>),
         ]
     }
 }

@@ -15,30 +15,38 @@ fn both(names: [&'static str; 2], change: impl Fn(&mut CheckConfig)) -> [CheckCo
     [make(NonCacheable, names[0]), make(Cacheable, names[1])]
 }
 
-/// Small enough for every test run.
+/// Small enough for every test run; the smallest first.
 pub fn quick() -> Vec<CheckConfig> {
-    let mut all = Vec::new();
-    all.extend(both(["nc-2cores", "c-2cores"], |c| {
-        c.dead_line = Some(DeadLine::Modified)
-    }));
+    let mut all = one_core();
     all.extend(both(["nc-nic", "c-nic"], nic));
-    all.extend(both(["nc-2lines", "c-2lines"], |c| {
-        c.rules.cores = 1;
-        c.rules.page_lines = 2;
+    let mut config = CheckConfig::new("nc-unannounced", NonCacheable);
+    nic(&mut config);
+    config.rules.announce = false;
+    all.push(config);
+    // Source and destination of every line are at home in different slices.
+    all.extend(both(["nc-crossed", "c-crossed"], crossed));
+    all.extend(both(["nc-crossed-window", "c-crossed-window"], |c| {
+        crossed(c);
+        c.rules.copy_window = 2;
+        c.rules.parallel_slices = true;
+    }));
+    all.extend(both(["nc-2cores", "c-2cores"], |c| {
         c.dead_line = Some(DeadLine::Modified);
     }));
-    all.extend(both(["nc-2pages", "c-2pages"], |c| {
-        two_pages(c);
-        c.evictions = false;
-    }));
-    all.extend(both(["nc-1slice", "c-1slice"], |c| {
-        nic(c);
-        c.rules.hash = SliceHash::Page;
-    }));
-    all.extend(both(["nc-parallel", "c-parallel"], |c| {
+    all
+}
+
+/// Machines of one core.
+fn one_core() -> Vec<CheckConfig> {
+    let mut all = Vec::new();
+    let mut config = CheckConfig::new("nc-dead-shared", NonCacheable);
+    (config.rules.cores, config.dead_line) = (1, Some(DeadLine::Shared));
+    all.push(config);
+    all.extend(both(["nc-3slices", "c-3slices"], |c| {
         c.rules.cores = 1;
+        c.rules.slices = 3;
         c.rules.page_lines = 2;
-        c.rules.parallel_slices = true;
+        c.evictions = false;
     }));
     all.extend(both(["nc-late-answers", "c-late-answers"], |c| {
         c.rules.cores = 1;
@@ -53,25 +61,23 @@ pub fn quick() -> Vec<CheckConfig> {
         c.rules.copy_window = 2;
         c.evictions = false;
     }));
-    let mut config = CheckConfig::new("nc-unannounced", NonCacheable);
-    nic(&mut config);
-    config.rules.announce = false;
-    all.push(config);
-    let mut config = CheckConfig::new("nc-dead-shared", NonCacheable);
-    (config.rules.cores, config.dead_line) = (1, Some(DeadLine::Shared));
-    all.push(config);
-    // Source and destination of every line are at home in different slices.
-    all.extend(both(["nc-crossed", "c-crossed"], crossed));
-    all.extend(both(["nc-crossed-window", "c-crossed-window"], |c| {
-        crossed(c);
-        c.rules.copy_window = 2;
-        c.rules.parallel_slices = true;
-    }));
-    all.extend(both(["nc-3slices", "c-3slices"], |c| {
-        c.rules.cores = 1;
-        c.rules.slices = 3;
-        c.rules.page_lines = 2;
+    all.extend(both(["nc-2pages", "c-2pages"], |c| {
+        two_pages(c);
         c.evictions = false;
+    }));
+    all.extend(both(["nc-1slice", "c-1slice"], |c| {
+        nic(c);
+        c.rules.hash = SliceHash::Page;
+    }));
+    all.extend(both(["nc-2lines", "c-2lines"], |c| {
+        c.rules.cores = 1;
+        c.rules.page_lines = 2;
+        c.dead_line = Some(DeadLine::Modified);
+    }));
+    all.extend(both(["nc-parallel", "c-parallel"], |c| {
+        c.rules.cores = 1;
+        c.rules.page_lines = 2;
+        c.rules.parallel_slices = true;
     }));
     all
 }

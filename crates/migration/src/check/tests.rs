@@ -81,6 +81,7 @@ fn an_unknown_name_lists_the_names() {
     let params = super::Params {
         full: false,
         only: Some("no-such".into()),
+        stop: false,
         threads: 1,
         liveness_states: 0,
     };
