@@ -12,6 +12,9 @@ pub struct CheckConfig {
     pub rules: Protocol,
     /// Pages of data, each of which migrates once.
     pub pages: u8,
+    /// Whether each may migrate a second time: the frame that it left lives again while late
+    /// messages of the first migration are under way.
+    pub second_move: bool,
     /// Whether a NIC reads and writes.
     pub nic: bool,
     /// Whether private caches lose lines at any time.
@@ -55,6 +58,7 @@ impl CheckConfig {
                 page_lines: 1,
             },
             pages: 1,
+            second_move: false,
             nic: false,
             evictions: true,
             aborts: design == Design::Cacheable,

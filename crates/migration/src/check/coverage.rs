@@ -21,10 +21,11 @@ pub struct Coverage {
 
 /// All kinds of messages.
 #[cfg(test)]
-pub(super) const MESSAGES: [&str; 27] = [
+pub(super) const MESSAGES: [&str; 28] = [
     "request",
     "forward",
     "probe",
+    "served",
     "probe reply",
     "data",
     "once",
@@ -156,6 +157,7 @@ fn event_name(action: &Action) -> &'static str {
         Action::Invalidate { .. } => "INVLPG",
         Action::InvalidateIotlb { .. } => "IOTLB invalidation",
         Action::InvalidateNicTlb { .. } => "device TLB invalidation",
+        Action::MoveAgain { .. } => "move again",
     }
 }
 
@@ -164,6 +166,7 @@ fn name(envelope: &Envelope<bool>) -> &'static str {
     match envelope.message {
         Message::Request(_) if matches!(envelope.from, Party::Slice(_)) => "forward",
         Message::Request(_) => "request",
+        Message::Served { .. } => "served",
         Message::ProbeReply { .. } => "probe reply",
         Message::Unblock { .. } => "unblock",
         Message::Data { .. } => "data",
@@ -251,6 +254,7 @@ fn at_slice(config: &CheckConfig, slice: &Slice<FewLines>, message: &Message<boo
     };
     let (line, tag) = match *message {
         Message::Request(r) => (Some(r.line), r.line),
+        Message::Served { line } => (None, line),
         Message::ProbeReply { at, .. } | Message::Unblock { at } => (Some(at), at),
         Message::CopyAck { map, index } => (Some(map.line(Role::Source, index)), map.src),
         Message::CopyWrite { map, index, .. } | Message::Handover { map, index, .. } => {

@@ -3,7 +3,7 @@
 
 use super::config::CheckConfig;
 use super::state::State;
-use crate::protocol::{Cached, Envelope, LineAddr, OsMigration, PlantedFault};
+use crate::protocol::{Cached, Envelope, LineAddr, OsMigration, OsPhase, PlantedFault};
 use std::fmt;
 
 /// What can happen next in a state.
@@ -38,6 +38,9 @@ pub enum Action {
     InvalidateIotlb { page: u8 },
     /// Some core invalidates the TLB of the NIC.
     InvalidateNicTlb { page: u8 },
+    /// The migration of a page is over, and the OS moves the page again: back to the frame that it
+    /// has left, or, when the first migration was aborted, once more to the same destination.
+    MoveAgain { page: u8 },
 }
 
 impl fmt::Debug for Action {
@@ -76,6 +79,7 @@ impl fmt::Debug for Action {
             Self::InvalidateNicTlb { page } => {
                 write!(f, "OS: invalidates page {page} in the NIC's TLB")
             }
+            Self::MoveAgain { page } => write!(f, "OS: decides to move page {page} again"),
         }
     }
 }
@@ -116,6 +120,10 @@ fn os_actions(config: &CheckConfig, state: &State, page: u8, all: &mut Vec<Actio
     if os.next_command(&config.rules).is_some() {
         all.push(Action::Submit { page });
     }
+    let over = os.phase == OsPhase::Done && !state.moved_again[usize::from(page)];
+    if config.second_move && over {
+        all.push(Action::MoveAgain { page });
+    }
     if config.aborts && os.can_abort() {
         all.push(Action::Abort { page });
     }
@@ -146,7 +154,7 @@ fn core_actions(config: &CheckConfig, state: &State, core: u8, page: u8, all: &m
         return;
     }
     for index in 0..config.lines() {
-        let line = config.mapping(page).line(role, index);
+        let line = state.os[usize::from(page)].map.line(role, index);
         let cached = c.cached(line);
         let access = |write| Action::Access {
             core,

@@ -8,7 +8,7 @@
 use super::config::{CheckConfig, DeadLine};
 use crate::protocol::{
     Busy, Cached, Controller, CoreSide, Directory, Envelope, HomeLine, LineAddr, LineStore,
-    Message, OsMigration, Party, PrivateLines, RequestKind, Role, Slice, Todo,
+    Mapping, Message, OsMigration, Party, PrivateLines, RequestKind, Role, Slice, Todo,
 };
 
 /// Lines a slice is home of, in order.
@@ -96,6 +96,8 @@ pub struct State {
     pub controller: Controller,
     /// One migration for each page of data.
     pub os: Vec<OsMigration>,
+    /// Whether it is the second one of its page.
+    pub moved_again: Vec<bool>,
     /// Messages under way, sorted: any may arrive next.
     pub net: Vec<Envelope<bool>>,
     /// What went wrong in the step that led here.
@@ -133,6 +135,7 @@ impl State {
             os: (0..config.pages)
                 .map(|p| OsMigration::new(config.mapping(p)))
                 .collect(),
+            moved_again: vec![false; pages],
             net: Vec::new(),
             error: None,
         };
@@ -146,6 +149,23 @@ impl State {
             state.home_line(config, tag).directory = directory;
         }
         state
+    }
+
+    /// Begins the second migration of a page. Sides are named anew: the page lies in the source.
+    pub fn move_again(&mut self, page: usize) {
+        let Mapping { src, dst, lines } = self.os[page].map;
+        let (src, dst) = match self.os[page].pte {
+            Role::Source => (src, dst),
+            Role::Destination => (dst, src),
+        };
+        self.os[page] = OsMigration::new(Mapping { src, dst, lines });
+        self.moved_again[page] = true;
+        let devices = [&mut self.nic.tlb, &mut self.nic.iotlb];
+        let tlbs = self.cores.iter_mut().map(|core| &mut core.tlb);
+        for tlb in tlbs.chain(devices) {
+            // All of them are clean: what they hold is where the page lies.
+            tlb[page] = tlb[page].map(|_| Role::Source);
+        }
     }
 
     /// The line at its home.

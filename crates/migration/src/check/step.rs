@@ -30,7 +30,7 @@ pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<Stat
             write,
         } => {
             let role = state.cores[usize::from(core)].tlb[usize::from(page)]?;
-            let line = config.mapping(page).line(role, index);
+            let line = state.os[usize::from(page)].map.line(role, index);
             at_core(config, &mut state, core, |c, step| {
                 access(c, step, line, write);
             })?;
@@ -45,7 +45,7 @@ pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<Stat
         }
         Action::NicAccess { page, index, write } => {
             let role = state.nic.tlb[usize::from(page)]?;
-            let line = config.mapping(page).line(role, index);
+            let line = state.os[usize::from(page)].map.line(role, index);
             state.nic.pending = Some((line, write));
             let request = LineRequest::of_device(rules.cores, line, write.then_some(true));
             state.send(Envelope {
@@ -95,6 +95,7 @@ fn apply_os(config: &CheckConfig, state: &mut State, action: &Action) -> Option<
             state.nic.tlb[usize::from(page)] = None;
             state.os[usize::from(page)].invalidated(rules, OsMigration::nic_tlb(rules));
         }
+        Action::MoveAgain { page } => state.move_again(usize::from(page)),
         _ => unreachable!("not an event of the OS: {action:?}"),
     }
     Some(())
@@ -213,6 +214,7 @@ fn is_answer(message: &Message<bool>) -> bool {
             | Message::Cleared(_)
             | Message::Marked(_)
             | Message::Unmarked(_)
+            | Message::Served { .. }
     )
 }
 
@@ -233,7 +235,10 @@ fn flush(config: &CheckConfig, state: &mut State, out: Outbox<bool>) -> Option<(
         }
     }
     for envelope in out.sent {
-        if config.prompt_answers && is_answer(&envelope.message) {
+        // Nobody waits for `Served` before the next access: one of them at a time may be late.
+        let served = |e: &Envelope<bool>| matches!(e.message, Message::Served { .. });
+        let second = served(&envelope) && state.net.iter().any(served);
+        if second || config.prompt_answers && is_answer(&envelope.message) {
             deliver(config, state, envelope)?;
         } else {
             state.send(envelope);

@@ -69,6 +69,8 @@ fn one_core() -> Vec<CheckConfig> {
         nic(c);
         c.rules.hash = SliceHash::Page;
     }));
+    // The page goes back to the frame that it has left.
+    all.extend(both(["nc-again", "c-again"], again));
     all.extend(both(["nc-2lines", "c-2lines"], |c| {
         c.rules.cores = 1;
         c.rules.page_lines = 2;
@@ -95,7 +97,15 @@ pub fn full() -> Vec<CheckConfig> {
     all.extend(both(["nc-2pages-evict", "c-2pages-evict"], two_pages));
     all.extend(both(["nc-crossed-nic", "c-crossed-nic"], |c| {
         crossed(c);
-        c.nic = true;
+        (c.nic, c.evictions) = (true, false);
+    }));
+    all.extend(both(["nc-again-crossed", "c-again-crossed"], |c| {
+        crossed(c);
+        (c.second_move, c.evictions) = (true, false);
+    }));
+    all.extend(both(["nc-again-nic", "c-again-nic"], |c| {
+        nic(c);
+        c.second_move = true;
     }));
     all.extend(both(["nc-2cores-nic", "c-2cores-nic"], |c| {
         nic(c);
@@ -124,6 +134,14 @@ fn nic(config: &mut CheckConfig) {
     config.dead_line = Some(DeadLine::Modified);
 }
 
+/// Each page moves twice, and any message may be late.
+fn again(config: &mut CheckConfig) {
+    config.rules.cores = 1;
+    config.second_move = true;
+    config.prompt_answers = false;
+    config.symmetry = false;
+}
+
 /// Two migrations at once, one table entry and a queue for one descriptor: one of them meets a
 /// full queue or a full table.
 fn two_pages(config: &mut CheckConfig) {
@@ -139,6 +157,9 @@ pub fn with_faults() -> Vec<(PlantedFault, CheckConfig)> {
         let mut config = CheckConfig::new("fault", design).with_fault(fault);
         nic(&mut config);
         config.symmetry = false;
+        if fault == PlantedFault::ClearBeforeForwardsServed {
+            again(&mut config);
+        }
         (fault, config)
     };
     crate::protocol::FAULTS
@@ -155,6 +176,7 @@ pub fn with_faults() -> Vec<(PlantedFault, CheckConfig)> {
                 | PlantedFault::PteBeforeInstall
                 | PlantedFault::CopyBeforeTlbsClean
                 | PlantedFault::AbortWithoutFlush
+                | PlantedFault::ClearBeforeForwardsServed
                 | PlantedFault::ClearBeforeAllFlushed => &[Cacheable],
                 _ => &[NonCacheable, Cacheable],
             };

@@ -63,6 +63,13 @@ fn every_planted_fault_is_found_with_a_readable_run() {
                     "{events:#?}"
                 );
             }
+            // The request of the first migration arrives in the second.
+            PlantedFault::ClearBeforeForwardsServed => {
+                assert!(
+                    events.iter().any(|e| e.contains("move page 0 again")),
+                    "{events:#?}"
+                );
+            }
             _ => {}
         }
     }

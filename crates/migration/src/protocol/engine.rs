@@ -47,12 +47,41 @@ impl<S> Slice<S> {
             }
             Message::Flush(map) => self.start_pass(map, Phase::Flushing, out),
             Message::Clear(map) => {
-                self.table.remove(map);
-                self.tell_controller(Message::Cleared(map), out);
+                if let Some(entry) = self.table.get_mut(map) {
+                    entry.clearing = true;
+                }
+                self.clear_when_drained(rules, map, out);
             }
+            Message::Served { line } => self.forward_served(rules, line, out),
             _ => unreachable!("not a message for a slice"),
         }
         Taken::Yes
+    }
+
+    /// A request that this slice had forwarded has found its home.
+    pub(super) fn forward_served<V>(
+        &mut self,
+        rules: &Protocol,
+        line: LineAddr,
+        out: &mut Outbox<V>,
+    ) {
+        let entry = self.table.find_mut(line);
+        debug_assert!(entry.is_some(), "{line:?}: an entry waits for its forwards");
+        if let Some(entry) = entry {
+            debug_assert!(entry.forwards > 0, "{line:?}: nothing was forwarded");
+            entry.forwards = entry.forwards.saturating_sub(1);
+            let map = entry.map;
+            self.clear_when_drained(rules, map, out);
+        }
+    }
+
+    fn clear_when_drained<V>(&mut self, rules: &Protocol, map: Mapping, out: &mut Outbox<V>) {
+        let early = rules.has(PlantedFault::ClearBeforeForwardsServed);
+        let waits = |entry: &MetadataEntry| !entry.clearing || entry.forwards > 0 && !early;
+        if !self.table.get(map).is_some_and(waits) {
+            self.table.remove(map);
+            self.tell_controller(Message::Cleared(map), out);
+        }
     }
 
     fn tell_controller<V>(&self, message: Message<V>, out: &mut Outbox<V>) {

@@ -48,10 +48,13 @@ pub enum PlantedFault {
     /// A migration is reported as copied while cores have yet to mark its page, so that a mark may
     /// come after its end. (Not planted: the first protocol had no answers to marks.)
     UnmarkBeforeMarked,
+    /// An entry is cleared while requests that its slice has forwarded are under way. (Not planted:
+    /// the checker found it once a page could move a second time.)
+    ClearBeforeForwardsServed,
 }
 
 /// All planted faults, for tests and reports.
-pub const FAULTS: [PlantedFault; 19] = [
+pub const FAULTS: [PlantedFault; 20] = [
     PlantedFault::SkipOppositeCheck,
     PlantedFault::PointerOffByOne,
     PlantedFault::EarlyClear,
@@ -71,4 +74,5 @@ pub const FAULTS: [PlantedFault; 19] = [
     PlantedFault::LoseTurn,
     PlantedFault::ForgetUnmark,
     PlantedFault::UnmarkBeforeMarked,
+    PlantedFault::ClearBeforeForwardsServed,
 ];

@@ -154,8 +154,10 @@ impl<S> Slice<S> {
         match self.route(rules, &request) {
             Route::Local(at) => self.serve(rules, at, request, out),
             Route::Forward { slice, resolved } => {
+                let origin = request.origin.or_else(|| self.count_forward(request.line));
                 let request = LineRequest {
                     resolved,
+                    origin,
                     ..request
                 };
                 out.send(self.node(), Party::Slice(slice), Message::Request(request));
@@ -163,6 +165,7 @@ impl<S> Slice<S> {
             }
             Route::Nack => {
                 let line = request.line;
+                debug_assert_eq!(request.origin, None, "the home of the source refuses");
                 out.send(
                     self.node(),
                     Party::Agent(request.agent),
@@ -170,6 +173,32 @@ impl<S> Slice<S> {
                 );
                 Taken::Yes
             }
+        }
+    }
+
+    /// Counts a request that this slice is the first to forward; returns its number.
+    fn count_forward(&mut self, line: LineAddr) -> Option<u8> {
+        let entry = self.table.find_mut(line)?;
+        entry.forwards += 1;
+        Some(self.id)
+    }
+
+    /// A request has found its home: the slice that forwarded it first need not wait any longer.
+    fn tell_origin<V: Copy>(
+        &mut self,
+        rules: &Protocol,
+        request: LineRequest<V>,
+        out: &mut Outbox<V>,
+    ) -> LineRequest<V> {
+        let line = request.line;
+        match request.origin {
+            None => {}
+            Some(own) if own == self.id => self.forward_served(rules, line, out),
+            Some(slice) => out.send(self.node(), Party::Slice(slice), Message::Served { line }),
+        }
+        LineRequest {
+            origin: None,
+            ..request
         }
     }
 
@@ -185,10 +214,11 @@ impl<S> Slice<S> {
         S: LineStore<V>,
     {
         let (me, id) = (self.node(), self.id);
-        let home = self.lines.line(at);
-        if home.is_busy() {
+        if self.lines.line(at).is_busy() {
             return Taken::Busy(at);
         }
+        let request = self.tell_origin(rules, request, out);
+        let home = self.lines.line(at);
         let agent = Party::Agent(request.agent);
         let line = request.line;
         match home.plan(rules, &request) {

@@ -31,6 +31,12 @@ pub struct MetadataEntry {
     pub next: u32,
     /// An [`EngineStep`](super::types::Message::EngineStep) is under way.
     pub stepping: bool,
+    /// Requests for lines of the page that this slice has forwarded and that have not found their
+    /// home yet.
+    pub forwards: u16,
+    /// The migration is over: the entry redirects nothing any more, and goes once `forwards` is 0.
+    /// A request that came later would meet the entry of the next migration of the frame.
+    pub clearing: bool,
 }
 
 impl MetadataEntry {
@@ -52,9 +58,10 @@ pub struct MetadataTable {
 }
 
 impl MetadataTable {
-    /// The entry that covers `line`, with the side and index.
+    /// The entry that redirects `line`, with the side and index.
     pub fn find(&self, line: LineAddr) -> Option<(&MetadataEntry, Role, u32)> {
-        self.entries.iter().find_map(|entry| {
+        let mut redirecting = self.entries.iter().filter(|entry| !entry.clearing);
+        redirecting.find_map(|entry| {
             let (role, index) = entry.map.locate(line)?;
             Some((entry, role, index))
         })
@@ -63,6 +70,12 @@ impl MetadataTable {
     /// The entry of a migration.
     pub fn get(&self, map: Mapping) -> Option<&MetadataEntry> {
         self.entries.iter().find(|e| e.map == map)
+    }
+
+    /// The entry that covers `line`, also one that redirects nothing any more.
+    pub(super) fn find_mut(&mut self, line: LineAddr) -> Option<&mut MetadataEntry> {
+        let covers = |entry: &&mut MetadataEntry| entry.map.locate(line).is_some();
+        self.entries.iter_mut().find(covers)
     }
 
     pub(super) fn get_mut(&mut self, map: Mapping) -> Option<&mut MetadataEntry> {
@@ -81,6 +94,8 @@ impl MetadataTable {
             pointer: 0,
             next: 0,
             stepping: false,
+            forwards: 0,
+            clearing: false,
         });
         // Order carries no meaning; sorted, equal tables are equal values.
         self.entries.sort_unstable();

@@ -191,6 +191,8 @@ pub struct LineRequest<V> {
     pub kind: RequestKind<V>,
     /// A slice has already decided where the data is: do not redirect again.
     pub resolved: bool,
+    /// The slice that forwarded it first; it waits for [`Message::Served`].
+    pub origin: Option<u8>,
 }
 
 impl<V> LineRequest<V> {
@@ -201,6 +203,7 @@ impl<V> LineRequest<V> {
             line,
             kind,
             resolved: false,
+            origin: None,
         }
     }
 
@@ -252,6 +255,11 @@ pub enum Party {
 pub enum Message<V> {
     /// To a slice: serve this. Waits while the line is busy.
     Request(LineRequest<V>),
+    /// To a slice: a request for this line that it had forwarded has found its home.
+    Served {
+        /// The line under the mapping that the agent used.
+        line: LineAddr,
+    },
     /// To a slice: answer to a probe.
     ProbeReply {
         /// The line at its home (not the tag).
