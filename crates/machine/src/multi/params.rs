@@ -37,6 +37,8 @@ pub struct EngineParams {
     pub fetch_at_install: bool,
     /// Tell the private caches when copying starts (non-cacheable design).
     pub announce: bool,
+    /// MSHR entries of a core that marks of pages may take; fewer than all.
+    pub mark_entries: u8,
 }
 
 /// The memory system.
@@ -161,6 +163,13 @@ impl MemoryParams {
                 "copy_window_lines: 0; a copy needs at least 1",
             ));
         }
+        if u32::from(self.engine.mark_entries) >= self.mshrs {
+            let reason = format!(
+                "mark_entries: {} of {} mshrs; a core whose entries all hold marks cannot miss",
+                self.engine.mark_entries, self.mshrs
+            );
+            return Err(bad("engine", reason));
+        }
         if self.engine.table_entries == 0 || self.engine.queue_entries == 0 {
             let reason = "table_entries and queue_entries must be at least 1";
             return Err(bad("engine", reason));
@@ -187,6 +196,7 @@ impl MemoryParams {
             parallel_slices: self.engine.parallel_slices,
             copy_window: self.engine.copy_window_lines,
             announce: self.engine.announce,
+            mark_entries: self.engine.mark_entries,
             page_lines: PAGE_LINES as u32,
             table_entries: self.engine.table_entries,
             queue_entries: self.engine.queue_entries,

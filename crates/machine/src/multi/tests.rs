@@ -99,6 +99,7 @@ fn impossible_machines_are_refused_with_the_reason() {
     assert!(message(|p| p.mshrs = 0).contains("mshrs"));
     assert!(message(|p| p.frames = 10).contains("concurrent migrations need 32 frames"));
     assert!(message(|p| p.engine.table_entries = 0).contains("table_entries"));
+    assert!(message(|p| p.engine.mark_entries = 16).contains("cannot miss"));
     assert!(message(|p| p.clock_ghz = f64::NAN).contains("clock_ghz"));
     assert!(message(|p| p.dram.banks = 0).contains("dram"));
 }
@@ -324,12 +325,13 @@ fn two_futures_of_one_past_are_equal_until_something_differs() {
 
 #[test]
 fn variants_of_the_hardware_are_correct_too() {
-    let changes: [fn(&mut MemoryParams); 8] = [
+    let changes: [fn(&mut MemoryParams); 9] = [
         |p| p.engine.copy_window_lines = 4,
         |p| (p.engine.read_ahead_lines, p.engine.parallel_slices) = (8, true),
         |p| (p.engine.fetch_at_install, p.engine.copy_window_lines) = (true, 64),
         |p| p.engine.parallel_slices = true,
         |p| p.engine.announce = false,
+        |p| p.engine.mark_entries = 0,
         |p| p.engine.table_entries = 1,
         |p| p.slices = 3,
         |p| p.hash = ample_migration::protocol::SliceHash::Page,

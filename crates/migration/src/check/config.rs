@@ -52,6 +52,7 @@ impl CheckConfig {
                 parallel_slices: false,
                 copy_window: 1,
                 announce: true,
+                mark_entries: 1,
                 table_entries: 2,
                 queue_entries: 2,
                 fault: None,

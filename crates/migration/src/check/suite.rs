@@ -21,7 +21,7 @@ pub fn quick() -> Vec<CheckConfig> {
     all.extend(both(["nc-nic", "c-nic"], nic));
     let mut config = CheckConfig::new("nc-unannounced", NonCacheable);
     nic(&mut config);
-    config.rules.announce = false;
+    (config.rules.announce, config.rules.mark_entries) = (false, 0);
     all.push(config);
     // Source and destination of every line are at home in different slices.
     all.extend(both(["nc-crossed", "c-crossed"], crossed));

@@ -33,44 +33,57 @@ pub trait Observer<V, T> {
     fn ended(&mut self, token: T);
 }
 
-/// Pages whose lines bypass the private caches (non-cacheable marks of the MSHRs).
+/// Pages whose lines bypass the private caches: each run of pages that moves together takes an MSHR
+/// entry with the non-cacheable mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MarkedPages {
-    /// Page numbers, ascending.
-    pages: Vec<u64>,
+    /// First and last page of each run, ascending.
+    runs: Vec<(u64, u64)>,
 }
 
 impl MarkedPages {
     /// Whether a line's page is marked.
     pub fn contains(&self, rules: &Protocol, line: LineAddr) -> bool {
         let page = rules.page(line);
-        !self.pages.is_empty() && self.pages.binary_search(&page).is_ok()
+        let mut runs = self.runs.iter();
+        runs.any(|&(first, last)| (first..=last).contains(&page))
     }
 
-    fn insert(&mut self, page: u64) {
-        if let Err(place) = self.pages.binary_search(&page) {
-            self.pages.insert(place, page);
+    /// MSHR entries that the marks take.
+    pub fn entries(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Takes an entry for a run of pages, if marks may take one more. Without it each access to
+    /// the pages is refused and asked for uncached.
+    fn insert(&mut self, rules: &Protocol, run: (u64, u64)) {
+        if let Err(place) = self.runs.binary_search(&run)
+            && self.runs.len() < usize::from(rules.mark_entries)
+        {
+            self.runs.insert(place, run);
         }
     }
 
-    /// Marks every page of the source.
+    /// Marks the source.
     fn mark(&mut self, rules: &Protocol, map: Mapping) {
         let last = LineAddr(map.src.0 + u64::from(map.lines) - 1);
-        (rules.page(map.src)..=rules.page(last)).for_each(|page| self.insert(page));
+        self.insert(rules, (rules.page(map.src), rules.page(last)));
     }
 
+    /// Whether a run begins in either side of a migration.
     fn touches(&self, rules: &Protocol, map: Mapping) -> bool {
-        let first = |page: &u64| LineAddr(page * u64::from(rules.page_lines));
-        self.pages
-            .iter()
-            .any(|page| map.locate(first(page)).is_some())
+        self.runs.iter().any(|run| begins_in(rules, map, run))
     }
 
     /// Lets the pages of both sides go: the destination may bear a mark of a former migration.
     fn unmark(&mut self, rules: &Protocol, map: Mapping) {
-        let first = |page: &u64| LineAddr(page * u64::from(rules.page_lines));
-        self.pages.retain(|page| map.locate(first(page)).is_none());
+        self.runs.retain(|run| !begins_in(rules, map, run));
     }
+}
+
+fn begins_in(rules: &Protocol, map: Mapping, run: &(u64, u64)) -> bool {
+    let first = LineAddr(run.0 * u64::from(rules.page_lines));
+    map.locate(first).is_some()
 }
 
 /// An access that waits for its line (an MSHR).
@@ -155,8 +168,8 @@ impl<L, T: Copy> CoreSide<L, T> {
         &self.misses
     }
 
-    /// An access that the private caches could not perform ([`Cached::permits`]); at most
-    /// `capacity` lines may be waited for.
+    /// An access that the private caches could not perform ([`Cached::permits`]); `capacity` MSHR
+    /// entries are there for lines that are waited for and for marks.
     pub fn miss<V: Copy, O: Observer<V, T>>(
         &mut self,
         step: &mut CoreStep<'_, V, O>,
@@ -174,7 +187,7 @@ impl<L, T: Copy> CoreSide<L, T> {
             miss.joined.push((token, write));
             return Issued::Joined;
         }
-        if self.misses.len() >= capacity {
+        if self.misses.len() + self.marks.entries() >= capacity {
             return Issued::Refused;
         }
         let joined = Vec::new();
@@ -192,8 +205,18 @@ impl<L, T: Copy> CoreSide<L, T> {
 
     /// Asks the home for the line of a miss: to be cached, unless its page is marked.
     fn ask<V: Copy, O: Observer<V, T>>(&mut self, step: &mut CoreStep<'_, V, O>, miss: Miss<T>) {
-        debug_assert!(self.misses.iter().all(|m| m.line != miss.line));
         let once = self.marks.contains(step.rules, miss.line);
+        self.ask_for(step, miss, once);
+    }
+
+    /// Asks the home for the line of a miss: to be cached, or (`once`) to be performed there.
+    fn ask_for<V: Copy, O: Observer<V, T>>(
+        &mut self,
+        step: &mut CoreStep<'_, V, O>,
+        miss: Miss<T>,
+        once: bool,
+    ) {
+        debug_assert!(self.misses.iter().all(|m| m.line != miss.line));
         let kind = match (once, miss.write) {
             (false, false) => RequestKind::GetShared,
             (false, true) => RequestKind::GetModified,
@@ -258,9 +281,10 @@ impl<L, T: Copy> CoreSide<L, T> {
             }
             Message::Once { line, .. } => self.done_once(step, line),
             Message::Nack { line } => {
-                self.marks.insert(step.rules.page(line));
+                let page = step.rules.page(line);
+                self.marks.insert(step.rules, (page, page));
                 if let Some(miss) = self.take_miss(line) {
-                    self.ask(step, miss);
+                    self.ask_for(step, miss, true);
                 }
             }
             Message::WriteBackDone { line } => {

@@ -81,6 +81,8 @@ pub struct Protocol {
     /// Tell private caches of a migration when it starts (non-cacheable design), so that fewer
     /// first accesses are refused.
     pub announce: bool,
+    /// MSHR entries of a core that marks may take; fewer than it has, or it could not miss.
+    pub mark_entries: u8,
     /// Entries of each slice's metadata table.
     pub table_entries: u8,
     /// Descriptors the work queue holds.
