@@ -120,11 +120,6 @@ pub fn full() -> Vec<CheckConfig> {
         c.rules.cores = 3;
         c.evictions = false;
     }));
-    // In the cacheable design only: the other's graph is several times as large.
-    let mut config = CheckConfig::new("c-2cores-crossed-nic", Cacheable);
-    crossed(&mut config);
-    (config.rules.cores, config.nic, config.evictions) = (2, true, false);
-    all.push(config);
     all
 }
 
