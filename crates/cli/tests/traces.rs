@@ -176,10 +176,11 @@ fn a_machine_is_a_file_and_is_changed_from_the_command_line() {
     let references: u64 = places.map(|count| count.as_u64().unwrap()).sum();
     let walks = less["walks"]["walk_cache_hits"]["none"].as_u64().unwrap();
     assert_eq!(references, 4 * walks);
-    std::fs::write(&machine, "name = \"x\"\nmemory_byte = 1\n").unwrap();
+    let typed = String::from_utf8_lossy(&printed.stdout).replace("walkers", "wakers");
+    std::fs::write(&machine, typed).unwrap();
     let told = refused(&["trace", "run", text(&trace), "--machine", text(&machine)]);
     assert!(
-        told.contains("m.toml") && told.contains("did you mean memory_bytes?"),
+        told.contains("m.toml") && told.contains("did you mean walkers?"),
         "{told}"
     );
     let told = refused(&["trace", "run", text(&trace), "--set", "mmu.walkers=0"]);

@@ -69,7 +69,10 @@ proptest! {
         changes in prop::collection::vec((0usize..200, number()), 0..4),
     ) {
         match read(&mutated(preset, &changes)) {
-            Err(error) => prop_assert!(format!("{error:#}").contains("m.toml")),
+            Err(error) => {
+                let told = format!("{error:#}");
+                prop_assert!(told.contains("m.toml"), "{}", told);
+            }
             // A cache of gigabytes is valid, but too much for a test.
             Ok(machine) if machine.memory.llc.bytes + machine.memory.l2.bytes < 1 << 27
                 && machine.memory.l1d.bytes + machine.memory.l1i.bytes < 1 << 27 =>

@@ -222,10 +222,10 @@ impl MachineConfig {
             PwcKind::Absent => Ok(()),
             PwcKind::Unified(shape) => geometry("mmu.pwc.unified", shape),
             PwcKind::PerLevel(arrays) => {
-                let most = usize::from(mmu.levels) - 1;
-                if !(1..=most).contains(&arrays.len()) {
+                // With four levels the fourth array stays empty.
+                if !(1..=4).contains(&arrays.len()) {
                     let reason = format!(
-                        "{} arrays; valid: 1 to {most}, from level 2 upwards, or pwc = \"absent\"",
+                        "{} arrays; valid: 1 to 4, from level 2 upwards, or pwc = \"absent\"",
                         arrays.len()
                     );
                     return bad("mmu.pwc.per_level", reason);

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 /// A core with its caches, translation hardware and DRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MachineConfig {
     /// Name of the preset it came from.
     pub name: String,
