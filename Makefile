@@ -9,7 +9,8 @@ FEATURES ?= $(shell scripts/features.sh)
 HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build ample demo test reproduce results refresh fuzz model-check properties \
+.PHONY: help setup build ample demo test reproduce results refresh fuzz model-check \
+	model-mutants properties \
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench bench malloc-lifetimes \
 	count-instructions \
 	record-pages fleet-bench fleet-spark dist fmt lint book deny advisories rtl tighten clean
@@ -57,6 +58,10 @@ fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N
 model-check:     ## explore the migration protocol exhaustively (the large machines too)
 	$(CARGO) run --locked --release -p ample-migration --features model-check --bin ample-model-check \
 		-- --full --counterexamples
+
+model-mutants:   ## change the protocol's code in some 600 places: does the model check notice?
+	@scripts/setup.sh mutants
+	scripts/protocol-mutants.py $(ARGS)
 
 properties:      ## translation against the page table over two million random orders of events
 	AMPLE_ORDERS=$${AMPLE_ORDERS:-2000000} $(CARGO) test --locked -p ample-translate \

@@ -6,8 +6,8 @@ model checker notices.
 The changes are those of cargo-mutants (operators, guards, arms, values of functions), and each
 statement that sends, assigns or calls left out. Planted faults and assertions are not changed. Each
 mutant is built with assertions and run through the quick suite up to the first machine that does
-not hold; one that still runs after five minutes counts as noticed (a graph without end). Survivors must
-stand in crates/migration/mutants.toml with the reason why they change nothing.
+not hold; one that still runs after five minutes counts as noticed (a graph without end).
+Survivors must stand in crates/migration/mutants.toml with the reason why they change nothing.
 
 usage: protocol-mutants.py [--every N] [--from K] [--only TEXT] [--json FILE]
 Exit: 0 at least 95 % noticed or explained, 1 fewer, 2 cargo-mutants is missing.
@@ -72,7 +72,7 @@ def statements(path):
             continue
         end, depth = at, 0
         while end < len(lines):
-            depth += sum(lines[end].count(c) for c in "([{") - sum(lines[end].count(c) for c in ")]}")
+            depth += sum((c in "([{") - (c in ")]}") for c in lines[end])
             if depth <= 0:
                 break
             end += 1

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
-# Usage: setup.sh build|book|deny|dist|rtl|test; test is all of the others but dist.
+# Usage: setup.sh build|book|deny|dist|mutants|rtl|test; test is all but dist and mutants.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
 MIN_RUST=1.90
 MDBOOK=0.5.4
 CARGO_DENY=0.20.2
-what=${1:?usage: setup.sh build|book|deny|dist|rtl|test}
+CARGO_MUTANTS=27.1.0
+what=${1:?usage: setup.sh build|book|deny|dist|mutants|rtl|test}
 
 wanted() { # wanted PART: is it asked for?
 	[[ $what == "$1" || $what == test ]]
@@ -101,6 +102,9 @@ if wanted book; then
 fi
 if wanted deny; then
 	tool cargo-deny "$CARGO_DENY" cargo deny --version
+fi
+if [[ $what == mutants ]]; then
+	tool cargo-mutants "$CARGO_MUTANTS" cargo mutants --version
 fi
 
 # A Prometheus for the metrics of ample agent: unpacked here, because the installed package would

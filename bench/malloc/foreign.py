@@ -307,6 +307,13 @@ def idle_threads(env, folder):
     return output([built("cc", WAITING, folder)], env)
 
 
+def soname(library):
+    """The name that the linker writes into what is linked with a library."""
+    shown = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True)
+    found = re.search(r"soname: \[(.*)\]", shown.stdout)
+    return found[1] if found else os.path.basename(library)
+
+
 def setuid(env, folder):
     """Linked with the library, as it would be preloaded by /etc/ld.so.preload; options are from a
     stranger and may do nothing."""
@@ -315,7 +322,11 @@ def setuid(env, folder):
     library = env.get("LD_PRELOAD")
     source = ('#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(void) { '
               'free(malloc(100)); printf("%d %d\\n", geteuid(), getuid()); }')
-    linked = [library, f"-Wl,-rpath,{os.path.dirname(library)}"] if library else []
+    linked = []
+    if library:
+        # Programs ask for a library by its soname, whatever the file is called.
+        (folder / soname(library)).symlink_to(library)
+        linked = [library, f"-Wl,-rpath,{folder}"]
     program = built("cc", source, folder, "-fno-builtin", *linked)
     os.chmod(program, 0o4755)
     os.chmod(folder, 0o777)

@@ -191,11 +191,11 @@ mod tests {
         };
         let zero = with("walkers = ", "walkers = 0 # ");
         let told = refused(&zero);
-        assert!(told.contains(&line(&zero, "walkers")), "{told}");
+        assert!(told.contains(&line(&zero, "walkers =")), "{told}");
         assert!(told.contains("mmu.walkers: 0; valid: 1 to"), "{told}");
-        let typed = with("walkers", "wakers");
+        let typed = with("walkers =", "wakers =");
         let told = refused(&typed);
-        assert!(told.contains(&line(&typed, "wakers")), "{told}");
+        assert!(told.contains(&line(&typed, "wakers =")), "{told}");
         assert!(told.contains("did you mean walkers?"), "{told}");
         let wrong = with("mshrs = ", "mshrs = \"many\" # ");
         assert!(refused(&wrong).contains(&line(&wrong, "mshrs")));

@@ -28,7 +28,7 @@ const MEMORY_BYTES: u64 = 1 << 40;
 /// The model behind a program.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The machine.
+    /// Cores, TLBs, walkers, caches and memory that the program runs on.
     pub machine: MachineConfig,
     /// Translation scheme.
     pub scheme: String,

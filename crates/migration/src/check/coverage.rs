@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// What was met while a graph was explored.
 #[derive(Clone, Debug, Default)]
-pub struct Coverage {
+pub struct Explored {
     /// Distinct steps: what happened, in which situation, and what was sent then. Names of lines,
     /// cores and slices are left out.
     pub transitions: HashSet<Transition>,
@@ -65,7 +65,7 @@ pub struct Transition {
     sent: Vec<&'static str>,
 }
 
-impl Coverage {
+impl Explored {
     /// Steps in which a slice sent a request on to another one.
     pub fn forwards(&self) -> u64 {
         self.steps_that_sent("forward")

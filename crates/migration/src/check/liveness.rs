@@ -4,7 +4,7 @@
 //! A state that is not met on the way back is a deadlock or a loop without exit.
 
 use super::config::CheckConfig;
-use super::coverage::Coverage;
+use super::coverage::Explored;
 use super::events::{Action, actions};
 use super::state::State;
 use super::step::apply;
@@ -25,7 +25,7 @@ pub struct Liveness {
     /// all that still can happen has happened.
     pub stuck: Option<Vec<String>>,
     /// What the steps were.
-    pub coverage: Coverage,
+    pub coverage: Explored,
     /// Whether the limit on states ended the exploration: then nothing is proved.
     pub truncated: bool,
 }
@@ -46,7 +46,7 @@ pub fn check(config: &CheckConfig, max_states: usize) -> Liveness {
     let mut quiet = Vec::new();
     let mut frontier = vec![(0u32, first)];
     let mut truncated = false;
-    let mut coverage = Coverage::default();
+    let mut coverage = Explored::default();
     while !frontier.is_empty() {
         let mut next = Vec::new();
         for (id, state) in frontier {

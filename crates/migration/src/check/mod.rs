@@ -14,7 +14,7 @@ mod step;
 mod suite;
 
 pub use config::{CheckConfig, DeadLine};
-pub use coverage::{Coverage, Transition};
+pub use coverage::{Explored, Transition};
 pub use liveness::{Liveness, check as liveness};
 pub use report::{Checked, Finding, Params, Report, run};
 pub use safety::{Counterexample, Safety, check as safety};

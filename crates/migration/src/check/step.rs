@@ -171,8 +171,10 @@ fn access(
             }
         }
         None => {
-            let issued = core.side.miss(step, line, (write, ()), 1);
-            debug_assert_eq!(issued, Issued::Asked, "one access at a time");
+            // Beside the entries of marks there is one for the miss.
+            let capacity = usize::from(step.rules.mark_entries) + 1;
+            let issued = core.side.miss(step, line, (write, ()), capacity);
+            assert_eq!(issued, Issued::Asked, "one access at a time");
         }
     }
 }

@@ -85,7 +85,7 @@ enum State {
 struct Slot {
     map: Mapping,
     state: State,
-    /// Slices.
+    /// Slices that owe an answer.
     waiting: u8,
     /// Cores that were told to mark the page, or to let it go.
     cores: u8,
