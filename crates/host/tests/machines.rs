@@ -86,6 +86,22 @@ fn metrics(scan: &mut ample_host::Scan) -> ample_pfn::GroupMetrics {
 }
 
 #[test]
+fn a_kernel_with_pages_of_64_kb_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let machine = Machine::new();
+    machine.write(directory.path());
+    let meminfo = directory.path().join("proc/meminfo");
+    std::fs::write(meminfo, "MemTotal: 262140 kB\nMemFree: 0 kB\n").unwrap();
+    let options = ScanOptions {
+        root: Root::offline(directory.path()),
+        reader: ReaderChoice::Auto,
+        ..ScanOptions::default()
+    };
+    let error = scan_live(&options).err().unwrap().to_string();
+    assert!(error.contains("pages are of 64 KiB"), "{error}");
+}
+
+#[test]
 fn a_hole_is_found_although_its_flags_are_zero() {
     let mut machine = Machine::new();
     machine.flags[2048..NORMAL].fill(0);

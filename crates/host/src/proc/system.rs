@@ -4,7 +4,7 @@
 use super::zoneinfo::layout_of;
 use super::{ZoneCounters, buddyinfo, key_values, system_ram, zoneinfo};
 use crate::{HostError, Root};
-use ample_pfn::{Layout, PfnRange};
+use ample_pfn::{BASE_PAGE_BYTES, Layout, PfnRange};
 use std::collections::BTreeMap;
 
 /// Counters of `/proc/vmstat` that say how hard the kernel works for contiguity.
@@ -46,12 +46,13 @@ impl System {
     /// Reads the text files of a machine.
     ///
     /// # Errors
-    /// [`HostError`] with the file that is missing, unreadable or malformed. Optional files
-    /// (vmstat, uptime, host name) may be missing.
+    /// [`HostError`] with the file that is missing, unreadable or malformed, or of a kernel whose
+    /// pages are not of 4 KB. Optional files (vmstat, uptime, host name) may be missing.
     pub fn read(root: &Root) -> Result<System, HostError> {
         let zones = zones(root)?;
         let ram = system_ram(&root.read("proc/iomem")?, &root.path("proc/iomem"))?;
         let mut counters = key_values(&root.read("proc/meminfo")?);
+        require_small_pages(&counters, &zones, root)?;
         let vmstat = root
             .read("proc/vmstat")
             .map(|text| key_values(&text))
@@ -90,6 +91,25 @@ impl System {
         let listed: u64 = self.zones.iter().map(|zone| zone.free_pages).sum();
         free.saturating_sub(listed)
     }
+}
+
+/// Refuses kernels with pages of 16 or 64 KB (arm64 has them): every size would be wrong by that
+/// factor. The same memory stands in bytes in `/proc/meminfo` and in pages in `/proc/zoneinfo`, so
+/// that a saved tree of another machine is seen too.
+fn require_small_pages(
+    counters: &BTreeMap<String, u64>,
+    zones: &[ZoneCounters],
+    root: &Root,
+) -> Result<(), HostError> {
+    let pages: u64 = zones.iter().map(|zone| zone.managed_pages).sum();
+    let bytes = counters.get("MemTotal_bytes").copied().unwrap_or(0);
+    let page_bytes = bytes.checked_div(pages).unwrap_or(BASE_PAGE_BYTES);
+    if page_bytes < 3 * BASE_PAGE_BYTES {
+        return Ok(());
+    }
+    let kib = (page_bytes + page_bytes / 2).next_power_of_two() / 2048;
+    let what = format!("pages are of {kib} KiB; ample reads kernels with pages of 4 KiB only");
+    Err(HostError::parse(&root.path("proc/zoneinfo"), 0, what))
 }
 
 /// Zones with their free lists: readable by everybody.
