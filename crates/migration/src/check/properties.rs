@@ -5,15 +5,15 @@
 use super::config::CheckConfig;
 use super::state::State;
 use crate::protocol::{
-    Cached, Command, Directory, LineAddr, Mapping, Message, OsMigration, OsPhase, Outbox,
-    RequestKind, Role, Status,
+    Cached, Command, Design, Directory, LineAddr, Mapping, Message, OsMigration, OsPhase, Outbox,
+    PlantedFault, RequestKind, Role, Status,
 };
 
 /// A property of a state, with its name.
 pub type Property = (&'static str, fn(&CheckConfig, &State) -> bool);
 
 /// The properties that hold in every state.
-pub const CHECKS: [Property; 6] = [
+pub const CHECKS: [Property; 7] = [
     ("every access returns the last write", reads_are_fresh),
     ("no write is lost", some_copy_is_fresh),
     (
@@ -25,6 +25,7 @@ pub const CHECKS: [Property; 6] = [
         freed_page_unreferenced,
     ),
     ("no mark outlives Clear", marks_end),
+    ("a page that has been copied is marked", marks_are_set),
     (
         "a wrong descriptor is refused and changes nothing",
         wrong_descriptors_refused,
@@ -153,6 +154,26 @@ fn marks_end(config: &CheckConfig, state: &State) -> bool {
             .cores
             .iter()
             .any(|core| core.side.has_marks_of(&config.rules, os.map))
+    })
+}
+
+/// Marks save the refusal of a first access; nothing else depends on them. (Where the entry can
+/// only be that of the migration: refusals take entries too, for a page each. An OS that is not
+/// made to wait for marks is asked for the worse that follows, a mark that leaks.)
+fn marks_are_set(config: &CheckConfig, state: &State) -> bool {
+    let rules = &config.rules;
+    let alone = config.pages == 1 && rules.page(LineAddr(u64::from(config.lines() - 1))) == 0;
+    let announced = rules.design == Design::NonCacheable && rules.announce;
+    let waited_for = !rules.has(PlantedFault::UnmarkBeforeMarked);
+    if !announced || rules.mark_entries == 0 || !alone || !waited_for {
+        return true;
+    }
+    let copied =
+        |os: &&OsMigration| matches!(os.phase, OsPhase::Invalidating | OsPhase::ReadyToClear);
+    state.os.iter().filter(copied).all(|os| {
+        let page = rules.page(os.map.src);
+        let mut cores = state.cores.iter();
+        cores.all(|core| core.side.marks().contains(&(page, page)))
     })
 }
 

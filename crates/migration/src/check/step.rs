@@ -6,7 +6,7 @@ use super::events::Action;
 use super::state::{ModelCore, State};
 use crate::protocol::{
     Cached, Completion, CoreStep, Envelope, Issued, LineAddr, LineRequest, Message, Observer,
-    OsMigration, OsPhase, Outbox, Party, Performed, Taken,
+    OsMigration, OsPhase, Outbox, Party, Performed, RequestKind, Taken,
 };
 
 /// The state after `action`, or `None` when it cannot happen yet (a busy line, a full queue).
@@ -175,6 +175,22 @@ fn access(
             let capacity = usize::from(step.rules.mark_entries) + 1;
             let issued = core.side.miss(step, line, (write, ()), capacity);
             assert_eq!(issued, Issued::Asked, "one access at a time");
+            let page = step.rules.page(line);
+            let mut marks = core.side.marks().iter();
+            let marked = marks.any(|&(first, last)| (first..=last).contains(&page));
+            let asked = step.out.sent.last().map(|envelope| &envelope.message);
+            let once = match asked {
+                Some(Message::Request(asked)) => {
+                    matches!(
+                        asked.kind,
+                        RequestKind::ReadOnce | RequestKind::WriteOnce(_)
+                    )
+                }
+                _ => unreachable!("the home was asked"),
+            };
+            if once != marked {
+                step.observer.error = Some("a marked page was to be cached, or another was not");
+            }
         }
     }
 }

@@ -163,6 +163,11 @@ impl<L, T: Copy> CoreSide<L, T> {
         self.marks.touches(rules, map)
     }
 
+    /// First and last page of each run of marked pages, ascending.
+    pub fn marks(&self) -> &[(u64, u64)] {
+        &self.marks.runs
+    }
+
     /// Accesses that wait, one for each line.
     pub fn misses(&self) -> &[Miss<T>] {
         &self.misses
