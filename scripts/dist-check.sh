@@ -35,6 +35,30 @@ refused "no licence"
 head -c 1000 "$work/a.json" >"$work/bad.json"
 refused "half its bytes"
 
+# The image: the same twice, whole, and judged.
+for name in a b; do
+	scripts/dist-image.py write --version 1 --epoch 86400 --out "$work/$name.tar" \
+		"amd64=$built/ample-malloc" "arm64=$built/ample-malloc"
+done
+cmp "$work/a.tar" "$work/b.tar"
+scripts/dist-image.py check "$work/a.tar"
+scripts/dist-image.py unpack "$work/a.tar" arm64 "$work/image"
+cmp "$work/image/usr/bin/ample" "$built/ample-malloc"
+head -c 100000 "$work/a.tar" >"$work/half.tar"
+python3 - "$work" <<'CHANGE'
+import sys
+with open(sys.argv[1] + "/a.tar", "rb") as whole, open(sys.argv[1] + "/bit.tar", "wb") as out:
+    content = bytearray(whole.read())
+    content[len(content) // 2] ^= 1
+    out.write(content)
+CHANGE
+for name in half bit; do
+	! scripts/dist-image.py check "$work/$name.tar" 2>/dev/null || {
+		echo "dist-check: an image that is not whole is taken ($name)" >&2
+		exit 1
+	}
+done
+
 # The units, with a program that is there.
 cp -r packaging/systemd "$work/units"
 sed -i 's#/usr/bin/ample #/bin/true #' "$work"/units/*.service

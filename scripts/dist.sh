@@ -27,15 +27,18 @@ strip --remove-section=.comment -o "$stripped/ample" target/dist/release/ample
 strip --remove-section=.comment -o "$stripped/ample-malloc" target/dist/malloc/ample-malloc
 strip --strip-unneeded --remove-section=.comment "$stripped/libample_malloc.so"
 
-home=${CARGO_HOME:-$HOME/.cargo}
-for file in "$stripped"/*; do
-	for folder in "$PWD" "$home"; do
-		if grep -qF -- "$folder/" "$file"; then
-			echo "dist: $file names $folder, where it was built" >&2
-			exit 1
-		fi
+no_path_of_the_build() {
+	local file folder
+	for file in "$stripped"/*; do
+		for folder in "$PWD" "${CARGO_HOME:-$HOME/.cargo}"; do
+			if grep -qF -- "$folder/" "$file"; then
+				echo "dist: $file names $folder, where it was built" >&2
+				exit 1
+			fi
+		done
 	done
-done
+}
+no_path_of_the_build
 
 sbom() { # sbom NAME FEATURES PACKAGE...
 	local name=$1 of=$2
@@ -50,8 +53,14 @@ sbom libample-malloc "" ample-malloc ample-malloc-tools
 NOTICES=$stripped/ample.notices scripts/dist-deb.sh "$stripped/ample" \
 	"$stripped/libample_malloc.so" "$stripped/ample-malloc" "$out"
 lintian --allow-root --profile debian --fail-on error,warning "$out"/*.deb
-(cd "$out" && sha256sum -- *.deb *.json >SHA256SUMS)
+scripts/dist-static.sh "$out" "$stripped"
+scripts/dist-image.py write --version "$plain" --epoch "$SOURCE_DATE_EPOCH" \
+	--out "$out/ample-$plain-image.tar" "amd64=$stripped/ample-x86_64" \
+	"arm64=$stripped/ample-aarch64"
+no_path_of_the_build
+(cd "$out" && sha256sum -- *.deb *.json *.tar.gz *.tar >SHA256SUMS)
 if ((smoke)); then
+	scripts/dist-smoke-static.sh "$out"
 	scripts/dist-smoke.sh "$out"
 	scripts/dist-twice.sh "$stripped"
 fi

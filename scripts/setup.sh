@@ -25,7 +25,8 @@ if [[ $what == test ]]; then
 	packages+=(jq g++ dpkg-dev systemd python3)
 fi
 if [[ $what == dist ]]; then
-	packages+=(dpkg-dev lintian mmdebstrap python3 systemd systemd-container)
+	packages+=(dpkg-dev lintian mmdebstrap python3 systemd systemd-container skopeo)
+	packages+=(musl-tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static)
 fi
 
 version_at_least() {
@@ -82,6 +83,18 @@ if [[ $what == test ]]; then
 			echo "setup: $tool is missing; with rustup: rustup component add rustfmt clippy" >&2
 			exit 2
 		}
+	done
+fi
+
+# The static programs are of musl, whose library Debian has no package of.
+if [[ $what == dist ]]; then
+	for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
+		[[ ! -d $(rustc --print sysroot)/lib/rustlib/$target/lib ]] || continue
+		command -v rustup >/dev/null || {
+			echo "setup: Rust's library for $target is missing; install Rust with rustup" >&2
+			exit 2
+		}
+		rustup --quiet target add "$target"
 	done
 fi
 
