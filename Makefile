@@ -11,8 +11,8 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check \
 	model-mutants properties \
-	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench bench malloc-lifetimes \
-	count-instructions \
+	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
+	malloc-lifetimes count-instructions \
 	record-pages fleet-bench fleet-spark dist fmt lint book deny advisories rtl tighten clean
 
 help:            ## list the targets
@@ -89,6 +89,10 @@ malloc-lifetimes: ## record the allocations of real programs for the experiment 
 malloc-bench:    ## programs under the allocator and its peers (minutes; ARGS="--help")
 	$(CARGO) build --locked --profile malloc -p ample-malloc
 	bench/malloc/run.py $(ARGS)
+
+malloc-limits:   ## the least memory under which a program ends, and what it keeps (as root)
+	$(CARGO) build --locked --profile malloc -p ample-malloc
+	bench/malloc/limits.py $(ARGS)
 
 bench: build     ## all benchmarks (criterion)
 	$(CARGO) bench --locked --workspace
