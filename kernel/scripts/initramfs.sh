@@ -62,16 +62,21 @@ for ample in "$here"/../target/{release,debug}/ample; do
 		strip "$root/usr/bin/ample"
 	fi
 done
-# The allocator for the plans that run it, and the program of two nodes of the plan numa.
-if [[ $plan = numa || $plan = layers ]]; then
+# The allocator for the plans that run it, and its own test programs.
+if [[ $plan = numa || $plan = layers || $plan = overcommit ]]; then
 	add "$here/../target/malloc/libample_malloc.so"
 	mv "$root/usr/bin/libample_malloc.so" "$root/usr/lib/"
 fi
-if [ "$plan" = numa ]; then
-	gcc -O1 -fno-builtin -Wno-use-after-free -pthread -o "$root/tmp/numa" \
-		"$here/../crates/malloc/tests/programs/numa.c"
-	add "$root/tmp/numa"
-fi
+case $plan in
+numa) programs=(numa) ;;
+overcommit) programs=(sequences threads oom) ;;
+*) programs=() ;;
+esac
+for prog in "${programs[@]}"; do
+	gcc -O1 -fno-builtin -Wno-use-after-free -pthread -o "$root/tmp/$prog" \
+		"$here/../crates/malloc/tests/programs/$prog.c"
+	add "$root/tmp/$prog"
+done
 if [ "$plan" = kselftest ]; then
 	"$here/scripts/selftests.sh" "$root/usr/lib/kselftest"
 	rm -rf "$root/usr/lib/kselftest/include"
