@@ -109,8 +109,11 @@ impl Local {
             0 => self.slab.pop_owned(class),
             _ => {
                 let mut one = [0];
-                self.pop_many(class, &mut one);
-                one[0]
+                // A sequence that was interrupted may have written an object that it did not get.
+                match self.pop_many(class, &mut one) {
+                    0 => 0,
+                    _ => one[0],
+                }
             }
         }
     }

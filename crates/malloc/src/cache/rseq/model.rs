@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Restartable sequences for the model checker: a sequence that was interrupted starts over, so
-//! each is one step, before which the thread may move to another CPU.
+//! each is one step, before which the thread may move to another CPU. What an interrupted one has
+//! left outside the slab stays.
 
 use super::slab::Slabs;
 use crate::cache::CpuSlab;
@@ -45,6 +46,20 @@ pub unsafe fn pop_many(
     out: *mut usize,
     max: usize,
 ) -> usize {
+    // An attempt that ends before its last store.
+    model::in_one_step(|| {
+        // SAFETY: as the caller promises.
+        let Some(slab) = (unsafe { slab(slabs) }) else {
+            return;
+        };
+        let header = slab.header(class);
+        let seen = (header.begin..header.current).rev().take(max);
+        for (count, at) in seen.enumerate() {
+            let object = slab.words[usize::from(at)].load(Ordering::Relaxed) as usize;
+            // SAFETY: as the caller promises.
+            unsafe { out.add(count).write(object) };
+        }
+    });
     model::in_one_step(|| {
         let mut count = 0;
         while count < max {
