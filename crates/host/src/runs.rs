@@ -94,22 +94,36 @@ impl PageRuns {
     }
 }
 
-/// Class byte, length and offset of the next run.
+/// Class byte, length and offset of the next run. Most are short, and there are as many as a
+/// machine's memory is in pieces.
+#[inline]
 fn decode(bytes: &[u8], offset: usize) -> Result<(u8, u64, usize), RunError> {
-    let fail = |what| RunError { offset, what };
-    let &head = bytes.get(offset).ok_or_else(|| fail("end of runs"))?;
-    let (class, short) = (head & CLASS_MASK, head >> CLASS_BITS);
-    if short > 0 {
-        return Ok((class, u64::from(short), offset + 1));
+    match bytes.get(offset) {
+        Some(&head) if head >> CLASS_BITS > 0 => {
+            let (class, length) = (head & CLASS_MASK, u64::from(head >> CLASS_BITS));
+            Ok((class, length, offset + 1))
+        }
+        Some(&class) => {
+            let (length, next) = decode_length(bytes, offset)?;
+            Ok((class, length, next))
+        }
+        None => Err(RunError {
+            offset,
+            what: "end of runs",
+        }),
     }
+}
+
+/// Length of a run that has its own number, and the offset of the next.
+fn decode_length(bytes: &[u8], offset: usize) -> Result<(u64, usize), RunError> {
+    let fail = |what| RunError { offset, what };
     let mut length = 0u64;
     for (index, &byte) in bytes[offset + 1..].iter().enumerate().take(9) {
         length |= u64::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
             let shortest = length > MAX_SHORT && (byte != 0 || index == 0);
-            let next = offset + index + 2;
             return if shortest {
-                Ok((class, length, next))
+                Ok((length, offset + index + 2))
             } else {
                 Err(fail("padded length"))
             };

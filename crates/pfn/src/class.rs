@@ -16,7 +16,7 @@ macro_rules! page_classes {
         /// Number of page classes; discriminants are `0..CLASS_COUNT`.
         pub const CLASS_COUNT: usize = [$($id),+].len();
 
-        const CLASSES: [(PageClass, &str, [Mobility; 3], Source); CLASS_COUNT] = [
+        pub(crate) const CLASSES: [(PageClass, &str, [Mobility; 3], Source); CLASS_COUNT] = [
             $((PageClass::$name, $text, [Mobility::$k, Mobility::$p, Mobility::$o],
                Source::$source),)+
         ];
@@ -183,6 +183,7 @@ impl PageClass {
     }
 
     /// The class with this discriminant, if there is one.
+    #[inline]
     pub fn from_u8(id: u8) -> Option<PageClass> {
         CLASSES.get(usize::from(id)).map(|row| row.0)
     }
@@ -198,17 +199,17 @@ impl PageClass {
     }
 
     /// What `definition` says about a page of this class.
-    pub fn verdict(self, definition: Definition) -> Mobility {
+    pub const fn verdict(self, definition: Definition) -> Mobility {
         CLASSES[self as usize].2[definition as usize]
     }
 
     /// Who asked for it, were it unmovable.
-    pub fn source(self) -> Source {
+    pub const fn source(self) -> Source {
         CLASSES[self as usize].3
     }
 
     /// Whether the frame is free memory (buddy, per-CPU list or not yet initialised).
-    pub fn is_free(self) -> bool {
+    pub const fn is_free(self) -> bool {
         matches!(
             self,
             PageClass::Free | PageClass::FreePcp | PageClass::Uninitialised
@@ -217,7 +218,7 @@ impl PageClass {
 
     /// Whether the frame is free *and* in a form that a larger block can be made of: a page in
     /// a per-CPU list is free but cannot merge with its buddy.
-    pub fn is_mergeable_free(self) -> bool {
+    pub const fn is_mergeable_free(self) -> bool {
         matches!(self, PageClass::Free | PageClass::Uninitialised)
     }
 }

@@ -91,6 +91,7 @@ impl TryFrom<Ends> for PfnRange {
 
 impl PfnRange {
     /// The range `[start, end)`; an end before the start gives the empty range at `start`.
+    #[inline]
     pub fn new(start: Pfn, end: Pfn) -> PfnRange {
         PfnRange {
             start,
@@ -99,6 +100,7 @@ impl PfnRange {
     }
 
     /// Number of frames.
+    #[inline]
     pub fn pages(self) -> u64 {
         self.end.0 - self.start.0
     }
@@ -114,6 +116,7 @@ impl PfnRange {
     }
 
     /// Frames that both ranges contain (possibly none).
+    #[inline]
     pub fn intersect(self, other: PfnRange) -> PfnRange {
         PfnRange::new(self.start.max(other.start), self.end.min(other.end))
     }
