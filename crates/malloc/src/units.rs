@@ -20,6 +20,8 @@ pub const HUGE_PAGES_SHIFT: u32 = HUGE_SHIFT - PAGE_SHIFT;
 pub const PAGES_PER_HUGE: usize = 1 << HUGE_PAGES_SHIFT;
 /// The native page size of the machine this crate supports, in bytes.
 pub const NATIVE_BYTES: usize = 4096;
+/// Native pages in a page of the allocator.
+pub const NATIVES: usize = PAGE_BYTES / NATIVE_BYTES;
 /// Bits of a user-space virtual address (x86-64 four-level paging, AArch64 with 48 bits).
 pub const ADDRESS_BITS: u32 = 48;
 /// One GiB in bytes.

@@ -10,6 +10,12 @@
 //! Objects are taken from the spans with the fewest free objects, so that the others drain and
 //! their pages return to the page heap.
 
+mod drain;
+mod holes;
+
+pub use drain::drain_transfer;
+pub use holes::{HoleBudget, make_holes};
+
 use crate::heap::pageheap;
 use crate::heap::pagemap;
 use crate::heap::span;
@@ -211,6 +217,9 @@ pub fn take(class: usize, row: usize, out: &mut [usize]) -> usize {
         let span = unsafe { span::get(id) };
         // SAFETY: as above.
         let taken = unsafe { span.take(&mut out[count..], TABLE[class].bytes as usize) };
+        if !holes::refill(class, id, span, &out[count..count + taken]) {
+            break;
+        }
         count += taken;
         spans.free -= taken as u32;
         relink(&mut spans, id, span);
@@ -301,9 +310,12 @@ fn settle(spans: &mut Spans, class: usize, touched: &mut [u32]) -> usize {
         // SAFETY: a span of this class, whose lock the caller holds.
         let span = unsafe { span::get(id) };
         span.touched = false;
+        if span.busy {
+            continue;
+        }
         if span.free == TABLE[class].objects {
             unlink(spans, id, span);
-            spans.count -= 1;
+            forget(spans, span);
             touched[empty] = id;
             empty += 1;
         } else {
@@ -311,6 +323,12 @@ fn settle(spans: &mut Spans, class: usize, touched: &mut [u32]) -> usize {
         }
     }
     empty
+}
+
+/// Takes an empty span out of the pagemap, so that nobody comes to it any more but the caller.
+fn forget(spans: &mut Spans, span: &span::Span) {
+    spans.count -= 1;
+    pagemap::set_all(span.page, span.pages as usize, pagemap::NO_SPAN, 0);
 }
 
 /// Ends the process if `object` is not the start of an object of the class, or lies free in a
@@ -341,7 +359,7 @@ fn double_free(class: usize, object: usize) -> ! {
 fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
     let id = pagemap::span_of(object >> PAGE_SHIFT);
     let noted = match pagemap::class_of(object >> PAGE_SHIFT) {
-        pagemap::COLD => span::class_of(id),
+        pagemap::COLD | pagemap::HOLED => span::class_of(id),
         noted => noted.into(),
     };
     if id == 0 || noted != class {
@@ -420,29 +438,4 @@ fn add_span(spans: &mut Spans, class: usize, row: usize) -> Option<u32> {
     spans.free += u32::from(span.free);
     relink(spans, id, span);
     Some(id)
-}
-
-/// Moves objects that no CPU needed since the last call from the transfer cache to their spans; all
-/// objects if `all`.
-pub fn drain_transfer(class: usize, all: bool) {
-    rows().for_each(|row| drain_transfer_of(class, row, all));
-}
-
-fn drain_transfer_of(class: usize, row: usize, all: bool) {
-    let central = &CENTRAL[row][class];
-    let mut objects = [0; TRANSFER_SLOTS];
-    let count = {
-        let mut transfer = central.transfer.lock();
-        let count = if all { transfer.count } else { transfer.low } as usize;
-        // The lowest objects have waited longest.
-        objects[..count].copy_from_slice(&transfer.objects[..count]);
-        let total = transfer.count as usize;
-        transfer.objects.copy_within(count..total, 0);
-        transfer.count -= count as u16;
-        transfer.low = transfer.count;
-        count
-    };
-    if count > 0 {
-        put_in_spans(class, row, &objects[..count]);
-    }
 }

@@ -44,7 +44,7 @@ pub extern "C" fn mallinfo2() -> Mallinfo2 {
         hblkhd: large,
         uordblks: in_use,
         fordblks: backed.saturating_sub(in_use),
-        keepcost: sizes.backed_pages().saturating_sub(sizes.used_pages) * PAGE_BYTES,
+        keepcost: sizes.backed_pages().saturating_sub(sizes.in_use_pages()) * PAGE_BYTES,
         ..Mallinfo2::default()
     }
 }

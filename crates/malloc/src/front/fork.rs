@@ -28,6 +28,7 @@ pub(crate) unsafe extern "C" fn prepare() {
     lock::begin_fork();
     dump::fork_lock().shut();
     upper().iter().for_each(|lock| lock.shut());
+    pageheap::fork_announce();
     cache::fork_prepare(may_exist());
     central::fork_prepare();
     pageheap::fork_prepare();

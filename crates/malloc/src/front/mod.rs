@@ -10,7 +10,7 @@ pub mod start;
 use crate::cache;
 use crate::central;
 use crate::heap::pageheap;
-use crate::heap::pagemap::{self, COLD, GUARDED, LARGE, NO_SPAN, PageEntry, SAMPLED};
+use crate::heap::pagemap::{self, COLD, GUARDED, HOLED, LARGE, NO_SPAN, PageEntry, SAMPLED};
 use crate::heap::span;
 use crate::os::lock::is_forking;
 use crate::os::report::corrupt;
@@ -264,11 +264,14 @@ extern "C" fn free_slow(address: usize, entry: PageEntry) {
         class @ (LARGE | SAMPLED) => free_large(address, class),
         GUARDED => crate::watch::guarded::free(address),
         COLD => free_cold(address, entry.offset(address)),
+        HOLED => free_beside_holes(address, entry.offset(address)),
         class => free_small(address, class.into(), entry.offset(address)),
     }
     crate::watch::upkeep::tick();
 }
 
+// Inline although it is long: every free that misses its slab passes here.
+#[inline(always)]
 fn free_small(mut address: usize, class: usize, mut offset: usize) {
     if start::checked() {
         let (slot, _) = redzone::small(address, class, offset);
@@ -284,13 +287,24 @@ fn free_small(mut address: usize, class: usize, mut offset: usize) {
     cache::push_slow(class, address);
 }
 
-/// The size class of a cold object.
-fn cold_class(address: usize) -> usize {
+/// Frees an object on a page of which a part was given back: no mark shows whether it is free.
+#[cold]
+#[inline(never)]
+fn free_beside_holes(address: usize, offset: usize) {
+    let class = span_class(address);
+    if !start::checked() {
+        central::check(class, address, false);
+    }
+    free_small(address, class, offset);
+}
+
+/// The size class of a live object, as its span knows it.
+fn span_class(address: usize) -> usize {
     span::class_of(pagemap::span_of(address >> PAGE_SHIFT))
 }
 
 fn free_cold(address: usize, offset: usize) {
-    let class = cold_class(address);
+    let class = span_class(address);
     let begins = TABLE[class].object_at(offset).is_some();
     // SAFETY: an object begins there, which the caller gives up.
     if !begins || !unsafe { freed::set(address) } {
@@ -340,10 +354,15 @@ pub fn usable_bytes(address: usize) -> usize {
         )),
         LARGE if start::checked() => redzone::large(address),
         LARGE | SAMPLED => pageheap::large_pages(address) << PAGE_SHIFT,
-        COLD => TABLE[cold_class(address)].bytes as usize,
+        COLD => TABLE[span_class(address)].bytes as usize,
+        HOLED if !start::checked() => TABLE[span_class(address)].bytes as usize,
         class @ ..GUARDED if start::checked() => {
             let offset = pagemap::entry(address >> PAGE_SHIFT).offset(address);
-            redzone::small(address, class.into(), offset).1
+            let class = match class {
+                HOLED => span_class(address),
+                class => class.into(),
+            };
+            redzone::small(address, class, offset).1
         }
         GUARDED => crate::watch::guarded::usable_bytes(address),
         class => TABLE[usize::from(class)].bytes as usize,

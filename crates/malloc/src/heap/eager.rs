@@ -3,7 +3,7 @@
 //! again. What is released too early comes back as page faults, so a release that is regretted
 //! makes the next one wait, each time twice as long.
 
-use super::{PageHeap, ReleasePolicy, WINDOW_NS};
+use super::{PageHeap, ReleasePolicy};
 use crate::os::vm::Vm;
 use crate::units::PAGE_BYTES;
 
@@ -12,66 +12,12 @@ const LEAST_PAGES: usize = (12 << 20) / PAGE_BYTES;
 /// The same once a program that used much uses less than an eighth of it: what is free then is not
 /// what it needs next. Beyond twice the share that the policy keeps.
 const LEAST_AFTER_BURST_PAGES: usize = (2 << 20) / PAGE_BYTES;
-/// The longest wait after a regretted release is 2 s times two to this power: about a minute.
-const MOST_DOUBLINGS: u32 = 5;
-
-/// The last release at once, and whether it was regretted.
-#[derive(Clone, Copy)]
-pub struct Eager {
-    released_at_ns: u64,
-    released_pages: usize,
-    taken_pages: usize,
-    not_before_ns: u64,
-    doublings: u32,
-}
-
-impl Eager {
-    /// Nothing was released yet.
-    pub const fn new() -> Self {
-        Eager {
-            released_at_ns: 0,
-            released_pages: 0,
-            taken_pages: 0,
-            not_before_ns: 0,
-            doublings: 0,
-        }
-    }
-
-    fn begin(&mut self, now_ns: u64, pages: usize) {
-        if now_ns.saturating_sub(self.released_at_ns) > WINDOW_NS {
-            self.released_pages = 0;
-            self.taken_pages = 0;
-            // The last one was not regretted, or long ago.
-            if now_ns.saturating_sub(self.not_before_ns) > WINDOW_NS << MOST_DOUBLINGS {
-                self.doublings = 0;
-            }
-        }
-        self.released_at_ns = now_ns;
-        self.released_pages += pages;
-    }
-
-    /// Pages without memory were handed out. When that is a quarter of what was released within the
-    /// window before, the release was wrong.
-    #[inline]
-    pub(super) fn note_taken(&mut self, now_ns: u64, pages: usize) {
-        if self.released_pages == 0 || now_ns.saturating_sub(self.released_at_ns) > WINDOW_NS {
-            return;
-        }
-        self.taken_pages += pages;
-        if self.taken_pages > self.released_pages / 4 {
-            self.not_before_ns = now_ns + (WINDOW_NS << self.doublings);
-            self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
-            self.released_pages = 0;
-            self.taken_pages = 0;
-        }
-    }
-}
 
 impl<V: Vm> PageHeap<V> {
     /// Pages to release at once: what is free beyond the policy's share of what is in use now, as
     /// soon as that is much. 0 if the heap shall wait for the demand of the last seconds to pass.
     pub fn eager_pages(&mut self, policy: &ReleasePolicy) -> usize {
-        let used = self.used_pages;
+        let used = self.in_use_pages();
         let free = self.backed_pages().saturating_sub(used);
         let share = |percent: u32| used * percent as usize / 100;
         let burst = used.max(LEAST_PAGES) < self.used_most / 8;
@@ -89,7 +35,7 @@ impl<V: Vm> PageHeap<V> {
             return 0;
         }
         let now_ns = self.vm.now_ns();
-        if now_ns < self.eager.not_before_ns {
+        if self.eager.waits(now_ns) {
             return 0;
         }
         let keep = share(policy.keep_share_percent).max(policy.keep_pages.min(kept));

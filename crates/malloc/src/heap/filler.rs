@@ -60,6 +60,7 @@ impl Filler {
                 hugepages: 0,
                 used_pages: [0; DENSITIES],
                 released_pages: 0,
+                hole_natives: 0,
                 broken_hugepages: 0,
                 broken_used_pages: 0,
                 native_hugepages: 0,
@@ -103,7 +104,12 @@ impl Filler {
         self.sizes.broken_hugepages
     }
 
-    /// Pages that have memory.
+    /// Native pages that were given back inside spans in use.
+    pub const fn hole_natives(&self) -> usize {
+        self.sizes.hole_natives
+    }
+
+    /// Pages that are not given back as a whole.
     pub const fn backed_pages(&self) -> usize {
         self.sizes.hugepages * PAGES_PER_HUGE - self.sizes.released_pages
     }
@@ -355,6 +361,7 @@ impl Filler {
     pub fn retire(&mut self, trackers: &mut Trackers, id: u32) -> (usize, bool) {
         let tracker = &mut trackers[id];
         debug_assert!(tracker.used_pages == 0 && !tracker.busy && tracker.live);
+        debug_assert_eq!(tracker.holes, 0);
         tracker.live = false;
         let (hugepage, broken) = (tracker.hugepage, tracker.broken && !tracker.native);
         self.sizes.hugepages -= 1;

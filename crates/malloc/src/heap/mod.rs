@@ -10,6 +10,7 @@ mod back_off;
 pub mod bits;
 mod eager;
 mod filler;
+pub mod holes;
 mod huge_allocator;
 mod huge_cache;
 mod huge_map;
@@ -20,6 +21,7 @@ pub mod pagemap;
 mod ranges;
 mod rebuild;
 mod region;
+mod regret;
 mod release;
 mod sizes;
 pub mod span;
@@ -27,6 +29,7 @@ pub mod span;
 mod tests;
 pub mod trace;
 mod tracker;
+mod turns;
 
 pub use back_off::BackOff;
 pub use filler::{Filler, Placement};
@@ -91,7 +94,8 @@ pub struct PageHeap<V> {
     rebuilds: Rebuilds,
     /// The tracker that was looked at last.
     looked: u32,
-    eager: eager::Eager,
+    eager: regret::Eager,
+    holes: turns::Holes,
 }
 
 impl<V: Vm> PageHeap<V> {
@@ -124,7 +128,8 @@ impl<V: Vm> PageHeap<V> {
             subreleased_bytes: 0,
             rebuilds: Rebuilds::NONE,
             looked: 0,
-            eager: eager::Eager::new(),
+            eager: regret::Eager::new(),
+            holes: turns::Holes::new(),
         }
     }
 
@@ -136,6 +141,7 @@ impl<V: Vm> PageHeap<V> {
         self.used_peak.set_windows(options.window_s / 2);
         let lasting_s = options.window_s.max(release::LASTING_S);
         self.lasting_peak.set_windows(lasting_s / 2);
+        self.holes.configure(lasting_s / 2);
     }
 
     /// The virtual memory.
@@ -160,9 +166,7 @@ impl<V: Vm> PageHeap<V> {
 
     fn note_used(&mut self, pages: isize) {
         self.used_pages = self.used_pages.wrapping_add_signed(pages);
-        let now_ns = self.vm.now_ns();
-        self.used_peak.record(now_ns, self.used_pages);
-        self.used_most = self.used_most.max(self.used_pages);
+        self.record_used();
     }
 
     fn route(&mut self, len: usize, density: Density) -> Option<usize> {
@@ -415,14 +419,6 @@ impl<V: Vm> PageHeap<V> {
         while let Some(range) = self.cache.overflow(&mut self.nodes, now_ns) {
             self.queue_unback(range, true);
         }
-    }
-
-    /// Pages that have memory, in use or not: [`HeapSizes::backed_pages`] at less cost.
-    fn backed_pages(&self) -> usize {
-        self.filler.backed_pages()
-            + self.cache.hugepages() * PAGES_PER_HUGE
-            + self.region_backed * PAGES_PER_HUGE
-            + self.large_pages
     }
 
     /// Sizes of all parts.

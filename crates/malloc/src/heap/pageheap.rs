@@ -3,8 +3,13 @@
 //! for the central free lists and large objects, the pagemap that describes them, and the release
 //! of memory without the lock.
 
+mod holes;
 mod rebuild;
 
+pub use holes::{
+    NativeMap, begin_holes, end_holes, end_step, first_spans, fork_announce, next_spans, refill,
+    wanted_holes,
+};
 pub use rebuild::{CollapseBudget, collapse, look, waits};
 
 use crate::heap::limit;
@@ -168,22 +173,25 @@ pub fn new_span(class: usize, node: usize, cold: bool) -> Option<u32> {
     Some(id)
 }
 
-/// Gives spans of a size class and a node back that hold no object any more and are on no list.
+/// Gives spans of a size class and a node back that hold no object any more, are on no list and not
+/// in the pagemap.
 pub fn free_spans(ids: &[u32], node: usize) {
     if ids.is_empty() {
         return;
     }
-    let place = |&id: &u32| {
-        // SAFETY: the caller took the span off its lists, so it is the only one that knows it.
-        let span = unsafe { span::get(id) };
-        (span.page, span.pages as usize)
-    };
-    for (page, len) in ids.iter().map(place) {
-        pagemap::set_all(page, len, pagemap::NO_SPAN, 0);
-    }
     let mut pages = PAGES[node].lock();
-    for (page, len) in ids.iter().map(place) {
-        pages.free(page, len);
+    for &id in ids {
+        // SAFETY: the caller took the span off its lists and out of the pagemap, so it is the only
+        // one that knows it.
+        let (span, holes, epoch) = unsafe {
+            let span = span::get(id);
+            let (holes, epoch) = span.holes();
+            (span, holes, epoch)
+        };
+        if holes != 0 {
+            pages.heap.fill_holes(span.page, holes.count_ones(), epoch);
+        }
+        pages.free(span.page, span.pages as usize);
     }
     finish(pages, node);
     span::destroy(ids);
@@ -302,7 +310,7 @@ impl Pages {
     }
 
     fn allocate(&mut self, len: usize, align: usize, density: Density) -> Option<usize> {
-        if !limit::allows(self.heap.used_pages.saturating_add(len)) {
+        if !limit::allows(self.heap.in_use_pages().saturating_add(len)) {
             return None;
         }
         let page = self.heap.allocate_aligned(len, align, density)?;
@@ -320,7 +328,7 @@ impl Pages {
     /// Whether the heap, which has grown, is within the hard limit.
     fn stays_in_limit(&self) -> bool {
         let backed = self.heap.backed_pages();
-        limit::note(backed, self.heap.used_pages);
+        limit::note(backed, self.heap.in_use_pages());
         limit::allows(backed)
     }
 

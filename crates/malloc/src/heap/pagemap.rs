@@ -38,6 +38,10 @@ pub const GUARDED: u8 = 253;
 /// The class of the pages of a span of cold objects, whose size class the span knows.
 pub const COLD: u8 = 252;
 
+/// The class of the pages of which a part was given back inside a span in use, whose size class the
+/// span knows: the marks of free objects are gone there.
+pub const HOLED: u8 = 251;
+
 /// What is noted of a page for the fast path of free: its class, and which page of its span it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
@@ -201,7 +205,7 @@ pub fn set_all(page: usize, len: usize, class: u8, span: u32) {
 
 /// Notes class and span for the prepared page that is `index` pages behind `first`.
 #[inline]
-fn set_page(first: usize, index: usize, class: u8, span: u32) {
+pub fn set_page(first: usize, index: usize, class: u8, span: u32) {
     let page = first + index;
     if let Some(leaf) = leaf(page) {
         leaf.spans[page % LEAF].store(span, Ordering::Release);

@@ -17,7 +17,7 @@ const MIN_SUBRELEASE_PAGES: usize = PAGES_PER_HUGE / 8;
 const MIN_BROKEN_PAGES: usize = 2 * PAGES_PER_HUGE;
 /// So many broken hugepages are marked as such to the kernel: each may cost two of the 65,530
 /// mappings that a process may have.
-const MOST_MARKED: usize = 16384;
+pub(super) const MOST_MARKED: usize = 16384;
 /// A program that uses less than three quarters of the most it ever used has had its burst: memory
 /// goes back from this share of the peak on. Before, a share near it is how a busy heap breathes.
 const START_AFTER_BURST_PERCENT: u32 = 50;
@@ -25,7 +25,7 @@ const START_AFTER_BURST_PERCENT: u32 = 50;
 /// rises.
 pub(super) const LASTING_S: u32 = 16;
 /// Of what stays backed then, this part at least stays on whole hugepages: half.
-const LASTING_FLOOR_PERCENT: u32 = 50;
+pub(super) const LASTING_FLOOR_PERCENT: u32 = 50;
 /// How much may be released, and at what price.
 #[derive(Clone, Copy, Debug)]
 pub struct ReleasePolicy {
@@ -173,8 +173,9 @@ impl<V: Vm> PageHeap<V> {
     /// once the peak of the last seconds has passed: use has dropped.
     pub fn has_dropped(&self, policy: &ReleasePolicy) -> bool {
         let backed = self.sizes().backed_pages();
-        let share = self.used_pages * policy.start_share_percent as usize / 100;
-        backed > self.used_pages + share.max(policy.keep_pages)
+        let used = self.in_use_pages();
+        let share = used * policy.start_share_percent as usize / 100;
+        backed > used + share.max(policy.keep_pages)
     }
 
     /// Begins one step of `Release(N)`: from the cache, then from regions, then from the emptiest
@@ -208,7 +209,8 @@ impl<V: Vm> PageHeap<V> {
         let sizes = self.sizes();
         // What stays backed if this hugepage is broken, and how much of it is on broken ones.
         let stays = sizes.backed_pages() - tracker.free_backed_pages();
-        let broken = sizes.filler.broken_used_pages + tracker.used_pages();
+        let filler = &sizes.filler;
+        let broken = filler.broken_used_pages - filler.hole_pages() + tracker.used_pages();
         let allowed = match self.floor_percent(policy, sizes.backed_pages()) {
             100.. => 0,
             floor => (stays * (100 - floor as usize) / 100).max(MIN_BROKEN_PAGES),
@@ -256,7 +258,7 @@ impl<V: Vm> PageHeap<V> {
             Release::Part(id, _, pages, _) => {
                 let pages = if succeeded { pages } else { PageBits::EMPTY };
                 self.subreleased_bytes += (pages.count() * PAGE_BYTES) as u64;
-                if self.filler.end_release(&mut self.trackers, id, pages) {
+                if self.filler.end_release(&mut self.trackers, id, pages, 0) {
                     self.retire(id);
                 }
             }

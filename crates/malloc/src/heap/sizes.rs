@@ -2,7 +2,7 @@
 //! Options and sizes of a page heap.
 
 use super::CacheCounters;
-use crate::units::{DENSITIES, PAGES_PER_HUGE};
+use crate::units::{DENSITIES, NATIVES, PAGES_PER_HUGE};
 
 /// Hugepages that the cache may keep whatever the demand does. The reference keeps 10; 4 are
 /// enough for a loop that drains a few hugepages, and leave less behind after a burst.
@@ -143,6 +143,8 @@ sums! {
         pub used_pages: [usize; DENSITIES],
         /// Free pages that were given back to the system.
         pub released_pages: usize,
+        /// Native pages that were given back inside spans in use.
+        pub hole_natives: usize,
         /// Hugepages that the heap has broken.
         pub broken_hugepages: usize,
         /// Pages in use on those.
@@ -177,10 +179,21 @@ impl HeapSizes {
             + self.cache_hugepages * PAGES_PER_HUGE
             + self.region_backed_hugepages * PAGES_PER_HUGE
             + self.large_pages
+            - self.filler.hole_pages()
+    }
+
+    /// Pages in use by spans that have memory.
+    pub const fn in_use_pages(&self) -> usize {
+        self.used_pages - self.filler.hole_pages()
     }
 }
 
 impl FillerSizes {
+    /// The pages that the native pages without memory inside spans add up to.
+    pub const fn hole_pages(&self) -> usize {
+        self.hole_natives / NATIVES
+    }
+
     /// Pages in use.
     pub const fn used(&self) -> usize {
         let (mut sum, mut index) = (0, 0);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spans: runs of pages that hold objects of one class, or one large object.
 
+mod holes;
+
+pub use holes::natives_of;
+
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::meta::{Linked, Pool, Zeroed};
 use crate::size_class::{Class, MAX_OBJECTS};
@@ -21,7 +25,7 @@ pub struct Span {
     pub next: u32,
     /// Previous on the list of its class.
     pub previous: u32,
-    /// Bitmap of free objects beyond the first 256, if the class needs one.
+    /// What few spans need: the bitmap of free objects beyond the first 256, and holes.
     extension: u32,
     /// Free objects.
     pub free: u16,
@@ -31,6 +35,8 @@ pub struct Span {
     pub list: u8,
     /// Whether the batch that is put back at present has objects of this span.
     pub touched: bool,
+    /// Whether native pages of it are given back at present without a lock: on no list meanwhile.
+    pub busy: bool,
     /// Free objects among the first 256.
     bits: [u64; INLINE / 64],
 }
@@ -43,9 +49,12 @@ impl Linked for Span {
     }
 }
 
-/// Free objects of a span beyond the first 256.
+/// Free objects of a span beyond the first 256, and the native pages that were given back.
 struct Extension {
     words: [u64; (MAX_OBJECTS - INLINE) / 64],
+    holes: u64,
+    /// The epoch of the hugepage when they were made: see [`Span::holes`].
+    epoch: u16,
     link: u32,
 }
 
@@ -114,7 +123,9 @@ pub fn create(page: usize, pages: usize, class: u8, objects: usize) -> Option<u3
     let mut bits = [0; INLINE / 64];
     fill(&mut bits, objects);
     if extension != 0 {
-        fill(&mut pools.extensions[extension].words, objects - INLINE);
+        let extension = &mut pools.extensions[extension];
+        fill(&mut extension.words, objects - INLINE);
+        extension.holes = 0;
     }
     pools.spans[id] = Span {
         page,
@@ -126,6 +137,7 @@ pub fn create(page: usize, pages: usize, class: u8, objects: usize) -> Option<u3
         class,
         list: UNLISTED,
         touched: false,
+        busy: false,
         bits,
     };
     Some(id)
@@ -149,6 +161,11 @@ pub fn class_of(id: u32) -> usize {
     unsafe { (&raw const (*(*POOLS.value_pointer()).spans.pointer(id)).class).read() }.into()
 }
 
+/// The size class of a span that may be gone by now, or another one.
+pub fn class_of_any(id: u32) -> usize {
+    POOLS.lock().spans[id].class.into()
+}
+
 /// The span.
 ///
 /// # Safety
@@ -162,15 +179,15 @@ pub unsafe fn get<'a>(id: u32) -> &'a mut Span {
     unsafe { &mut *pointer }
 }
 
-/// The further words of the bitmap.
+/// The extension of a span.
 ///
 /// # Safety
 /// As for [`get`].
-unsafe fn words<'a>(extension: u32) -> &'a mut [u64] {
+unsafe fn extension<'a>(extension: u32) -> &'a mut Extension {
     // SAFETY: as in `get`.
     let pointer = unsafe { (*POOLS.value_pointer()).extensions.pointer(extension) };
     // SAFETY: the extension belongs to a span to which the caller has the only reference.
-    unsafe { &mut (*pointer).words }
+    unsafe { &mut *pointer }
 }
 
 impl Span {
@@ -187,7 +204,8 @@ impl Span {
         }
         if self.extension != 0 {
             // SAFETY: as the caller promises.
-            for (index, word) in unsafe { words(self.extension) }.iter_mut().enumerate() {
+            let words = &mut unsafe { extension(self.extension) }.words;
+            for (index, word) in words.iter_mut().enumerate() {
                 let base = base + (INLINE + index * 64) * object_bytes;
                 count += take_word(word, base, object_bytes, &mut out[count..]);
             }
@@ -206,7 +224,7 @@ impl Span {
             return &mut self.bits[index / 64];
         }
         // SAFETY: as the caller promises; spans of more objects have an extension.
-        let words = unsafe { words(self.extension) };
+        let words = &mut unsafe { extension(self.extension) }.words;
         &mut words[(index - INLINE) / 64]
     }
 

@@ -3,7 +3,7 @@
 
 use crate::heap::bits::PageBits;
 use crate::os::meta::{Linked, Pool, Zeroed};
-use crate::units::{Density, HUGE_PAGES_SHIFT, PAGES_PER_HUGE};
+use crate::units::{Density, HUGE_PAGES_SHIFT, NATIVES, PAGES_PER_HUGE};
 
 /// Chunks of emptiness by allocation count: `Cmax` of the paper.
 pub const CHUNKS: usize = 8;
@@ -22,6 +22,9 @@ pub struct Tracker {
     pub(super) allocations: u16,
     pub(super) longest: u16,
     pub(super) released_pages: u16,
+    /// Native pages inside spans in use that went back, and how often it was rebuilt.
+    pub(super) holes: u16,
+    pub(super) epoch: u16,
     /// Where it is linked: kind and index.
     pub(super) kind: u8,
     pub(super) density: u8,
@@ -64,6 +67,8 @@ impl Tracker {
             allocations: 0,
             longest: PAGES_PER_HUGE as u16,
             released_pages: 0,
+            holes: 0,
+            epoch: 0,
             kind: 0,
             density: density.index() as u8,
             donated: false,
@@ -90,6 +95,11 @@ impl Tracker {
     /// Pages in use.
     pub const fn used_pages(&self) -> usize {
         self.used_pages as usize
+    }
+
+    /// Native pages with memory that spans in use have.
+    pub(super) const fn native_pages(&self) -> usize {
+        self.used_pages as usize * NATIVES - self.holes as usize
     }
 
     /// Free pages that still have memory.

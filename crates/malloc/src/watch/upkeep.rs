@@ -4,7 +4,7 @@
 //! whoever allocates or frees.
 
 use crate::cache;
-use crate::central;
+use crate::central::{self, HoleBudget};
 use crate::heap::limit;
 use crate::heap::pageheap::{self, CollapseBudget};
 use crate::heap::{BackOff, ReleasePolicy};
@@ -28,6 +28,13 @@ const LOOK_PERIOD_NS: u64 = 5_000_000_000;
 const LOOKED_HUGEPAGES: usize = 256;
 /// The most that one round releases where it delays a caller, in pages: 64 MiB.
 const FOREGROUND_PAGES: usize = (64 << 20) >> PAGE_SHIFT;
+
+/// What one round does for native pages inside spans in use.
+const HOLES: HoleBudget = HoleBudget {
+    hugepages: 64,
+    slow_ns: 10_000_000,
+    all: false,
+};
 
 /// What the rounds do.
 struct Plan {
@@ -174,7 +181,8 @@ pub fn round(limit: usize) {
     }
     if enabled {
         let releasing = pageheap::release_excess(&policy, limit) > 0;
-        PLAN.lock().releasing = releasing;
+        let holes = central::make_holes(&HOLES, &policy) > 0;
+        PLAN.lock().releasing = releasing || holes;
     }
     if steady > 0 {
         pageheap::release(steady, &policy);
@@ -212,8 +220,14 @@ pub fn trim(keep_pages: usize) -> bool {
         ..PLAN.lock().policy
     };
     let sizes = pageheap::sizes();
-    let free = sizes.backed_pages().saturating_sub(sizes.used_pages);
-    pageheap::release(free.saturating_sub(keep_pages), &policy) > 0
+    let free = sizes.backed_pages().saturating_sub(sizes.in_use_pages());
+    let released = pageheap::release(free.saturating_sub(keep_pages), &policy) > 0;
+    let everything = HoleBudget {
+        hugepages: usize::MAX,
+        slow_ns: u64::MAX,
+        all: true,
+    };
+    (keep_pages == 0 && central::make_holes(&everything, &policy) > 0) || released
 }
 
 /// Makes a request of `pages` pages again after memory went back, if it failed and there is a hard

@@ -172,6 +172,12 @@ programs! {
         "idle.c",
         [&["0"], &["1"], &["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &["8"], &["9"]],
         [""];
+    /// A span that held one live object kept all of its memory.
+    memory_without_live_objects_goes_back_inside_spans:
+        "holes.c",
+        [&["trim", "runs", "128"], &["trim", "random", "128"], &["idle", "runs", "192"]],
+        ["", "rseq=0"];
+    holes_in_spans_damage_nothing_in_any_way: "holes.c", [&["trim", "runs", "48", "always"]], WAYS;
     /// Each took hugepages of its own; chunks of 1 GiB were locked; khugepaged filled up what had
     /// been given back.
     memory_lies_behind_what_is_used_and_nothing_else:

@@ -39,6 +39,15 @@ fn misuse_ends_the_program_with_one_clear_line() {
     }
 }
 
+/// The mark of a free object goes with the memory that is given back inside its span.
+#[test]
+fn a_second_free_is_noticed_where_the_memory_has_gone() {
+    for options in ["", "rseq=0", "numa=2"] {
+        expect_explained(options, &[("double-hole", "double free")]);
+    }
+    expect_explained("check=1", &[("double-hole", "free of")]);
+}
+
 #[test]
 fn what_is_written_around_an_object_is_noticed_at_its_free() {
     let kinds = [

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* One wrong call, chosen by the argument; the allocator is expected to end the program. */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,21 @@ int main(int argc, char **argv)
 		free(object);
 		for (int i = 0; i < 5000; i++)
 			free(malloc(100 + i * 7));
+	} else if (!strcmp(kind, "double-hole")) {
+		/* The memory of the object is not even there any more when it is freed again. */
+		static void *all[200000];
+
+		for (int i = 0; i < 200000; i++)
+			memset(all[i] = malloc(100), 1, 100);
+		for (int i = 0; i < 200000; i++)
+			if (i % 60)
+				free(all[i]);
+		malloc_trim(0);
+		/* Its span stays in use. */
+		for (int i = 0; i < 200000; i += 60)
+			if (abs(i - 100021) > 6000)
+				free(all[i]);
+		free(all[100021]);
 	} else if (!strcmp(kind, "double-aba")) {
 		void *other = malloc(100);
 

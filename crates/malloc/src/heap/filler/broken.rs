@@ -4,7 +4,7 @@
 use super::{Filler, KINDS, PARTLY_RELEASED, REGULAR, RELEASED};
 use crate::heap::bits::PageBits;
 use crate::heap::tracker::{Tracker, Trackers};
-use crate::units::PAGES_PER_HUGE;
+use crate::units::{NATIVES, PAGES_PER_HUGE};
 use core::ops::Range;
 
 /// Hugepages of one kind looked at to find the emptiest or the fullest, those with the longest free
@@ -60,17 +60,24 @@ impl Filler {
         tracker.used.or(tracker.released).inverted()
     }
 
-    /// Ends a release that gave `pages` back; true when the hugepage became empty meanwhile and is
-    /// to be retired.
+    /// Ends a release that gave `pages` back, and so many native pages inside spans in use; true
+    /// when the hugepage became empty meanwhile and is to be retired.
     #[must_use]
-    pub fn end_release(&mut self, trackers: &mut Trackers, id: u32, pages: PageBits) -> bool {
+    pub fn end_release(
+        &mut self,
+        trackers: &mut Trackers,
+        id: u32,
+        pages: PageBits,
+        natives: usize,
+    ) -> bool {
         let tracker = &mut trackers[id];
         debug_assert!(tracker.busy);
         tracker.busy = false;
         tracker.released = tracker.released.or(pages);
         let count = pages.count();
         tracker.released_pages += count as u16;
-        let newly_broken = count > 0 && (!tracker.broken || tracker.native);
+        tracker.holes += natives as u16;
+        let newly_broken = count + natives > 0 && (!tracker.broken || tracker.native);
         if newly_broken {
             self.sizes.native_hugepages -= usize::from(tracker.native);
             tracker.native = false;
@@ -78,6 +85,7 @@ impl Filler {
         }
         let used = tracker.used_pages as usize;
         self.sizes.released_pages += count;
+        self.sizes.hole_natives += natives;
         if newly_broken {
             self.sizes.broken_hugepages += 1;
             self.sizes.broken_used_pages += used;
@@ -101,6 +109,8 @@ impl Filler {
             } else {
                 self.sizes.broken_hugepages -= 1;
             }
+            self.sizes.hole_natives -= usize::from(core::mem::take(&mut tracker.holes));
+            tracker.epoch = tracker.epoch.wrapping_add(1);
             tracker.released = PageBits::EMPTY;
             tracker.broken = false;
             tracker.native = false;
@@ -108,6 +118,24 @@ impl Filler {
             self.sizes.released_pages -= released;
         }
         self.relink_unless_empty(trackers, id)
+    }
+
+    /// Takes note that so many of the holes that were made in an epoch of the hugepage are none any
+    /// more; how many of them there were by then.
+    pub fn fill_holes(
+        &mut self,
+        trackers: &mut Trackers,
+        id: u32,
+        natives: usize,
+        epoch: u16,
+    ) -> usize {
+        let tracker = &mut trackers[id];
+        if tracker.epoch != epoch {
+            return 0;
+        }
+        tracker.holes -= natives as u16;
+        self.sizes.hole_natives -= natives;
+        natives
     }
 
     fn relink_unless_empty(&mut self, trackers: &mut Trackers, id: u32) -> bool {
@@ -144,8 +172,8 @@ impl Filler {
     ) -> Option<u32> {
         let id = self.best_of(trackers, PARTLY_RELEASED..KINDS, false, |tracker| {
             let due = tracker.looked_at_s == 0 || tracker.looked_at_s < before_s;
-            let worth = tracker.native || tracker.used_pages() >= min_used;
-            (due && worth).then_some(tracker.used_pages())
+            let used = tracker.native_pages() / NATIVES;
+            (due && (tracker.native || used >= min_used)).then_some(used)
         })?;
         trackers[id].looked_at_s = now_s.max(1);
         Some(id)

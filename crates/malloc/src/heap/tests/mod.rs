@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page heap as a whole, over pretended memory.
 
+mod holes;
 mod native;
 mod orders;
 

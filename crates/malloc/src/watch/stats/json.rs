@@ -5,14 +5,15 @@ use super::{SCHEMA, Stats, classes};
 use crate::heap::{limit, pageheap};
 use crate::os::numa;
 use crate::os::vm::real;
-use crate::units::{Density, HUGE_BYTES, PAGE_BYTES};
+use crate::units::{Density, HUGE_BYTES, NATIVE_BYTES, PAGE_BYTES};
 use core::fmt::{self, Write};
 
 /// The numbers of the object that do not depend on the machine, by name.
-fn numbers(stats: &Stats) -> [(&'static str, usize); 50] {
+fn numbers(stats: &Stats) -> [(&'static str, usize); 51] {
     let heap = &stats.heap;
     let (filler, rebuilds) = (&heap.filler, &heap.rebuilds);
     let used = |density: Density| filler.used_pages[density.index()] * PAGE_BYTES;
+    let broken = filler.broken_used_pages * PAGE_BYTES;
     let free_backed = filler.free_backed_pages() * PAGE_BYTES;
     [
         ("in_use_bytes", stats.in_use),
@@ -40,11 +41,9 @@ fn numbers(stats: &Stats) -> [(&'static str, usize); 50] {
         ("filler_used_cold_bytes", used(Density::COLD)),
         ("filler_free_backed_bytes", free_backed),
         ("filler_released_bytes", filler.released_pages * PAGE_BYTES),
+        ("filler_hole_bytes", filler.hole_natives * NATIVE_BYTES),
         ("filler_broken_hugepages", filler.broken_hugepages),
-        (
-            "filler_broken_used_bytes",
-            filler.broken_used_pages * PAGE_BYTES,
-        ),
+        ("filler_broken_used_bytes", broken),
         ("hugecache_hugepages", heap.cache_hugepages),
         ("hugecache_limit_hugepages", heap.cache_limit_hugepages),
         ("hugecache_hits", heap.cache.hits as usize),

@@ -16,7 +16,7 @@ use crate::heap::{pageheap, span};
 use crate::os::meta;
 use crate::os::report::write_all;
 use crate::os::vm::real;
-use crate::units::PAGE_BYTES;
+use crate::units::{NATIVE_BYTES, PAGE_BYTES};
 use crate::{cache, central, size_class};
 use core::fmt::{self, Write};
 
@@ -154,7 +154,10 @@ impl Stats {
             stats.overflows += slab.overflows;
             stats.caches += 1;
         });
-        let used = heap.used_pages * PAGE_BYTES;
+        stats.in_central = stats
+            .in_central
+            .saturating_sub(heap.filler.hole_natives * NATIVE_BYTES);
+        let used = heap.in_use_pages() * PAGE_BYTES;
         let free = stats.in_central + stats.in_transfer_caches + stats.in_cpu_caches;
         stats.in_use = used.saturating_sub(free);
         stats.backed = heap.backed_pages() * PAGE_BYTES;

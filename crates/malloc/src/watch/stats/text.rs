@@ -5,7 +5,7 @@ use super::{Stats, classes};
 use crate::heap::{HeapSizes, limit, pageheap};
 use crate::os::numa;
 use crate::os::vm::real;
-use crate::units::{DENSITIES, HUGE_BYTES, PAGE_BYTES};
+use crate::units::{DENSITIES, HUGE_BYTES, NATIVE_BYTES, PAGE_BYTES};
 use core::fmt::{self, Write};
 
 fn line(out: &mut impl Write, bytes: usize, text: impl fmt::Display) -> fmt::Result {
@@ -128,6 +128,8 @@ fn format_filler(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
     }
     line(out, free, "free, backed")?;
     line(out, filler.released_pages * PAGE_BYTES, "free, released")?;
+    let holes = filler.hole_natives * NATIVE_BYTES;
+    line(out, holes, "released inside spans in use")?;
     let [d0, d1, d2, d3, d4, cold] = filler.regular;
     writeln!(
         out,
@@ -139,7 +141,10 @@ fn format_filler(out: &mut impl Write, heap: &HeapSizes) -> fmt::Result {
         out,
         "  broken: {} hugepages, {:.1} % of used pages; {} native by the system",
         filler.broken_hugepages,
-        percent(filler.broken_used_pages, filler.used()),
+        percent(
+            filler.broken_used_pages - filler.hole_pages(),
+            filler.used() - filler.hole_pages()
+        ),
         filler.native_hugepages
     )
 }
