@@ -163,7 +163,9 @@ pub fn class_of(id: u32) -> usize {
 
 /// The size class of a span that may be gone by now, or another one.
 pub fn class_of_any(id: u32) -> usize {
-    POOLS.lock().spans[id].class.into()
+    let pools = POOLS.lock();
+    // SAFETY: as for `class_of`; descriptions are made under the lock, which is held.
+    unsafe { (&raw const (*pools.spans.pointer(id)).class).read() }.into()
 }
 
 /// The span.

@@ -112,6 +112,8 @@ pub fn end_holes(
     natives: &NativeMap,
     count: usize,
 ) -> bool {
+    // What was empty may have been handed out since it was counted.
+    let nothing = count == 0 && release.free.count() == 0;
     let mut natives = *natives;
     let used = release.free.inverted();
     let mut from = 0;
@@ -119,7 +121,7 @@ pub fn end_holes(
         (start..start + len).for_each(|page| natives.add(page, (1 << NATIVES) - 1));
         from = start + len;
     }
-    if release.mark {
+    if release.mark && !nothing {
         // Or khugepaged would fill it up again.
         let (start, len) = (spans.hugepage, 1);
         CALLS.set_huge(HugeRange { start, len }, false);
