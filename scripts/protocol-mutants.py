@@ -39,6 +39,29 @@ STATEMENT = re.compile(r"^\s*(\*?[a-z_]+(\.[a-z_]+)*(\(| = | \+= | -= | &= )|\([
 NO_STATEMENT = re.compile(r"^\s*(let|return|debug_assert|unreachable|use|if|match|for|while)\b")
 
 
+def planted(text):
+    """Numbers of the lines, from 0, that only run with a planted fault."""
+    lines, inside = text.splitlines(), set()
+    for at, line in enumerate(lines):
+        if "PlantedFault::" not in line:
+            continue
+        # The condition may go on for a few lines before its block.
+        begin = next((n for n in range(at, min(at + 4, len(lines)))
+                      if lines[n].rstrip().endswith("{")), None)
+        if begin is None or any(lines[n].rstrip().endswith(";") for n in range(at, begin)):
+            continue
+        depth = 1
+        for number in range(begin + 1, len(lines)):
+            for letter in lines[number]:
+                depth += (letter == "{") - (letter == "}")
+                if depth == 0:
+                    break
+            if depth == 0:
+                break
+            inside.add(number)
+    return inside
+
+
 def from_cargo_mutants():
     """(file, line, what, text of the whole file) of each."""
     command = ["cargo", "mutants", "-p", "ample-migration", "-f", f"{PROTOCOL}/*.rs",
@@ -56,6 +79,8 @@ def from_cargo_mutants():
         in_function = mutant["genre"] == "FnValue"
         if not in_function and ("debug_assert" in touched or "PlantedFault" in touched):
             continue
+        if first["line"] - 1 in planted("".join(lines)):
+            continue
         before = "".join(lines[:first["line"] - 1]) + lines[first["line"] - 1][:first["column"] - 1]
         after = lines[last["line"] - 1][last["column"] - 1:] + "".join(lines[last["line"]:])
         what = mutant["name"].split(": ", 1)[1]
@@ -65,10 +90,11 @@ def from_cargo_mutants():
 def statements(path):
     """Each statement that sends, assigns or calls, left out."""
     lines = path.read_text().splitlines(keepends=True)
+    skipped = planted("".join(lines))
     for at, line in enumerate(lines):
         if line.startswith("#[cfg(test)]"):
             return
-        if not STATEMENT.match(line) or NO_STATEMENT.match(line):
+        if at in skipped or not STATEMENT.match(line) or NO_STATEMENT.match(line):
             continue
         end, depth = at, 0
         while end < len(lines):

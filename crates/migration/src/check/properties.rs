@@ -153,7 +153,11 @@ fn marks_end(config: &CheckConfig, state: &State) -> bool {
         !state
             .cores
             .iter()
-            .any(|core| core.side.has_marks_of(&config.rules, os.map))
+            .flat_map(|core| core.side.marks())
+            .any(|run| {
+                let first = LineAddr(run.0 * u64::from(config.rules.page_lines));
+                os.map.locate(first).is_some()
+            })
     })
 }
 

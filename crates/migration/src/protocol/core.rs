@@ -70,11 +70,6 @@ impl MarkedPages {
         self.insert(rules, (rules.page(map.src), rules.page(last)));
     }
 
-    /// Whether a run begins in either side of a migration.
-    fn touches(&self, rules: &Protocol, map: Mapping) -> bool {
-        self.runs.iter().any(|run| begins_in(rules, map, run))
-    }
-
     /// Lets the pages of both sides go: the destination may bear a mark of a former migration.
     fn unmark(&mut self, rules: &Protocol, map: Mapping) {
         self.runs.retain(|run| !begins_in(rules, map, run));
@@ -156,11 +151,6 @@ impl<L, T: Copy> CoreSide<L, T> {
             misses: Vec::new(),
             marks: MarkedPages::default(),
         }
-    }
-
-    /// Whether a page of either side of a migration bears a mark.
-    pub fn has_marks_of(&self, rules: &Protocol, map: Mapping) -> bool {
-        self.marks.touches(rules, map)
     }
 
     /// First and last page of each run of marked pages, ascending.

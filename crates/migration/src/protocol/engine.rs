@@ -103,8 +103,12 @@ impl<S> Slice<S> {
 
     fn start_pass<V>(&mut self, map: Mapping, phase: Phase, out: &mut Outbox<V>) {
         if let Some(entry) = self.table.get_mut(map) {
+            debug_assert_eq!(
+                (entry.pointer, entry.next),
+                (0, 0),
+                "a pass begins at the start"
+            );
             entry.phase = phase;
-            (entry.pointer, entry.next) = (0, 0);
         }
         self.step_later(map, out);
     }
