@@ -58,7 +58,8 @@ impl Experiment for Storage {
         }
         let leaf = space.table.find(BYTES_2M).context("it was just mapped")?;
         let filter = leaf.entry >> bits::FILTER_SHIFT & 0xff;
-        let bitmap_bytes = space.bitmap_pa(1, 0) - space.bitmap_pa(0, 0);
+        let place = |page| space.bitmap_pa(0, page).context("a block without a bitmap");
+        let bitmap_bytes = place(511)? + 8 - place(0)?;
         let shadow_node_bytes = space.table.shadow_count() as u64 * NODE_BYTES / count;
         let share = |bytes: u64| bytes as f64 / BYTES_2M as f64;
         Ok(PerforatedStorage {

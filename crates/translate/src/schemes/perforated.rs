@@ -211,7 +211,8 @@ impl Perforated {
         let (group, done) = match miss.host.as_deref_mut() {
             None => {
                 let frame = (entry & bits::FRAME) >> 21;
-                let (done, hit) = miss.port.read(miss.space.bitmap_pa(frame, index), miss.now);
+                let place = miss.space.bitmap_pa(frame, index);
+                let (done, hit) = miss.port.read(place.ok_or(Fault::NotPresent)?, miss.now);
                 miss.mmu.stats.refs_at[0][hit as usize] += 1;
                 (miss.space.hole_map(frame)[index as usize / 64], done)
             }

@@ -7,7 +7,7 @@ mod visit;
 use super::entry::{PageSize, bits, level_shift};
 use crate::error::MapError;
 use crate::os::frames::FrameSource;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A leaf found by software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,15 @@ impl PageTable {
     /// Nodes in use, shadows included.
     pub fn node_count(&self) -> usize {
         self.frames.len() - self.free.len()
+    }
+
+    /// Physical frames of the nodes in use, shadows included, in no particular order.
+    pub fn node_frames(&self) -> impl Iterator<Item = u64> {
+        let free: HashSet<u32> = self.free.iter().copied().collect();
+        let used = move |node: &usize| !free.contains(&(*node as u32));
+        (0..self.frames.len())
+            .filter(used)
+            .map(|node| self.frames[node])
     }
 
     /// Shadow nodes in use.

@@ -41,3 +41,41 @@ pub(crate) fn number_of(key: u64) -> u64 {
 pub(crate) fn kind_of(key: u64) -> u8 {
     (key & 15) as u8
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ample_kit::random::SplitMix64;
+
+    /// Kinds of entries of any array: pages, perforated pages, bitmaps, coalesced pages, and the
+    /// levels of a page-walk cache; with the bits of address below each.
+    const KINDS: [(u8, u32); 6] = [
+        (0, 12),
+        (1, 21),
+        (2, 30),
+        (kind::PERFORATED, 21),
+        (kind::BITMAP, 18),
+        (kind::COALESCED, 15),
+    ];
+
+    #[test]
+    fn keys_hold_all_57_bits_of_an_address() {
+        let mut random = SplitMix64::new(57);
+        for _ in 0..20_000 {
+            // Sign-extended from bit 56, as five levels have them.
+            let va = ((random.next_u64() << 7) as i64 >> 7) as u64;
+            let asid = random.next_u64() as u16 & 0xfff;
+            for (kind, shift) in KINDS {
+                let index = index_of(va, shift);
+                let key = key_of(index, asid, kind);
+                let fields = (number_of(key), asid_of(key), kind_of(key));
+                assert_eq!(fields, (index, asid, kind), "{va:#x}");
+                for bit in 0..64 {
+                    let other = va ^ 1 << bit;
+                    let same = key_of(index_of(other, shift), asid, kind) == key;
+                    assert_eq!(same, bit < shift || bit >= 57, "bit {bit} of {va:#x}");
+                }
+            }
+        }
+    }
+}

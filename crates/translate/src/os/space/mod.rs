@@ -11,16 +11,12 @@ use crate::error::MapError;
 use crate::os::frames::FrameSource;
 use crate::os::segment::Segment;
 use crate::table::entry::{PageSize, bits};
-use crate::table::holes::{HoleMap, filter_of, is_hole};
+use crate::table::holes::{HoleBitmaps, HoleMap, filter_of, is_hole};
 use crate::table::page_table::{LeafEntry, PageTable};
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 /// Rights of an ordinary read-write user page.
 pub const USER_RW: u64 = bits::WRITE | bits::USER | bits::ACCESSED | bits::DIRTY | bits::NO_EXECUTE;
-
-/// Where the array of hole bitmaps starts in physical memory (the base register of the paper):
-/// right above 1 TB, the memory of the largest machine.
-const BITMAP_BASE: u64 = 1 << 40;
 
 /// What must leave the translation hardware after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +63,8 @@ pub struct Space {
     /// The segment of the kernel half of addresses, with registers of its own that the sign bit
     /// of an address selects (Direct Segments, section 3.3).
     pub kernel_segment: Option<Segment>,
-    /// Hole bitmaps by 2 MB frame number.
-    holes: HashMap<u64, HoleMap>,
+    /// Hole bitmaps of perforated pages.
+    holes: HoleBitmaps,
     /// Changes since, for caches of derived data (ranges).
     pub generation: u64,
     /// Invalidations still to be applied.
@@ -87,7 +83,7 @@ impl Space {
             table: PageTable::new(levels, frames)?,
             segment: None,
             kernel_segment: None,
-            holes: HashMap::new(),
+            holes: HoleBitmaps::default(),
             generation: 0,
             pending: Vec::new(),
         })
@@ -101,13 +97,20 @@ impl Space {
     /// The hole bitmap of a 2 MB frame.
     #[inline]
     pub fn hole_map(&self, frame_2m: u64) -> HoleMap {
-        self.holes.get(&frame_2m).copied().unwrap_or([0; 8])
+        self.holes.get(frame_2m)
     }
 
-    /// Physical address of the 8-byte group of the bitmap that holds frame `index` of a block.
+    /// Physical address of the 8-byte group of the bitmap that holds frame `index` of a block (on
+    /// a virtual machine a guest's is guest-physical); None if no page makes it perforated.
     #[inline]
-    pub fn bitmap_pa(&self, frame_2m: u64, index: u64) -> u64 {
-        BITMAP_BASE + frame_2m * 64 + index / 64 * 8
+    pub fn bitmap_pa(&self, frame_2m: u64, index: u64) -> Option<u64> {
+        self.holes.group_pa(frame_2m, index)
+    }
+
+    /// Frames that translation hardware reads: page-table nodes, shadow nodes and hole bitmaps.
+    pub fn structure_frames(&self) -> Vec<u64> {
+        let bitmaps = self.holes.frames();
+        self.table.node_frames().chain(bitmaps).collect()
     }
 
     /// The segment registers that serve `va`: its sign bit chooses.
@@ -189,7 +192,7 @@ impl Space {
         let pfn = (leaf.entry & bits::FRAME) >> 12;
         let mut missing = None;
         if leaf.entry & bits::PERFORATED != 0 {
-            missing = self.holes.remove(&(pfn >> 9));
+            missing = self.holes.release(pfn >> 9, frames);
         }
         if release {
             match missing {
@@ -260,19 +263,32 @@ impl Space {
     }
 
     /// Checks what holds between any two changes: the page table is sound, every perforated page
-    /// has the filter of its hole bitmap and no entry for a page that is no hole, and no page lies
-    /// in a segment.
+    /// has the filter of its hole bitmap and no entry for a page that is no hole, no page lies in a
+    /// segment, and nodes and bitmaps have frames of their own that no page maps.
     ///
     /// # Panics
     /// If something of it does not hold.
     pub fn assert_sound(&self) {
         self.table.assert_sound();
+        let mut structures = HashSet::new();
+        for frame in self.structure_frames() {
+            assert!(
+                structures.insert(frame),
+                "two structures in frame {frame:#x}"
+            );
+        }
+        let mut perforated = 0;
         self.table.for_each_leaf(|va, leaf| {
+            let first = (leaf.entry & bits::FRAME) >> 12;
+            let within = first..first + (leaf.size.bytes() >> 12);
+            let inside = structures.iter().find(|&frame| within.contains(frame));
+            assert_eq!(inside, None, "a structure in the page at {va:#x}");
             let inside = |s: Segment| s.translate(va).is_some();
             assert!(!self.segment_for(va).is_some_and(inside), "{va:#x} twice");
             if leaf.entry & bits::PERFORATED == 0 {
                 return;
             }
+            perforated += 1;
             let map = self.hole_map((leaf.entry & bits::FRAME) >> 21);
             let filter = (leaf.entry >> bits::FILTER_SHIFT) as u8;
             assert_eq!(filter, filter_of(&map), "filter at {va:#x}");
@@ -281,6 +297,7 @@ impl Space {
                 assert_eq!(entry, 0, "page {index} at {va:#x} is no hole");
             }
         });
+        assert_eq!(perforated, self.holes.len(), "bitmaps without a page");
     }
 }
 

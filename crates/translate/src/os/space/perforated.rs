@@ -18,7 +18,7 @@ impl Space {
         if leaf.size != PageSize::M2 {
             return Err(MapError::NotPerforated { va });
         }
-        self.table.perforate(leaf, frames)?;
+        self.give_bitmap(leaf, frames)?;
         self.changed(Inval::Page {
             va,
             size: PageSize::M2,
@@ -40,10 +40,30 @@ impl Space {
     ) -> Result<(), MapError> {
         self.map(va, PageSize::M2, pfn, flags, frames)?;
         let leaf = self.table.find(va).ok_or(MapError::Unmapped { va })?;
-        self.table.perforate(leaf, frames)?;
+        if let Err(error) = self.give_bitmap(leaf, frames) {
+            self.table.unmap(va, frames)?;
+            return Err(error);
+        }
         self.table.set_filter(leaf.place, filter_of(&holes));
-        self.holes.insert(pfn >> 9, holes);
+        if let Some(map) = self.holes.get_mut(pfn >> 9) {
+            *map = holes;
+        }
         Ok(())
+    }
+
+    /// Gives a 2 MB page what a perforated one has: a bitmap and a shadow node, both or neither.
+    fn give_bitmap(
+        &mut self,
+        leaf: LeafEntry,
+        frames: &mut dyn FrameSource,
+    ) -> Result<(), MapError> {
+        let block = (leaf.entry & bits::FRAME) >> 21;
+        let new = self.holes.reserve(block, frames)?;
+        let made = self.table.perforate(leaf, frames);
+        if made.is_err() && new {
+            self.holes.release(block, frames);
+        }
+        made
     }
 
     /// Punches a hole at the 4 KB page `va`: from now on `replacement` (frame number and rights)
@@ -59,7 +79,8 @@ impl Space {
         let leaf = self.perforated(va)?;
         let frame = (leaf.entry & bits::FRAME) >> 21;
         let index = va >> 12 & 511;
-        let map = self.holes.entry(frame).or_default();
+        let map = self.holes.get_mut(frame);
+        let map = map.ok_or(MapError::NotPerforated { va })?;
         let was_hole = is_hole(map, index);
         map[index as usize / 64] |= 1 << (index % 64);
         let filter = filter_of(map);
@@ -79,7 +100,8 @@ impl Space {
         let leaf = self.perforated(va)?;
         let frame = (leaf.entry & bits::FRAME) >> 21;
         let index = (va >> 12 & 511) as usize;
-        let map = self.holes.entry(frame).or_default();
+        let map = self.holes.get_mut(frame);
+        let map = map.ok_or(MapError::NotPerforated { va })?;
         map[index / 64] &= !(1 << (index % 64));
         let filter = filter_of(map);
         self.table.set_filter(leaf.place, filter);
@@ -102,7 +124,7 @@ impl Space {
         if self.hole_map(frame) != [0; 8] {
             return Ok(false);
         }
-        self.holes.remove(&frame);
+        self.holes.release(frame, frames);
         self.table.make_plain(leaf, frames);
         self.changed(Inval::Page {
             va,

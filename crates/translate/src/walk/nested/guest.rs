@@ -111,12 +111,13 @@ impl Host {
                 return Ok(());
             }
             // The host has only small pages here: look the one page up in the guest's bitmap.
-            if let Some(map) = guest_holes {
-                let hole = self.guest_hole(mmu, guest, va, walked, &map, port)?;
-                if let Some(entry) = hole {
-                    gpa = entry & bits::FRAME | va & 0xfff;
-                    rights = entry & bits::RIGHTS;
-                }
+            if let Some(map) = guest_holes
+                && self.asks_guest_bitmap(mmu, guest, va, walked, &map, port)?
+            {
+                mmu.stats.hole_walks += 1;
+                let entry = self.guest_hole(mmu, guest, va, walked, port)?;
+                gpa = entry & bits::FRAME | va & 0xfff;
+                rights = entry & bits::RIGHTS;
             }
         }
         let leaf = self.translate(&mut mmu.stats, gpa, walked.done, port)?;

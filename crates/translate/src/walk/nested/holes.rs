@@ -79,9 +79,9 @@ impl Host {
         })
     }
 
-    /// Looks up in the guest's bitmap whether `va` is a hole and, if so, reads its shadow entry:
-    /// both at guest-physical addresses. Returns the shadow entry of a hole.
-    pub(super) fn guest_hole<P: Port + ?Sized>(
+    /// Whether `va` is a hole of the guest's page that `walked` found: by the filter, or by the
+    /// bitmap, which is read at a guest-physical address.
+    pub(super) fn asks_guest_bitmap<P: Port + ?Sized>(
         &mut self,
         mmu: &mut Mmu,
         guest: &Space,
@@ -89,16 +89,31 @@ impl Host {
         walked: &mut Walked,
         map: &HoleMap,
         port: &mut P,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<bool, Fault> {
         let index = va >> 12 & 511;
         if filter_of(map) >> (index / 64) & 1 == 0 {
-            return Ok(None);
+            return Ok(false);
         }
         mmu.stats.bitmap_loads += 1;
-        if !is_hole(map, index) {
-            return Ok(None);
-        }
-        mmu.stats.hole_walks += 1;
+        let frame = (walked.entry & bits::FRAME) >> 21;
+        let place = guest.bitmap_pa(frame, index).ok_or(Fault::NotPresent)?;
+        let host = self.translate(&mut mmu.stats, place, walked.done, port)?;
+        let (answered, hit) = port.read(host.pa, host.done);
+        mmu.stats.refs_at[0][hit as usize] += 1;
+        walked.refs += host.refs + 1;
+        walked.done = answered;
+        Ok(is_hole(map, index))
+    }
+
+    /// Reads the shadow entry of the guest's hole at `va`, at a guest-physical address.
+    pub(super) fn guest_hole<P: Port + ?Sized>(
+        &mut self,
+        mmu: &mut Mmu,
+        guest: &Space,
+        va: u64,
+        walked: &mut Walked,
+        port: &mut P,
+    ) -> Result<u64, Fault> {
         let leaf = guest.table.find(va).ok_or(Fault::NotPresent)?;
         let shadow = guest.table.shadow(leaf.place).ok_or(Fault::NotPresent)?;
         let place = guest.table.entry_pa(shadow, va, 1);
@@ -112,12 +127,12 @@ impl Host {
         if entry & bits::PRESENT == 0 {
             return Err(Fault::NotPresent);
         }
-        Ok(Some(entry))
+        Ok(entry)
     }
 
     /// The joint bitmap group of the perforated block around `va` (guest and host, combined bit
-    /// by bit), with the reads it takes: the guest's bitmap at a guest-physical address, the
-    /// host's directly.
+    /// by bit), with the reads it takes: the guest's bitmap at a guest-physical address that the
+    /// host translates first, the host's directly.
     ///
     /// # Errors
     /// If nothing is mapped at `va`.
@@ -137,9 +152,9 @@ impl Host {
         let frame = (leaf.entry & bits::FRAME & !(leaf.size.bytes() - 1)) >> 21;
         if leaf.entry & bits::PERFORATED != 0 {
             value |= guest.hole_map(frame)[group];
-            // The bitmaps lie in a segment of guest memory that the host maps by huge pages; the
-            // paper finds this translation almost always cached.
-            let (answered, hit) = port.read(guest.bitmap_pa(frame, index), time);
+            let place = guest.bitmap_pa(frame, index).ok_or(Fault::NotPresent)?;
+            let host = self.translate(&mut mmu.stats, place, time, port)?;
+            let (answered, hit) = port.read(host.pa, host.done);
             mmu.stats.refs_at[0][hit as usize] += 1;
             time = answered;
         }
@@ -148,7 +163,8 @@ impl Host {
             value |= map[group];
             let host = self.space.table.find(gpa).ok_or(Fault::NotPresent)?;
             let frame = (host.entry & bits::FRAME) >> 21;
-            let (answered, hit) = port.read(self.space.bitmap_pa(frame, index), time);
+            let place = self.space.bitmap_pa(frame, index);
+            let (answered, hit) = port.read(place.ok_or(Fault::NotPresent)?, time);
             mmu.stats.host_refs_at[0][hit as usize] += 1;
             time = answered;
         }
@@ -180,8 +196,8 @@ impl Host {
             (leaf.entry & bits::FRAME & !(leaf.size.bytes() - 1)) | (va & (leaf.size.bytes() - 1));
         if leaf.entry & bits::PERFORATED != 0 {
             let map = guest.hole_map((leaf.entry & bits::FRAME) >> 21);
-            let hole = self.guest_hole(mmu, guest, va, &mut walked, &map, port)?;
-            if let Some(entry) = hole {
+            if is_hole(&map, va >> 12 & 511) {
+                let entry = self.guest_hole(mmu, guest, va, &mut walked, port)?;
                 rights = entry & bits::RIGHTS;
                 gpa = entry & bits::FRAME | va & 0xfff;
             }

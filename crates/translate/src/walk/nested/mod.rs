@@ -138,7 +138,8 @@ impl Host {
             let map = self.space.hole_map(frame);
             if filter_of(&map) >> (index / 64) & 1 != 0 {
                 reader.stats.bitmap_loads += 1;
-                reader.host(self.space.bitmap_pa(frame, index), 0);
+                let place = self.space.bitmap_pa(frame, index);
+                reader.host(place.ok_or(Fault::NotPresent)?, 0);
             }
             let hole = is_hole(&map, index);
             if hole {
