@@ -96,28 +96,41 @@ fn perforated_pages_keep_their_shape() {
         virtualised: vec![false, true],
         variants: vec![],
         length: SHORT,
-        seed: 5,
+        seeds: vec![5, 6],
         ..shipped_parameters("perforated", true).unwrap()
     };
     let sweep = perforated::Perforated::run(&params, &|_| {}).unwrap();
     assert_eq!(sweep.points.len(), 8);
     for point in &sweep.points {
         assert!(point.ipc_ideal >= point.ipc_small * 0.999, "{point:?}");
-        assert!(point.over_conventional > 0.97, "{point:?}");
-        assert!(point.of_ideal < 1.02, "{point:?}");
-        assert_eq!(point.ipc_rmm.is_none(), point.virtualised, "{point:?}");
-        if let Some((colt, rmm)) = point.ipc_colt.zip(point.ipc_rmm) {
-            // Pages in order never do worse than pages anywhere.
-            assert!(colt.min(rmm) > 0.98 * point.ipc_small, "{point:?}");
-            assert!(colt.max(rmm) < 1.02 * point.ipc_ideal, "{point:?}");
+        assert!(point.over_conventional.mean > 0.97, "{point:?}");
+        assert!(point.of_ideal.mean < 1.02, "{point:?}");
+        assert_eq!(point.seeds, 2);
+        assert!(point.of_ideal.ci95.is_some(), "{point:?}");
+        assert_eq!(point.rmm_of_ideal.is_none(), point.virtualised, "{point:?}");
+        if let Some((colt, rmm)) = point.colt_of_ideal.zip(point.rmm_of_ideal) {
+            // They take what conventional paging has, and never do worse with it.
+            let least = colt.mean.min(rmm.mean);
+            assert!(least > 0.98 * point.small_of_ideal.mean, "{point:?}");
+            assert!(colt.mean.max(rmm.mean) < 1.02, "{point:?}");
         }
         if point.clustered {
-            assert!(point.of_ideal > 0.9, "{point:?}");
+            assert!(point.of_ideal.mean > 0.9, "{point:?}");
         }
         if !point.used {
             assert!(point.ipc_perforated > 0.0);
         }
     }
+    let refused = |seeds: &[u64]| {
+        let seeds = seeds.to_vec();
+        let params = perforated::PerforatedParams {
+            seeds,
+            ..params.clone()
+        };
+        perforated::Perforated::run(&params, &|_| {}).unwrap_err()
+    };
+    assert!(refused(&[]).to_string().contains("no seed"));
+    assert!(refused(&[3, 4, 3]).to_string().contains("twice"));
 }
 
 /// Memory with a pinned page in every 2 MB block: conventional pages find nothing, perforated
@@ -147,8 +160,8 @@ fn one_pinned_page_a_block_hardly_hurts_perforated_pages() {
     assert_eq!(point(&mut other), first);
     let point = first;
     assert_eq!(point.holes_per_region, 1.0);
-    assert!(point.of_ideal > 0.95, "{point:?}");
-    assert!(point.over_conventional > 1.1, "{point:?}");
+    assert!(point.of_ideal.mean > 0.95, "{point:?}");
+    assert!(point.over_conventional.mean > 1.1, "{point:?}");
     assert!(Fragmentation::of_filled(&frames[..512 * 8], 1.0, 256, 5).is_err());
     // The soundest blocks are filled first.
     frames[..512 * 150].fill(FrameUse::Free);

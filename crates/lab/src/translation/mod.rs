@@ -17,7 +17,7 @@ pub mod speedup;
 pub(crate) mod storage;
 pub(crate) mod walks;
 
-pub use runs::Recording;
+pub use runs::{Recording, SeedMean};
 
 use crate::stop;
 use anyhow::{Context, Result, bail};

@@ -12,6 +12,7 @@ use ample_trace::programs::Gups;
 use ample_trace::{BLOCK, Program, Region, Replay};
 use ample_translate::{Engine, PageSize};
 use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
 
 /// A whole run: one that an early end cut short is left at a checkpoint.
 pub(super) fn whole(
@@ -68,6 +69,26 @@ pub(super) fn check_seeds(seeds: &[u64]) -> Result<()> {
 /// The mean of a value over what the seeds gave.
 pub(super) fn mean<T>(samples: &[T], value: impl Fn(&T) -> f64) -> f64 {
     ample_kit::statistics::mean(samples.iter().map(value)).unwrap_or(f64::NAN)
+}
+
+/// Mean of a ratio over seeds. Both sides of a ratio run the same program on the same frames.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeedMean {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Half the width of its 95 % confidence interval (Student's t); None with one seed.
+    pub ci95: Option<f64>,
+}
+
+impl SeedMean {
+    /// Of one value a seed; None of nothing.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let (mean, ci95) = ample_kit::statistics::mean_and_ci(values);
+        (!values.is_empty()).then(|| SeedMean {
+            mean,
+            ci95: ci95.is_finite().then_some(ci95),
+        })
+    }
 }
 
 /// How programs are recorded.

@@ -8,7 +8,7 @@ pub use source::{FragmentationSource, MemoryState};
 
 use super::perforated::{self, Baselines, Fragmentation};
 use super::program;
-use super::runs::{Recording, whole};
+use super::runs::{Recording, SeedMean, check_seeds, whole};
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines;
@@ -76,6 +76,30 @@ pub struct FragmentationRow {
     pub segment_of_ideal: Option<f64>,
 }
 
+/// One program on the memory of one source: means over seeds, in the fields of
+/// [`FragmentationRow`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FragmentationMean {
+    /// FragmentationSource.
+    pub source: String,
+    pub program: String,
+    /// On a virtual machine.
+    pub virtualised: bool,
+    /// Seeds run.
+    pub seeds: usize,
+    pub holed_share: SeedMean,
+    pub small_of_ideal: SeedMean,
+    pub conventional_of_ideal: SeedMean,
+    pub gtsm_of_ideal: SeedMean,
+    pub perforated_of_ideal: SeedMean,
+    pub colt_of_ideal: Option<SeedMean>,
+    pub rmm_of_ideal: Option<SeedMean>,
+    pub segment_share: SeedMean,
+    pub segment_of_ideal: Option<SeedMean>,
+    /// Perforated pages over conventional paging.
+    pub over_conventional: SeedMean,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmented {
     /// Machine preset.
@@ -86,8 +110,10 @@ pub struct Fragmented {
     pub missing: Vec<String>,
     /// States of memory.
     pub states: Vec<MemoryState>,
-    /// Programs on them.
+    /// Programs on them, one row a seed.
     pub rows: Vec<FragmentationRow>,
+    /// Means over seeds.
+    pub means: Vec<FragmentationMean>,
     /// Least and greatest share of ideal that perforated pages reach; none without rows.
     pub perforated_of_ideal: Option<[f64; 2]>,
     /// The same for conventional paging.
@@ -141,6 +167,49 @@ fn row(
     })
 }
 
+/// The means over the seeds of each source, program and kind of machine.
+fn means(rows: &[FragmentationRow]) -> Vec<FragmentationMean> {
+    let mut means: Vec<FragmentationMean> = Vec::new();
+    for first in rows {
+        let same = |row: &&FragmentationRow| {
+            row.source == first.source
+                && row.program == first.program
+                && row.virtualised == first.virtualised
+        };
+        let rows: Vec<&FragmentationRow> = rows.iter().filter(same).collect();
+        if rows[0].seed != first.seed {
+            continue;
+        }
+        let some = |value: &dyn Fn(&FragmentationRow) -> Option<f64>| {
+            let values: Option<Vec<f64>> = rows.iter().map(|row| value(row)).collect();
+            SeedMean::of(&values?)
+        };
+        let mean = |value: &dyn Fn(&FragmentationRow) -> f64| some(&|row| Some(value(row)));
+        let all = || {
+            Some(FragmentationMean {
+                source: first.source.clone(),
+                program: first.program.clone(),
+                virtualised: first.virtualised,
+                seeds: rows.len(),
+                holed_share: mean(&|row| row.holed_share)?,
+                small_of_ideal: mean(&|row| row.small_of_ideal)?,
+                conventional_of_ideal: mean(&|row| row.conventional_of_ideal)?,
+                gtsm_of_ideal: mean(&|row| row.gtsm_of_ideal)?,
+                perforated_of_ideal: mean(&|row| row.perforated_of_ideal)?,
+                colt_of_ideal: some(&|row| row.colt_of_ideal),
+                rmm_of_ideal: some(&|row| row.rmm_of_ideal),
+                segment_share: mean(&|row| row.segment_share)?,
+                segment_of_ideal: some(&|row| row.segment_of_ideal),
+                over_conventional: mean(&|row| {
+                    row.perforated_of_ideal / row.conventional_of_ideal
+                })?,
+            })
+        };
+        means.extend(all());
+    }
+    means
+}
+
 fn span(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     let pair = values.map(|value| [value, value]);
     pair.reduce(|[low, high], [value, _]| [low.min(value), high.max(value)])
@@ -160,6 +229,7 @@ impl Experiment for RealFragmentation {
             params.filled_share
         );
         machines::named(&params.machine)?;
+        check_seeds(&params.seeds)?;
         let (mut states, mut missing) = (Vec::new(), Vec::new());
         let runs = params.programs.len() * params.virtualised.len();
         let steps = Steps::new(progress, params.sources.len() * params.seeds.len() * runs);
@@ -206,6 +276,7 @@ impl Experiment for RealFragmentation {
             perforated_of_ideal: span(rows.iter().map(|row| row.perforated_of_ideal)),
             conventional_of_ideal: span(rows.iter().map(|row| row.conventional_of_ideal)),
             states,
+            means: means(&rows),
             rows,
         })
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! States of fragmentation, random or of real memory, and how each policy maps a range on them.
+//! States of fragmentation, random or of real memory, and what a policy makes of them.
 
-use crate::stop::checkpoint;
 use ample_kit::random::SplitMix64;
-use ample_translate::{FrameSource, FrameUse, HoleMap, PageSize, Space, USER_RW};
+use ample_translate::{FrameUse, HoleMap};
 use anyhow::{Result, ensure};
 
 pub(super) const M2: u64 = 2 << 20;
@@ -13,7 +12,8 @@ pub(super) const M2: u64 = 2 << 20;
 pub enum MappingPolicy {
     /// 4 KB pages only.
     Small,
-    /// 2 MB where a whole block is to be had, 4 KB elsewhere.
+    /// 2 MB where a whole block is to be had, 4 KB elsewhere (on the frames of the block that are no
+    /// holes, as with all other policies: see [`Layout`](super::layout::Layout)).
     Conventional,
     /// Gap-tolerant sequential mapping: a 2 MB page over 32 sound 64 KB chunks of a 4 MB block.
     Gtsm,
@@ -22,8 +22,8 @@ pub enum MappingPolicy {
     /// Perforated pages where at least half of the filter's eight groups have no hole, 4 KB pages
     /// elsewhere: a system that promotes only what the filter serves.
     PerforatedWhereClear,
-    /// 2 MB in sound blocks; in others 4 KB pages on the frames of one block, in order, as far as
-    /// these are no holes. Coalesced TLB entries (CoLT) take such pages eight at a time.
+    /// The memory of conventional paging under coalesced TLB entries (CoLT), which take its 4 KB
+    /// pages eight at a time.
     Coalesced,
     /// The same memory under redundant mappings (RMM), which take the runs between holes whole.
     Ranges,
@@ -125,7 +125,7 @@ impl Fragmentation {
         holed.count() as f64 / self.blocks.len().max(1) as f64
     }
 
-    fn is_hole(&self, block: usize, page: usize) -> bool {
+    pub(super) fn is_hole(&self, block: usize, page: usize) -> bool {
         self.blocks[block][page / 64] >> (page % 64) & 1 != 0
     }
 
@@ -142,115 +142,4 @@ impl Fragmentation {
             .find(|&p| !self.is_hole(block, p));
         found.map_or(va, |p| va & !(M2 - 1) | (p as u64) << 12 | va & 0xfff)
     }
-}
-
-/// How one block of memory is mapped.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// One 2 MB page.
-    Large,
-    /// One 2 MB page with holes.
-    Perforated,
-    /// 4 KB pages on a block, holes elsewhere.
-    InPlace,
-    /// 4 KB pages anywhere.
-    Scattered,
-}
-
-/// Maps one block of memory.
-fn map_block(
-    space: &mut Space,
-    frames: &mut dyn FrameSource,
-    va: u64,
-    fragmentation: &Fragmentation,
-    block: usize,
-    shape: Shape,
-) -> Result<()> {
-    let holes = fragmentation.blocks[block];
-    if shape == Shape::Large {
-        let pfn = frames.alloc(9).ok_or_else(|| frames.exhausted(9))?;
-        space.map(va, PageSize::M2, pfn, USER_RW, frames)?;
-        return Ok(());
-    }
-    if shape == Shape::Perforated {
-        let pfn = frames.alloc(9).ok_or_else(|| frames.exhausted(9))?;
-        space.map_perforated(va, pfn, holes, USER_RW, frames)?;
-        for page in (0..512).filter(|&p| fragmentation.used && fragmentation.is_hole(block, p)) {
-            let frame = frames.alloc(0).ok_or_else(|| frames.exhausted(0))?;
-            space.punch(va + ((page as u64) << 12), Some((frame, USER_RW)))?;
-        }
-        return Ok(());
-    }
-    let whole = match shape {
-        Shape::InPlace => Some(frames.alloc(9).ok_or_else(|| frames.exhausted(9))?),
-        _ => None,
-    };
-    for page in 0..512 {
-        let hole = fragmentation.is_hole(block, page);
-        if fragmentation.used || !hole {
-            let frame = match whole {
-                Some(first) if !hole => first + page as u64,
-                _ => frames.alloc(0).ok_or_else(|| frames.exhausted(0))?,
-            };
-            space.map(
-                va + ((page as u64) << 12),
-                PageSize::K4,
-                frame,
-                USER_RW,
-                frames,
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether GTSM has a 2 MB page for the even block of a pair: 32 of the 64 chunks of 64 KB sound.
-fn gtsm_pair(fragmentation: &Fragmentation, even: usize) -> bool {
-    let chunks = |map: &HoleMap| -> u32 {
-        map.iter()
-            .map(|g| (0..4).filter(|c| g >> (16 * c) & 0xffff == 0).count() as u32)
-            .sum()
-    };
-    let odd = fragmentation.blocks.get(even + 1);
-    chunks(&fragmentation.blocks[even]) + odd.map_or(0, chunks) >= 32
-}
-
-/// Groups of 64 pages of a block without a hole.
-fn clear_groups(fragmentation: &Fragmentation, block: usize) -> usize {
-    let groups = fragmentation.blocks[block].iter();
-    groups.filter(|&&group| group == 0).count()
-}
-
-/// Maps a range under a policy.
-pub(super) fn map_range(
-    space: &mut Space,
-    frames: &mut dyn FrameSource,
-    start: u64,
-    fragmentation: &Fragmentation,
-    policy: MappingPolicy,
-) -> Result<()> {
-    for block in 0..fragmentation.blocks.len() {
-        let sound = fragmentation.blocks[block] == [0; 8];
-        let shape = match policy {
-            MappingPolicy::Small => Shape::Scattered,
-            MappingPolicy::Ideal => Shape::Large,
-            _ if sound => Shape::Large,
-            MappingPolicy::Perforated => Shape::Perforated,
-            MappingPolicy::PerforatedWhereClear if clear_groups(fragmentation, block) >= 4 => {
-                Shape::Perforated
-            }
-            MappingPolicy::Coalesced | MappingPolicy::Ranges => Shape::InPlace,
-            MappingPolicy::Gtsm if block % 2 == 0 && gtsm_pair(fragmentation, block) => {
-                Shape::Large
-            }
-            MappingPolicy::Gtsm
-            | MappingPolicy::Conventional
-            | MappingPolicy::PerforatedWhereClear => Shape::Scattered,
-        };
-        checkpoint();
-        let va = start + block as u64 * M2;
-        map_block(space, frames, va, fragmentation, block, shape)?;
-    }
-    space.pending.clear();
-    Ok(())
 }

@@ -4,28 +4,30 @@
 //! they lie, whether they are used, native and virtualised.
 
 mod holes;
+mod layout;
+mod point;
 mod speeds;
 mod variants;
 
 pub use holes::{Fragmentation, MappingPolicy};
+pub use point::{PerforatedPoint, point};
 pub use speeds::Baselines;
 pub(super) use speeds::{blocks_of, speeds};
 pub use variants::VariantPoint;
 
-use super::runs::Recording;
-use crate::charts::{Bars, line, lines, plain};
+use super::runs::{Recording, check_seeds};
+use crate::charts::{Bars, line, lines, with_interval};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines;
 use crate::progress::Steps;
 use crate::setup::Length;
 use crate::stop;
-use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
-use ample_trace::{Program, Replay};
-use ample_translate::HoleMap;
+use ample_trace::Replay;
 use anyhow::{Result, ensure};
+use point::PointSample;
 use serde::{Deserialize, Serialize};
-use speeds::{Form, one};
+use speeds::{Form, Speeds, one};
 
 /// Programs and states of fragmentation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,53 +47,21 @@ pub struct PerforatedParams {
     pub holes_per_region: Vec<u32>,
     /// Native, virtualised, or both.
     pub virtualised: Vec<bool>,
-    /// Variants of perforated pages to run beside the paper's form, where holes are used.
+    /// Holes mapped elsewhere and used, never allocated, or both.
+    #[serde(default = "both")]
+    pub used: Vec<bool>,
+    /// Variants of perforated pages to run beside the paper's form, where holes are used and lie
+    /// anywhere.
     #[serde(default)]
     pub variants: Vec<String>,
     /// Length of each run.
     pub length: Length,
-    /// Seed of programs and draws.
-    pub seed: u64,
+    /// Seeds of programs and draws; figures are means over them.
+    pub seeds: Vec<u64>,
 }
 
-/// Speeds at one point, instructions a cycle.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PerforatedPoint {
-    /// Program, as `ample trace` names it.
-    pub program: String,
-    /// Share of 2 MB regions with holes.
-    pub fragmented_share: f64,
-    /// Holes in each of them (mean, for real fragmentation).
-    pub holes_per_region: f64,
-    /// Holes side by side (else spread uniformly).
-    pub clustered: bool,
-    /// Holes are mapped elsewhere and used (else never allocated).
-    pub used: bool,
-    /// On a virtual machine whose host is fragmented the same way.
-    pub virtualised: bool,
-    /// 4 KB pages only.
-    pub ipc_small: f64,
-    /// 2 MB + 4 KB.
-    pub ipc_conventional: f64,
-    /// Gap-tolerant sequential mapping.
-    pub ipc_gtsm: f64,
-    /// Perforated pages.
-    pub ipc_perforated: f64,
-    /// 2 MB + 4 KB in place, with coalesced TLB entries (CoLT); None on a virtual machine, where
-    /// neither of these two is defined.
-    pub ipc_colt: Option<f64>,
-    /// The same with a range TLB (RMM).
-    pub ipc_rmm: Option<f64>,
-    /// Ideal 2 MB.
-    pub ipc_ideal: f64,
-    /// Perforated over ideal.
-    pub of_ideal: f64,
-    /// Perforated over conventional.
-    pub over_conventional: f64,
-    /// Bitmap look-ups in 1000 accesses under perforated pages.
-    pub bitmap_lookups_per_kilo_access: f64,
-    /// Bitmap loads in 1000 accesses.
-    pub bitmap_loads_per_kilo_access: f64,
+fn both() -> Vec<bool> {
+    vec![true, false]
 }
 
 /// Speeds over states of fragmentation.
@@ -99,75 +69,79 @@ pub struct PerforatedPoint {
 pub struct PerforatedSweep {
     /// Machine preset.
     pub machine: String,
-    /// Seed of programs and draws.
-    pub seed: u64,
+    /// Seeds of programs and draws.
+    pub seeds: Vec<u64>,
     /// One point a program, state of memory and machine.
     pub points: Vec<PerforatedPoint>,
-    /// Least and greatest `of_ideal` for clustered used holes, native; none without such points.
+    /// Least and greatest mean of `of_ideal` for clustered used holes, native; none without such points.
     pub clustered_of_ideal: Option<[f64; 2]>,
-    /// Least `over_conventional` of all points; none without points.
+    /// Least mean of `over_conventional` of all points; none without points.
     pub least_over_conventional: Option<f64>,
-    /// Variants of perforated pages at the points where holes are used.
+    /// Variants of perforated pages where holes are used and lie anywhere.
     pub variants: Vec<VariantPoint>,
 }
 
-/// The point of one state of fragmentation; `baselines` are those of one seed.
-///
-/// # Errors
-/// If a run fails.
-pub fn point(
-    machine: &MachineConfig,
-    length: &Length,
-    program: &mut Replay,
-    fragmentation: &Fragmentation,
-    virtualised: bool,
-    baselines: &mut Baselines,
-) -> Result<PerforatedPoint> {
-    let name = program.name().to_owned();
-    let known = (baselines, name.as_str());
-    let speeds = speeds(machine, length, program, fragmentation, virtualised, known)?;
-    let holes = |map: &HoleMap| map.iter().map(|g| f64::from(g.count_ones())).sum::<f64>();
-    let fragmented: Vec<f64> = fragmentation
-        .blocks
-        .iter()
-        .map(holes)
-        .filter(|&h| h > 0.0)
-        .collect();
-    let per_kilo = |count: u64| 1000.0 * count as f64 / speeds.counters.accesses as f64;
-    Ok(PerforatedPoint {
-        program: name,
-        fragmented_share: fragmented.len() as f64 / fragmentation.blocks.len() as f64,
-        holes_per_region: fragmented.iter().sum::<f64>() / fragmented.len().max(1) as f64,
-        clustered: false,
-        used: fragmentation.used,
-        virtualised,
-        ipc_small: speeds.small,
-        ipc_conventional: speeds.conventional,
-        ipc_gtsm: speeds.gtsm,
-        ipc_perforated: speeds.perforated,
-        ipc_colt: speeds.colt,
-        ipc_rmm: speeds.rmm,
-        ipc_ideal: speeds.ideal,
-        of_ideal: speeds.perforated / speeds.ideal,
-        over_conventional: speeds.perforated / speeds.conventional,
-        bitmap_lookups_per_kilo_access: per_kilo(speeds.counters.bitmap_lookups),
-        bitmap_loads_per_kilo_access: per_kilo(speeds.counters.bitmap_loads),
-    })
+/// A program of one seed and the states of memory that it runs on; true: holes side by side.
+struct Runs {
+    seed: u64,
+    program: Replay,
+    states: Vec<(bool, Fragmentation)>,
 }
 
-/// The states of fragmentation of the sweep: clustered, and the state.
-fn states(params: &PerforatedParams, blocks: usize) -> Vec<(bool, Fragmentation)> {
+/// The states of fragmentation of the sweep with one seed.
+fn states(params: &PerforatedParams, blocks: usize, seed: u64) -> Vec<(bool, Fragmentation)> {
     let mut states = Vec::new();
     for (clustered, used) in [(true, true), (false, true), (true, false), (false, false)] {
+        if !params.used.contains(&used) {
+            continue;
+        }
         for &share in &params.fragmented_shares {
             for &holes in params.holes_per_region.iter().filter(|&&h| used || h < 512) {
-                let seed = params.seed;
                 let state = Fragmentation::random(blocks, share, holes, clustered, used, seed);
                 states.push((clustered, state));
             }
         }
     }
     states
+}
+
+/// Records a program with each seed and draws its states of memory.
+fn recorded(params: &PerforatedParams, name: &str) -> Result<Vec<Runs>> {
+    let one = |&seed: &u64| {
+        let recording = Recording {
+            scale: &params.scale,
+            gups_bytes: params.gups_bytes,
+            length: params.length,
+            seed,
+        };
+        let program = recording.of(name)?;
+        let states = states(params, blocks_of(&program), seed);
+        Ok(Runs {
+            seed,
+            program,
+            states,
+        })
+    };
+    params.seeds.iter().map(one).collect()
+}
+
+/// Refuses parameters that make no sweep.
+fn check(params: &PerforatedParams) -> Result<()> {
+    check_seeds(&params.seeds)?;
+    let holes = &params.holes_per_region;
+    ensure!(
+        holes.iter().all(|h| (1..=512).contains(h)),
+        "a 2 MB region has 1 to 512 holes, not {holes:?}"
+    );
+    let mut seeds = params.seeds.clone();
+    seeds.sort_unstable();
+    seeds.dedup();
+    ensure!(
+        seeds.len() == params.seeds.len(),
+        "seeds lists a seed twice, which would make intervals too narrow: {:?}",
+        params.seeds
+    );
+    Ok(())
 }
 
 /// A sweep over states of fragmentation.
@@ -179,44 +153,40 @@ impl Experiment for Perforated {
 
     fn run(params: &PerforatedParams, progress: Progress<'_>) -> Result<PerforatedSweep> {
         let machine = machines::named(&params.machine)?;
-        ensure!(
-            params
-                .holes_per_region
-                .iter()
-                .all(|&h| (1..=512).contains(&h)),
-            "a 2 MB region has 1 to 512 holes, not {:?}",
-            params.holes_per_region
-        );
+        check(params)?;
         let forms = variants::forms(&params.variants)?;
-        let recording = Recording {
-            scale: &params.scale,
-            gups_bytes: params.gups_bytes,
-            length: params.length,
-            seed: params.seed,
-        };
         let length = &params.length;
         let mut known = Baselines::default();
         let mut others = Vec::new();
         let points = stop::collect(|points| {
             for (done, name) in params.programs.iter().enumerate() {
-                let mut program = recording.of(name)?;
-                let states = states(params, blocks_of(&program));
+                let mut runs = recorded(params, name)?;
+                let count = runs[0].states.len();
                 let share = |part| progress((done as f64 + part) / params.programs.len() as f64);
-                let steps = Steps::new(&share, states.len() * params.virtualised.len());
+                let steps = Steps::new(&share, count * params.virtualised.len() * runs.len());
                 let both = params.virtualised.iter();
-                for (&virtualised, (clustered, state)) in
-                    both.flat_map(|on| states.iter().map(move |state| (on, state)))
-                {
-                    let program = &mut program;
+                for (&virtualised, at) in both.flat_map(|on| (0..count).map(move |at| (on, at))) {
+                    let (clustered, used) = (runs[0].states[at].0, runs[0].states[at].1.used);
+                    // A cluster lies in few groups of the bitmap, which are hardly asked.
+                    let forms = if used && !clustered { &forms[..] } else { &[] };
+                    let mut samples = Vec::new();
+                    for run in &mut runs {
+                        let (program, state) = (&mut run.program, &run.states[at].1);
+                        let key = format!("{name}, seed {}", run.seed);
+                        let known = (&mut known, key.as_str());
+                        let speeds = speeds(&machine, length, program, state, virtualised, known)?;
+                        let variants =
+                            variants::beside(&machine, length, program, state, virtualised, forms)?;
+                        samples.push(PointSample::new(state, speeds, variants));
+                        steps.step();
+                    }
                     let point = PerforatedPoint {
-                        clustered: *clustered,
-                        ..point(&machine, length, program, state, virtualised, &mut known)?
+                        clustered,
+                        used,
+                        ..PerforatedPoint::of(name, virtualised, &samples)?
                     };
-                    let beside =
-                        variants::beside(&machine, length, program, state, &point, &forms)?;
-                    others.extend(beside);
+                    others.extend(variants::points(&point, &samples, forms));
                     points.push(point);
-                    steps.step();
                 }
             }
             Ok(())
@@ -262,7 +232,7 @@ fn by_holes(title: &str, shown: &[&PerforatedPoint]) -> String {
     for p in shown {
         let on = if p.virtualised { "virtual" } else { "native" };
         let name = format!("{}, {on}", lie(p));
-        let point = (p.holes_per_region, p.of_ideal);
+        let point = (p.holes_per_region, p.of_ideal.mean);
         match series.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
             None => series.push(line(&name, [point])),
@@ -285,7 +255,8 @@ fn by_program(title: &str, shown: &[&PerforatedPoint]) -> String {
     let mut bars = Bars::new(title, Unit::Percent);
     for p in shown.iter().filter(|p| !p.virtualised) {
         let series = format!("{:.0} {}", p.holes_per_region, lie(p));
-        bars.put(&p.program, &series, plain(p.of_ideal));
+        let bar = with_interval(p.of_ideal.mean, p.of_ideal.ci95, None);
+        bars.put(&p.program, &series, bar);
     }
     bars.svg()
 }
@@ -299,13 +270,13 @@ fn sweep(
     let clustered = points
         .iter()
         .filter(|p| p.clustered && p.used && !p.virtualised);
-    let clustered: Vec<f64> = clustered.map(|p| p.of_ideal).collect();
+    let clustered: Vec<f64> = clustered.map(|p| p.of_ideal.mean).collect();
     let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = clustered.iter().copied().fold(0.0, f64::max);
-    let over: Vec<f64> = points.iter().map(|p| p.over_conventional).collect();
+    let over: Vec<f64> = points.iter().map(|p| p.over_conventional.mean).collect();
     PerforatedSweep {
         machine: params.machine.clone(),
-        seed: params.seed,
+        seeds: params.seeds.clone(),
         clustered_of_ideal: (!clustered.is_empty()).then(|| [least(&clustered), most]),
         least_over_conventional: (!over.is_empty()).then(|| least(&over)),
         points,

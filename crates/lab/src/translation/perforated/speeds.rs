@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program under each policy on one state of memory.
 
-use super::holes::{Fragmentation, M2, MappingPolicy, map_range};
+use super::holes::{Fragmentation, M2, MappingPolicy};
+use super::layout::map_range;
 use crate::setup::{Length, Measured, Redirect, anonymous_range, map_rest};
 use crate::translation::runs::whole;
 use ample_kit::random::mix64;
@@ -47,7 +48,8 @@ fn build(
         let mut host_frames = IdealFrames::new(memory * 4);
         let mut host = Space::new(0, machine.mmu.levels, &mut host_frames)?;
         let blocks = (memory / M2) as usize;
-        // The same state of memory in another order; the guest uses all it was given.
+        // The same state of memory in another order, whatever the policy; the guest uses all it was
+        // given.
         let own = &fragmentation.blocks;
         let pick = |i: usize| own[mix64(i as u64 ^ 0x4057) as usize % own.len()];
         let host_fragmentation = Fragmentation {

@@ -2,9 +2,11 @@
 //! Variants of perforated pages beside the paper's form: other ways for the hardware to ask the
 //! hole bitmap, and a system that leaves regions with holes everywhere to 4 KB pages.
 
-use super::{Form, Fragmentation, MappingPolicy, PerforatedPoint, one};
+use super::point::{PointSample, over_seeds};
+use super::{Form, Fragmentation, MappingPolicy, PerforatedPoint, Speeds, one};
 use crate::experiment::Text;
 use crate::setup::Length;
+use crate::translation::SeedMean;
 use ample_machine::MachineConfig;
 use ample_trace::Replay;
 use anyhow::{Context, Result};
@@ -50,11 +52,11 @@ pub struct VariantPoint {
     /// Which variant.
     pub variant: Text,
     /// Speed over ideal 2 MB pages.
-    pub of_ideal: f64,
+    pub of_ideal: SeedMean,
     /// Speed over conventional 2 MB + 4 KB.
-    pub over_conventional: f64,
+    pub over_conventional: SeedMean,
     /// Speed over the paper's form.
-    pub over_paper_form: f64,
+    pub over_paper_form: SeedMean,
 }
 
 /// The variants of the given names.
@@ -72,30 +74,43 @@ pub(super) fn forms(names: &[String]) -> Result<Vec<(&'static str, Form)>> {
         .collect()
 }
 
-/// Runs the variants where the paper's form made `point`; nothing where holes are not used.
+/// Runs the variants on one state of memory: instructions a cycle of each.
 pub(super) fn beside(
     machine: &MachineConfig,
     length: &Length,
     program: &mut Replay,
     state: &Fragmentation,
-    point: &PerforatedPoint,
+    virtualised: bool,
     forms: &[(&'static str, Form)],
-) -> Result<Vec<VariantPoint>> {
-    let mut beside = Vec::new();
-    for &(variant, form) in forms.iter().filter(|_| state.used) {
-        let run = one(machine, length, program, state, form, point.virtualised)?;
-        let ipc = run.report.ipc;
-        beside.push(VariantPoint {
+) -> Result<Vec<f64>> {
+    let run = |&(_, form): &(&str, Form)| {
+        let run = one(machine, length, program, state, form, virtualised)?;
+        Ok(run.report.ipc)
+    };
+    forms.iter().map(run).collect()
+}
+
+/// The variants at one point.
+pub(super) fn points(
+    point: &PerforatedPoint,
+    samples: &[PointSample],
+    forms: &[(&'static str, Form)],
+) -> Vec<VariantPoint> {
+    let variant = |(at, &(variant, _)): (usize, &(&'static str, Form))| {
+        let over = |base: &dyn Fn(&Speeds) -> f64| {
+            over_seeds(samples, |s| Some(s.variants[at] / base(&s.speeds)))
+        };
+        Some(VariantPoint {
             program: point.program.clone(),
             virtualised: point.virtualised,
             fragmented_share: point.fragmented_share,
             holes_per_region: point.holes_per_region,
             clustered: point.clustered,
             variant: variant.into(),
-            of_ideal: ipc / point.ipc_ideal,
-            over_conventional: ipc / point.ipc_conventional,
-            over_paper_form: ipc / point.ipc_perforated,
-        });
-    }
-    Ok(beside)
+            of_ideal: over(&|s| s.ideal)?,
+            over_conventional: over(&|s| s.conventional)?,
+            over_paper_form: over(&|s| s.perforated)?,
+        })
+    };
+    forms.iter().enumerate().filter_map(variant).collect()
 }
