@@ -12,8 +12,8 @@ pub(super) const M2: u64 = 2 << 20;
 pub enum MappingPolicy {
     /// 4 KB pages only.
     Small,
-    /// 2 MB where a whole block is to be had, 4 KB elsewhere (on the frames of the block that are no
-    /// holes, as with all other policies: see [`Layout`](super::layout::Layout)).
+    /// 2 MB where a whole block is to be had, 4 KB elsewhere: on the frames of the block that are
+    /// no holes, which every policy gets.
     Conventional,
     /// Gap-tolerant sequential mapping: a 2 MB page over 32 sound 64 KB chunks of a 4 MB block.
     Gtsm,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The frames behind a range, and how each policy maps the range on them. Every policy gets the same
-//! frames: what differs between two of them is translation alone, not where data lies in caches, in
-//! DRAM or in the pages of a host.
+//! The frames behind a range, and how each policy maps the range on them. Every policy gets the
+//! same frames: what differs between two of them is translation alone, not where data lies in
+//! caches, in DRAM or in the pages of a host.
 
 use super::holes::{Fragmentation, M2, MappingPolicy};
 use crate::stop::checkpoint;
@@ -86,7 +86,9 @@ fn shape(fragmentation: &Fragmentation, block: usize, policy: MappingPolicy) -> 
         MappingPolicy::PerforatedWhereClear if clear_groups(fragmentation, block) >= 4 => {
             Shape::Perforated
         }
-        MappingPolicy::Gtsm if block % 2 == 0 && gtsm_pair(fragmentation, block) => Shape::Large,
+        MappingPolicy::Gtsm if block.is_multiple_of(2) && gtsm_pair(fragmentation, block) => {
+            Shape::Large
+        }
         MappingPolicy::Conventional
         | MappingPolicy::Gtsm
         | MappingPolicy::PerforatedWhereClear

@@ -73,7 +73,8 @@ pub struct PerforatedSweep {
     pub seeds: Vec<u64>,
     /// One point a program, state of memory and machine.
     pub points: Vec<PerforatedPoint>,
-    /// Least and greatest mean of `of_ideal` for clustered used holes, native; none without such points.
+    /// Least and greatest mean of `of_ideal` for clustered used holes, native; none without such
+    /// points.
     pub clustered_of_ideal: Option<[f64; 2]>,
     /// Least mean of `over_conventional` of all points; none without points.
     pub least_over_conventional: Option<f64>,
