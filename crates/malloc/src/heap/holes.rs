@@ -3,7 +3,7 @@
 //!
 //! A span that holds one live object keeps all of its pages, so that a program that freed most of
 //! its small objects keeps nearly all of its memory. What no peak of the last
-//! [`super::release::LASTING_S`] seconds needed goes back by native pages: hugepages that are
+//! `release::LASTING_S` seconds needed goes back by native pages: hugepages that are
 //! broken first, then whole ones, the emptiest first, as far as the policy lets them be broken.
 //! Hugepages are looked at in turn; what objects lie where the layer above knows.
 
