@@ -6,7 +6,7 @@
 //! back after the system calls, which are made without a lock. Objects that are freed meanwhile go
 //! into their bitmaps as usual. An object that is handed out on a hole later finds zeroed memory.
 
-use super::{CENTRAL, Spans, forget, relink, unlink};
+use super::{CENTRAL, Spans, forget, freed, relink, unlink};
 use crate::heap::ReleasePolicy;
 use crate::heap::holes::{HoleRelease, HugeSpans};
 use crate::heap::pageheap::{self, NativeMap};
@@ -201,14 +201,16 @@ fn give_back(node: usize, taken: &Taken, succeeded: bool, epoch: u16) -> bool {
     // SAFETY: a busy span stays, and the lock of its class is held.
     let span = unsafe { span::get(taken.id) };
     span.busy = false;
-    if succeeded {
-        // SAFETY: as above; there is room for holes since they were begun.
-        unsafe {
+    // SAFETY: as above; there is room for holes since they were begun.
+    unsafe {
+        if succeeded {
             let (before, noted) = span.holes();
             let before = if noted == epoch { before } else { 0 };
             span.set_holes(before | taken.holes, epoch);
-            note(span, taken.class, taken.id);
         }
+        // Some calls may have succeeded.
+        span.note_unmarked(info, taken.holes);
+        note(span, taken.class, taken.id);
     }
     if span.free == info.objects {
         forget(&mut spans, span);
@@ -219,15 +221,15 @@ fn give_back(node: usize, taken: &Taken, succeeded: bool, epoch: u16) -> bool {
     false
 }
 
-/// Notes in the pagemap which pages have holes: a free there passes [`super::check`].
+/// Notes in the pagemap where free objects have no mark: a free there passes [`super::check`].
 ///
 /// # Safety
 /// The caller holds the lock of the span's class.
 unsafe fn note(span: &Span, class: usize, id: u32) {
     // SAFETY: as the caller promises.
-    let (holes, _) = unsafe { span.holes() };
+    let unmarked = unsafe { span.unmarked() };
     for index in 0..span.pages as usize {
-        let holed = holes >> (index * NATIVES) & ((1 << NATIVES) - 1) != 0;
+        let holed = unmarked >> (index * NATIVES) & ((1 << NATIVES) - 1) != 0;
         let noted = if holed { HOLED } else { class as u8 };
         if pagemap::class_of(span.page + index) != noted {
             pagemap::set_page(span.page, index, noted, id);
@@ -235,33 +237,38 @@ unsafe fn note(span: &Span, class: usize, id: u32) {
     }
 }
 
-/// Takes note that objects of a span are about to be handed out. False, with the objects free
-/// again, if they lie on holes that the hard limit does not let be filled. The caller holds the
-/// lock of the class.
+/// Takes note that objects of a span are about to be handed out; whether they are to be marked
+/// before by [`mark`]. `None`, with the objects free again, if they lie on holes that the hard
+/// limit does not let be filled. The caller holds the lock of the class.
 #[inline]
-pub(super) fn refill(class: usize, id: u32, span: &mut Span, objects: &[usize]) -> bool {
+pub(super) fn refill(class: usize, id: u32, span: &mut Span, objects: &[usize]) -> Option<bool> {
     // SAFETY: as the caller promises.
-    let (holes, epoch) = unsafe { span.holes() };
-    holes == 0 || refill_holes(class, id, span, objects, (holes, epoch))
+    if unsafe { span.unmarked() } == 0 {
+        return Some(false);
+    }
+    refill_holes(class, id, span, objects).then_some(true)
+}
+
+/// Marks objects free that no cache has yet and whose marks may have gone with their memory.
+#[cold]
+pub(super) fn mark(objects: &[usize]) {
+    for &object in objects {
+        // SAFETY: the caller has taken the objects out of their spans, and gives them to a cache
+        // or to who takes the mark off.
+        unsafe { freed::set(object) };
+    }
 }
 
 #[cold]
-fn refill_holes(
-    class: usize,
-    id: u32,
-    span: &mut Span,
-    objects: &[usize],
-    (holes, epoch): (u64, u16),
-) -> bool {
+fn refill_holes(class: usize, id: u32, span: &mut Span, objects: &[usize]) -> bool {
+    // SAFETY: as the caller promises.
+    let (holes, epoch) = unsafe { span.holes() };
     let (info, base) = (&TABLE[class], span.page << PAGE_SHIFT);
     let index = |object: usize| (object - base) / info.bytes as usize;
     let filled = objects.iter().fold(0, |all, &object| {
         all | span::natives_of(info, index(object))
     }) & holes;
-    if filled == 0 {
-        return true;
-    }
-    if !pageheap::refill(span.page, filled.count_ones(), epoch) {
+    if filled != 0 && !pageheap::refill(span.page, filled.count_ones(), epoch) {
         // SAFETY: as the caller promises; the objects were taken in the order of their addresses.
         let put = unsafe { span.put_run(info, index(objects[0]), objects) };
         debug_assert_eq!(put, Ok(objects.len()));
@@ -270,6 +277,7 @@ fn refill_holes(
     // SAFETY: as the caller promises.
     unsafe {
         span.set_holes(holes & !filled, epoch);
+        span.note_unmarked(info, 0);
         note(span, class, id);
     }
     true

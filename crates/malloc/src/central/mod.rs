@@ -11,6 +11,7 @@
 //! their pages return to the page heap.
 
 mod drain;
+pub mod freed;
 mod holes;
 
 pub use drain::drain_transfer;
@@ -204,6 +205,7 @@ pub fn take(class: usize, row: usize, out: &mut [usize]) -> usize {
         central.transfer_hits.fetch_add(1, Ordering::Relaxed);
         return count;
     }
+    let mut unmarked = false;
     let mut spans = central.spans.lock();
     while count < out.len() {
         let id = match spans.heads.iter().find(|&&head| head != 0) {
@@ -217,12 +219,17 @@ pub fn take(class: usize, row: usize, out: &mut [usize]) -> usize {
         let span = unsafe { span::get(id) };
         // SAFETY: as above.
         let taken = unsafe { span.take(&mut out[count..], TABLE[class].bytes as usize) };
-        if !holes::refill(class, id, span, &out[count..count + taken]) {
+        let Some(marks) = holes::refill(class, id, span, &out[count..count + taken]) else {
             break;
-        }
+        };
+        unmarked |= marks;
         count += taken;
         spans.free -= taken as u32;
         relink(&mut spans, id, span);
+    }
+    drop(spans);
+    if unmarked {
+        holes::mark(&out[..count]);
     }
     count
 }

@@ -3,12 +3,12 @@
 //! addresses are `usize`, 0 for none.
 
 pub mod fork;
-mod freed;
 mod redzone;
 pub mod start;
 
 use crate::cache;
 use crate::central;
+use crate::central::freed;
 use crate::heap::pageheap;
 use crate::heap::pagemap::{self, COLD, GUARDED, HOLED, LARGE, NO_SPAN, PageEntry, SAMPLED};
 use crate::heap::span;

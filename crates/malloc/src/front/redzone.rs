@@ -7,8 +7,8 @@
 //! large object has its span as slot, and nothing before it if its alignment is a page or more. All
 //! are combined with the secret of the process and the object's address.
 
-use super::freed;
 use crate::cache;
+use crate::central::freed;
 use crate::heap::pageheap;
 use crate::os::report::corrupt;
 use crate::size_class::{MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of};

@@ -57,7 +57,7 @@ fn start() {
     if options.check {
         modes |= CHECKED;
     }
-    super::freed::start();
+    crate::central::freed::start();
     cache::start(options.cpu_cache_bytes, options.rseq, !options.check);
     if options.guard > 0 {
         // Without restartable sequences every call is a slow one.

@@ -38,8 +38,8 @@ pub const GUARDED: u8 = 253;
 /// The class of the pages of a span of cold objects, whose size class the span knows.
 pub const COLD: u8 = 252;
 
-/// The class of the pages of which a part was given back inside a span in use, whose size class the
-/// span knows: the marks of free objects are gone there.
+/// The class of the pages of which a part was given back inside a span in use, until all objects
+/// there were handed out again: the marks of free ones are gone. The span knows the size class.
 pub const HOLED: u8 = 251;
 
 /// What is noted of a page for the fast path of free: its class, and which page of its span it is.

@@ -53,6 +53,9 @@ impl Linked for Span {
 struct Extension {
     words: [u64; (MAX_OBJECTS - INLINE) / 64],
     holes: u64,
+    /// Native pages with free objects whose marks went with the memory: see
+    /// [`Span::note_unmarked`].
+    unmarked: u64,
     /// The epoch of the hugepage when they were made: see [`Span::holes`].
     epoch: u16,
     link: u32,
@@ -126,6 +129,7 @@ pub fn create(page: usize, pages: usize, class: u8, objects: usize) -> Option<u3
         let extension = &mut pools.extensions[extension];
         fill(&mut extension.words, objects - INLINE);
         extension.holes = 0;
+        extension.unmarked = 0;
     }
     pools.spans[id] = Span {
         page,

@@ -43,7 +43,8 @@ fn misuse_ends_the_program_with_one_clear_line() {
 #[test]
 fn a_second_free_is_noticed_where_the_memory_has_gone() {
     for options in ["", "rseq=0", "numa=2"] {
-        expect_explained(options, &[("double-hole", "double free")]);
+        let kinds = ["double-hole", "double-refilled", "double-fetched"];
+        expect_explained(options, &kinds.map(|kind| (kind, "double free")));
     }
     expect_explained("check=1", &[("double-hole", "free of")]);
 }

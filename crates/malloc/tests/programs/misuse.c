@@ -2,6 +2,7 @@
 /* One wrong call, chosen by the argument; the allocator is expected to end the program. */
 #include <malloc.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,26 @@ int main(int argc, char **argv)
 			if (abs(i - 100021) > 6000)
 				free(all[i]);
 		free(all[100021]);
+	} else if (!strcmp(kind, "double-refilled") || !strcmp(kind, "double-fetched")) {
+		/* It lies on memory that came back when an object beside it was handed out. */
+		static char *all[200000], *last = NULL, *victim = NULL;
+
+		for (int i = 0; i < 200000; i++)
+			memset(all[i] = malloc(100), 1, 100);
+		for (int i = 0; i < 200000; i++)
+			if (i % 60)
+				free(all[i]);
+		malloc_trim(0);
+		for (int i = 0; i < 1000; i++)
+			memset(last = malloc(100), 2, 100);
+		/* The farthest one of its page, or the next, which lies in a cache by now. */
+		for (int i = 0; i < 200000; i++)
+			if (i % 60 && (uintptr_t)all[i] >> 12 == (uintptr_t)last >> 12 &&
+			    all[i] > last &&
+			    (!victim || (all[i] > victim) == !strcmp(kind, "double-refilled")))
+				victim = all[i];
+		free(victim ? victim : last);
+		free(victim ? NULL : last);
 	} else if (!strcmp(kind, "double-aba")) {
 		void *other = malloc(100);
 

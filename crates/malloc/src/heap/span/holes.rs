@@ -24,20 +24,55 @@ impl Span {
     pub unsafe fn empty_natives(&mut self, info: &Class) -> u64 {
         let natives = usize::from(info.pages) * (PAGE_BYTES / NATIVE_BYTES);
         debug_assert!(natives <= 64);
-        let mut empty = u64::MAX >> (64 - natives);
-        let objects = usize::from(info.objects);
+        // SAFETY: as the caller promises.
+        u64::MAX >> (64 - natives) & !unsafe { self.natives_with(info, false) }
+    }
+
+    /// The native pages on which a free object lies, or a live one.
+    ///
+    /// # Safety
+    /// As for [`Span::empty_natives`].
+    unsafe fn natives_with(&mut self, info: &Class, free: bool) -> u64 {
+        let (mut natives, objects) = (0, usize::from(info.objects));
         for first in (0..objects).step_by(64) {
             // SAFETY: as the caller promises; the object is one of the span's.
-            let mut live = !unsafe { *self.word(first) };
+            let word = unsafe { *self.word(first) };
+            let mut such = if free { word } else { !word };
             if objects - first < 64 {
-                live &= (1 << (objects - first)) - 1;
+                such &= (1 << (objects - first)) - 1;
             }
-            while live != 0 && empty != 0 {
-                empty &= !natives_of(info, first + live.trailing_zeros() as usize);
-                live &= live - 1;
+            while such != 0 {
+                natives |= natives_of(info, first + such.trailing_zeros() as usize);
+                such &= such - 1;
             }
         }
-        empty
+        natives
+    }
+
+    /// The native pages with free objects that have no mark.
+    ///
+    /// # Safety
+    /// As for [`Span::holes`].
+    #[inline]
+    pub unsafe fn unmarked(&self) -> u64 {
+        if self.extension == 0 {
+            return 0;
+        }
+        // SAFETY: as the caller promises.
+        unsafe { extension(self.extension) }.unmarked
+    }
+
+    /// Notes that the marks of the free objects on more native pages are gone. They count as gone
+    /// until no object there is free: what is handed out is marked when it comes back.
+    ///
+    /// # Safety
+    /// As for [`Span::set_holes`], and the class is `info`.
+    pub unsafe fn note_unmarked(&mut self, info: &Class, more: u64) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let unmarked = self.unmarked() | more;
+            extension(self.extension).unmarked = unmarked & self.natives_with(info, true);
+        }
     }
 
     /// The holes, and the epoch of the hugepage when they were made: a hugepage that is rebuilt has
@@ -83,6 +118,7 @@ impl Span {
         let extension: &mut Extension = &mut pools.extensions[id];
         extension.words = [0; (crate::size_class::MAX_OBJECTS - INLINE) / 64];
         extension.holes = 0;
+        extension.unmarked = 0;
         extension.epoch = 0;
         self.extension = id;
         true
