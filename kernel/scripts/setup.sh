@@ -53,12 +53,16 @@ if [ ! -e /usr/sbin/policy-rc.d ]; then
 	$sudo chmod +x /usr/sbin/policy-rc.d
 	trap '$sudo rm -f /usr/sbin/policy-rc.d' EXIT
 fi
+# Another installation may be under way, which ends.
+install=($sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
+	-o DPkg::Lock::Timeout=600 --no-install-recommends)
 # The suite is for this one package and what it needs: with -t it would take qemu-user too, which
-# has no plugins there. Without the suite Debian 12's emulator has to do.
+# has no plugins there. Once Debian 12's emulator is there, it is an upgrade of less.
+emulator() { "${install[@]}" "qemu-system-x86/$suite-backports" > /dev/null; }
+upgrade=
 if [[ " ${missing[*]} " = *" qemu-system-x86 "* ]]; then
-	DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
-		"qemu-system-x86/$suite-backports" > /dev/null ||
-		echo "setup.sh: no emulator from $suite-backports; guests run their CPUs in turns" >&2
+	emulator 2> /dev/null || upgrade=1
 fi
-DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
-	"${missing[@]}" > /dev/null
+"${install[@]}" "${missing[@]}" > /dev/null
+[ -z "$upgrade" ] || emulator ||
+	echo "setup.sh: no emulator from $suite-backports; guests run their CPUs in turns" >&2
