@@ -171,8 +171,15 @@ expect() {
 	if "$@"; then echo "@@ ok $text"; else echo "@@ FAIL $text: $*"; fi
 }
 
-# confined [FUNCTION]: no unmovable page above the border, by page_owner, and none that FUNCTION
-# allocated. Reading that takes seconds; if the border has moved meanwhile, pages above its old
+# marked: the time now as page_owner tells it, in ns
+marked() {
+	echo Y > /sys/module/printk/parameters/time
+	echo "ample mark" > /dev/kmsg
+	dmesg | sed -n 's/^.*\[ *\([0-9]*\)\.\([0-9]*\)\] ample mark.*/\1\2000/p' | tail -1
+}
+
+# confined [FUNCTION|since=NS]: no unmovable page above the border, by page_owner, and none that
+# FUNCTION allocated; of those since then. Reading that takes seconds; if the border has moved meanwhile, pages above its old
 # place prove nothing, and it is read again.
 confined() {
 	for try in 1 2 3 4 5; do

@@ -25,7 +25,7 @@ const POOL: &str = "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
 #[test]
 fn a_machine_with_everything_needs_no_advice() {
     let root = tempfile::tempdir().unwrap();
-    let files: [(&str, &[u8]); 11] = [
+    let files: [(&str, &[u8]); 12] = [
         ("proc/kpageflags", &[0; 8]),
         ("proc/cmdline", b"quiet page_owner=on hugetlb_cma=4G\n"),
         ("proc/cpuinfo", b"flags\t\t: fpu pdpe1gb lm\n"),
@@ -39,6 +39,10 @@ fn a_machine_with_everything_needs_no_advice() {
         (
             "sys/kernel/mm/contiguitas/node0/unmovable_bytes",
             b"134217728\n",
+        ),
+        (
+            "sys/kernel/mm/contiguitas/node0/unmovable_above_bytes",
+            b"3145728\n",
         ),
     ];
     save(root.path(), &files);
@@ -58,7 +62,8 @@ fn a_machine_with_everything_needs_no_advice() {
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("node0: 128 MiB unmovable") && text.contains("hugetlb_cma=4G"),
+        text.contains("node0: 128 MiB unmovable and 3 MiB above the border")
+            && text.contains("hugetlb_cma=4G"),
         "{text}"
     );
 }

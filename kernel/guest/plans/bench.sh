@@ -17,7 +17,7 @@ result huge_2m huge_2m
 result huge_1g huge_1g
 result module cat $hostile/stats
 counters counters
-[ -d $ctg ] && emit region "\"unmovable_bytes\": $(cat $ctg/node0/unmovable_bytes), \
+[ -d $ctg/node0 ] && emit region "\"unmovable_bytes\": $(cat $ctg/node0/unmovable_bytes), \
 	\"free_bytes\": $(cat $ctg/node0/unmovable_free_bytes)"
 web_stop
 true

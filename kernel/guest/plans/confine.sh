@@ -7,7 +7,7 @@ disk
 mkdir -p /mnt/t
 extfrag_on
 dmesg | grep contiguitas: | sed 's/^/@@ note /'
-expect "the feature is on" [ -d $ctg ]
+expect "the feature is on" [ -d $ctg/node0 ]
 expect "confined after boot" confined
 load churn /mnt/t ${files:-1500} 3 ${seed:-1} &
 load fork 20 16

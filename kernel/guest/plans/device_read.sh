@@ -15,7 +15,7 @@ exec 3<&-
 sleep ${idle:-45}
 emit device_closed "\"region_mib\": $(region_mib), \
 	\"region_free_mib\": $(region_mib unmovable_free_bytes)"
-[ ! -d $ctg ] || echo "@@ note pressures" $(cat $ctg/node0/pressure_*)
+[ ! -d $ctg/node0 ] || echo "@@ note pressures" $(cat $ctg/node0/pressure_*)
 counters counters
 expect "the region is a quarter of memory at most" at_most $((total / 4)) $read
 expect "it is the smaller by half when the cache is gone" \

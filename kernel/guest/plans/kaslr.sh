@@ -7,7 +7,7 @@ settle
 kpf $(border) > /tmp/kpf
 emit kaslr "\"image_mib\": $((0x$image / 1048576)), \"region_mib\": $size"
 result kpf cat /tmp/kpf
-expect "the feature is on" [ -d $ctg ]
+expect "the feature is on" [ -d $ctg/node0 ]
 [ -z "$plain" ] || expect "the region is within 5 % of what it is without" \
 	at_most $((plain / 20 + 4)) $((size > plain ? size - plain : plain - size))
 echo 64 > $hostile/hold

@@ -6,7 +6,7 @@ dmesg | grep contiguitas: | sed 's/^/@@ note /'
 dmesg | grep -iE 'cma: |crashkernel|movable zone|Movable zone|user-defined' | head -8 |
 	sed 's/^/@@ note /'
 grep -E 'System RAM|Crash kernel|Kernel code' /proc/iomem | sed 's/^/@@ note iomem: /'
-expect "the feature is on" [ -d $ctg ]
+expect "the feature is on" [ -d $ctg/node0 ]
 expect "nothing says that it is off" sh -c '! dmesg | grep -q "contiguitas: .*off"'
 expect "confined after boot" confined
 load fork 10 16

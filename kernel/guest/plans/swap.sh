@@ -24,7 +24,7 @@ kill $second $stall
 wait $second $stall 2>/dev/null
 # what comes back in stays in the swap cache, some of it where room was lent
 swapoff -a & off=$!
-if [ -d $ctg ]; then
+if [ -d $ctg/node0 ]; then
 	for i in 1 2 3 4 5 6; do
 		now=$(cat $ctg/node0/unmovable_bytes)
 		echo $((now + 16777216)) > /sys/kernel/debug/contiguitas/node0 2>/dev/null

@@ -13,13 +13,13 @@ for unit in systemd-journald systemd-udevd dbus nginx memcached redis-server; do
 done
 expect "redis answers" sh -c 'redis-cli ping | grep -q PONG'
 dmesg | grep contiguitas: | sed 's/^/@@ note /'
-[ ! -d $ctg ] || expect "confined after boot" confined
+[ ! -d $ctg/node0 ] || expect "confined after boot" confined
 contiguity boot
 load churn /var/tmp 400 2 1 & churn=$!
 redis-benchmark -q -n 4000 -d 4000 -t set,get > /dev/null
 load fork 20 16
 wait $churn
-[ ! -d $ctg ] || expect "confined after a load" confined
+[ ! -d $ctg/node0 ] || expect "confined after a load" confined
 contiguity load
 result thp load thp 128
 emit userland "\"state\": \"$state\", \"active_units\": $units, \"boot_s\": $boot_s, \

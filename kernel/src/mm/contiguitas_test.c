@@ -5,6 +5,7 @@
  */
 #include <kunit/test.h>
 #include <linux/highmem.h>
+#include <linux/memory_hotplug.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/page-isolation.h>
@@ -128,6 +129,61 @@ static long listed_low(struct zone *zone)
 	return pages;
 }
 
+/* What is free below the border of @n is counted as its lists hold it. */
+static void expect_counted(struct kunit *test, struct contiguitas_node *n)
+{
+	struct zone *zones = NODE_DATA(n->nid)->node_zones;
+	long listed, counted;
+	unsigned long flags;
+	int i;
+
+	for (i = 0; i < MAX_NR_ZONES; i++) {
+		spin_lock_irqsave(&zones[i].lock, flags);
+		listed = listed_low(&zones[i]);
+		counted = zones[i].nr_free_unmovable;
+		spin_unlock_irqrestore(&zones[i].lock, flags);
+		KUNIT_EXPECT_EQ(test, listed, counted);
+	}
+}
+
+/* Every block of @n has a type of its side. */
+static void expect_sides(struct kunit *test, struct contiguitas_node *n)
+{
+	unsigned long pfn, wrong = 0;
+
+	for (pfn = n->base_pfn; pfn < n->end_pfn; pfn += pageblock_nr_pages) {
+		struct page *page = pfn_to_online_page(pfn);
+		int mt = page ? get_pageblock_migratetype(page) : MIGRATE_CMA;
+
+		if (!page || !zone_spans_pfn(page_zone(page), pfn))
+			continue;
+		if (mt == MIGRATE_MOVABLE || contiguitas_low_type(mt))
+			wrong += contiguitas_low_type(mt) == contiguitas_above(n->nid, pfn);
+	}
+	KUNIT_EXPECT_EQ(test, wrong, 0UL);
+}
+
+/* Off and on while it runs: as after boot. A resize is refused meanwhile. */
+static void test_switch(struct kunit *test)
+{
+	bool on = contiguitas_enabled();
+	struct contiguitas_node *n;
+
+	if (ctg_switch(true))
+		kunit_skip(test, "this machine can have no border");
+	n = contiguitas_nodes[first_online_node];
+	KUNIT_EXPECT_EQ(test, ctg_switch(true), 0);
+	KUNIT_ASSERT_EQ(test, ctg_switch(false), 0);
+	KUNIT_EXPECT_FALSE(test, contiguitas_enabled());
+	KUNIT_EXPECT_EQ(test, ctg_resize(n, ctg_size(n) + CTG_CHUNK, true), -ENODEV);
+	KUNIT_EXPECT_EQ(test, contiguitas_block_type(pfn_to_page(n->base_pfn), MIGRATE_MOVABLE),
+			MIGRATE_MOVABLE);
+	KUNIT_ASSERT_EQ(test, ctg_switch(true), 0);
+	expect_sides(test, n);
+	expect_counted(test, n);
+	KUNIT_EXPECT_EQ(test, ctg_switch(on), 0);
+}
+
 /*
  * A claim goes past a chunk of which somebody has isolated a half, and who gives up
  * then: both halves are on our side, and counted there.
@@ -136,7 +192,6 @@ static void test_claim_past_isolation(struct kunit *test)
 {
 	struct contiguitas_node *n = contiguitas_nodes[first_online_node];
 	unsigned long border, size, flags, i;
-	long listed, counted;
 	struct zone *zone;
 
 	need_border(test);
@@ -155,11 +210,7 @@ static void test_claim_past_isolation(struct kunit *test)
 	for (i = border; i < contiguitas_border[n->nid]; i += pageblock_nr_pages)
 		KUNIT_EXPECT_TRUE(test,
 				  contiguitas_low_type(get_pageblock_migratetype(pfn_to_page(i))));
-	spin_lock_irqsave(&zone->lock, flags);
-	listed = listed_low(zone);
-	counted = zone->nr_free_unmovable;
-	spin_unlock_irqrestore(&zone->lock, flags);
-	KUNIT_EXPECT_EQ(test, listed, counted);
+	expect_counted(test, n);
 	KUNIT_EXPECT_EQ(test, ctg_resize(n, size, false), 0);
 }
 
@@ -287,6 +338,7 @@ static struct kunit_case contiguitas_cases[] = {
 	KUNIT_CASE(test_policy),
 	KUNIT_CASE(test_pages_go_where_they_belong),
 	KUNIT_CASE(test_resize_and_back),
+	KUNIT_CASE(test_switch),
 	KUNIT_CASE(test_claim_past_isolation),
 	KUNIT_CASE(test_keep_low),
 	KUNIT_CASE(test_pinnable),

@@ -215,10 +215,14 @@ fn contiguitas(root: &Root) -> Check {
         let advice = "make kernel builds a kernel with it: docs/kernel.md";
         return check(NAME, State::Missing, "not in this kernel", advice);
     }
-    let bytes = |node: &str| {
-        read(root, &format!("{FOLDER}/{node}/unmovable_bytes"))?
-            .parse::<u64>()
-            .ok()
+    let mib = |node: &str, file: &str| {
+        let bytes = read(root, &format!("{FOLDER}/{node}/{file}"))?;
+        Some(bytes.parse::<u64>().ok()? >> 20)
+    };
+    // What was there when it was turned on; only root may read it.
+    let above = |node: &str| match mib(node, "unmovable_above_bytes") {
+        Some(above) if above > 0 => format!(" and {above} MiB above the border"),
+        _ => String::new(),
     };
     let mut nodes: Vec<String> = std::fs::read_dir(root.path(FOLDER))
         .into_iter()
@@ -228,11 +232,15 @@ fn contiguitas(root: &Root) -> Check {
         .collect();
     nodes.sort();
     let regions: Vec<String> = (nodes.iter())
-        .filter_map(|node| Some(format!("{node}: {} MiB unmovable", bytes(node)? >> 20)))
+        .filter_map(|node| {
+            let region = mib(node, "unmovable_bytes")?;
+            Some(format!("{node}: {region} MiB unmovable{}", above(node)))
+        })
         .collect();
     match regions.is_empty() {
         true => {
-            let advice = "boot with contiguitas=on";
+            let advice = "boot with contiguitas=on, or turn it on at run time: \
+                          echo 1 > /sys/kernel/mm/contiguitas/enabled";
             check(NAME, State::Off, "in this kernel, and off", advice)
         }
         false => check(NAME, State::Ok, regions.join(", "), None),
