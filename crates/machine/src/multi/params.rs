@@ -190,6 +190,7 @@ impl MemoryParams {
     pub fn rules(&self) -> Protocol {
         Protocol {
             design: self.engine.design,
+            memory_lines: self.frames * PAGE_LINES,
             cores: self.cores,
             slices: self.slices,
             hash: self.hash,

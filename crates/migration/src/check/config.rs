@@ -46,6 +46,7 @@ impl CheckConfig {
             name,
             rules: Protocol {
                 design,
+                memory_lines: 4096,
                 cores: 2,
                 slices: 2,
                 hash: SliceHash::Modulo,

@@ -4,6 +4,7 @@
 
 mod config;
 mod coverage;
+mod descriptors;
 mod events;
 mod liveness;
 mod properties;

@@ -3,10 +3,11 @@
 //! property of the whole graph: `liveness.rs`.)
 
 use super::config::CheckConfig;
+use super::descriptors::wrong_descriptors_refused;
 use super::state::State;
 use crate::protocol::{
-    Cached, Command, Design, Directory, LineAddr, Mapping, Message, OsMigration, OsPhase, Outbox,
-    PlantedFault, RequestKind, Role, Status,
+    Cached, Design, Directory, LineAddr, Message, OsMigration, OsPhase, PlantedFault, RequestKind,
+    Role,
 };
 
 /// A property of a state, with its name.
@@ -179,84 +180,4 @@ fn marks_are_set(config: &CheckConfig, state: &State) -> bool {
         let mut cores = state.cores.iter();
         cores.all(|core| core.side.marks().contains(&(page, page)))
     })
-}
-
-/// What the controller answers to a descriptor, and whether it has then changed or said anything.
-fn answer(config: &CheckConfig, state: &State, command: Command) -> (Option<Status>, bool) {
-    let mut controller = state.controller.clone();
-    let mut out: Outbox<bool> = Outbox::default();
-    let submitted = controller.submit(&config.rules, command);
-    debug_assert!(submitted.is_ok(), "the queue is empty and has an entry");
-    let completion = controller.take_next(&config.rules, &mut out);
-    let changed = controller != state.controller || !out.sent.is_empty();
-    (completion.map(|completion| completion.status), changed)
-}
-
-/// Software may submit anything. (A full queue refuses too; the runs themselves meet that.)
-fn wrong_descriptors_refused(config: &CheckConfig, state: &State) -> bool {
-    if state.controller.has_work() {
-        return true;
-    }
-    let refused = |command, status| answer(config, state, command) == (Some(status), false);
-    let start = |map| Command::Migrate { map, start: true };
-    let lines = config.lines();
-    let fresh = |first: u64| Mapping {
-        src: LineAddr(first),
-        dst: LineAddr(first + u64::from(lines)),
-        lines,
-    };
-    let onto_itself = Mapping {
-        dst: LineAddr(1000 + u64::from(lines) - 1),
-        ..fresh(1000)
-    };
-    let empty = Mapping {
-        lines: 0,
-        ..fresh(1000)
-    };
-    let bad = [onto_itself, empty].map(start);
-    let unknown = Command::Clear { map: fresh(1000) };
-    let in_flight = state.controller.in_flight();
-    let full = in_flight >= usize::from(config.rules.table_entries);
-    in_flight <= usize::from(config.rules.table_entries)
-        && bad
-            .into_iter()
-            .all(|command| refused(command, Status::BadRange))
-        && refused(unknown, Status::NotFound)
-        && (!full || refused(start(fresh(1000)), Status::TableFull))
-        && (full || answer(config, state, start(fresh(1000))) == (None, true))
-        && state
-            .os
-            .iter()
-            .all(|os| refused_while_moving(config, state, os))
-}
-
-/// A page that moves can neither take part in another migration, nor be cleared while it is copied.
-fn refused_while_moving(config: &CheckConfig, state: &State, os: &OsMigration) -> bool {
-    let refused = |command, status| answer(config, state, command) == (Some(status), false);
-    let moves = match os.phase {
-        OsPhase::Ready => os.pte == Role::Destination,
-        OsPhase::Done | OsPhase::Refused(_) => false,
-        _ => true,
-    };
-    let Mapping { src, dst, lines } = os.map;
-    let last = |first: LineAddr| LineAddr(first.0 + u64::from(lines) - 1);
-    let beyond = LineAddr(2000);
-    // Each end of each side, as source and as destination.
-    let overlapping = [(src, beyond), (beyond, src), (dst, beyond), (beyond, dst)]
-        .into_iter()
-        .flat_map(|(a, b)| [(a, b), (last(a), last(b))])
-        .chain([(dst, src)]);
-    let overlap = |(src, dst)| {
-        let map = Mapping { src, dst, lines };
-        refused(Command::Migrate { map, start: true }, Status::Overlap)
-    };
-    let map = os.map;
-    let copying = [
-        Command::Clear { map },
-        Command::Migrate { map, start: true },
-        Command::Migrate { map, start: false },
-    ];
-    let in_progress = |command| refused(command, Status::CopyInProgress);
-    (!moves || overlapping.into_iter().all(overlap))
-        && (os.phase != OsPhase::Copying || copying.into_iter().all(in_progress))
 }

@@ -10,39 +10,25 @@ use super::step::apply;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::time::Instant;
 
-/// The configuration as a stateright model.
-#[derive(Clone, Debug)]
-struct Machine(CheckConfig);
-
-impl Model for Machine {
+impl Model for CheckConfig {
     type State = State;
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::initial(&self.0)]
+        vec![State::initial(self)]
     }
 
     fn actions(&self, state: &State, all: &mut Vec<Action>) {
-        actions(&self.0, state, all);
+        actions(self, state, all);
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
-        apply(&self.0, last, &action)
+        apply(self, last, &action)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        // stateright wants plain functions: one for each entry of CHECKS.
-        fn holds<const N: usize>(machine: &Machine, state: &State) -> bool {
-            CHECKS[N].1(&machine.0, state)
-        }
-        vec![
-            Property::always(CHECKS[0].0, holds::<0>),
-            Property::always(CHECKS[1].0, holds::<1>),
-            Property::always(CHECKS[2].0, holds::<2>),
-            Property::always(CHECKS[3].0, holds::<3>),
-            Property::always(CHECKS[4].0, holds::<4>),
-            Property::always(CHECKS[5].0, holds::<5>),
-        ]
+        let property = |&(name, holds)| Property::always(name, holds);
+        CHECKS.iter().map(property).collect()
     }
 }
 
@@ -73,7 +59,8 @@ pub struct Safety {
 /// Explores everything, or until a property is broken.
 pub fn check(config: &CheckConfig, threads: usize) -> Safety {
     let started = Instant::now();
-    let checker = Machine(config.clone())
+    let checker = config
+        .clone()
         .checker()
         .threads(threads)
         .finish_when(HasDiscoveries::Any)

@@ -196,7 +196,10 @@ fn access(
 }
 
 fn complete(config: &CheckConfig, state: &mut State, completion: Option<Completion>) {
-    let Some(Completion { command, status }) = completion else {
+    let Some(Completion {
+        command, status, ..
+    }) = completion
+    else {
         return;
     };
     let os = state.os.iter_mut().find(|os| os.map == command.map());

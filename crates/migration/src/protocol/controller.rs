@@ -3,7 +3,7 @@
 //! records, in the manner of ENQCMD and Intel's DSA (Contiguitas §3.3, interface).
 
 use super::faults::PlantedFault;
-use super::types::{Design, Mapping, Message, Outbox, Party, Protocol};
+use super::types::{Design, LineAddr, Mapping, Message, Outbox, Party, Protocol};
 use std::collections::VecDeque;
 
 /// A work descriptor.
@@ -43,21 +43,82 @@ pub enum Status {
     Copied,
     /// The entry is gone from all slices.
     Cleared,
-    /// No free entry in the metadata table. Submit again after a `Clear`.
-    TableFull,
-    /// A page of the descriptor already takes part in another migration.
-    Overlap,
+    /// The doorbell was rung before source, destination and size were written.
+    Incomplete,
+    /// The doorbell knows no such command.
+    UnknownCommand,
+    /// An address or the size is no multiple of a page.
+    Unaligned,
+    /// A frame does not belong to the virtual function that asks.
+    NotYours,
+    /// A frame lies beyond the end of memory.
+    OutsideMemory,
     /// Source and destination overlap, or the size is zero.
     BadRange,
-    /// No such migration.
+    /// No such migration, or it is another function's.
     NotFound,
     /// Copying is under way: it can neither be started twice nor be taken back.
     CopyInProgress,
+    /// A page of the descriptor already takes part in another migration.
+    Overlap,
+    /// No free entry in the metadata table, or of the function's share of it. Submit again after a
+    /// `Clear`.
+    TableFull,
+    /// The function was reset before the descriptor was taken.
+    Dropped,
+}
+
+impl Status {
+    /// The number in a completion record. Of several reasons the one with the least is given.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Installed => 1,
+            Self::Copied => 2,
+            Self::Cleared => 3,
+            Self::Incomplete => 16,
+            Self::UnknownCommand => 17,
+            Self::Unaligned => 18,
+            Self::NotYours => 19,
+            Self::OutsideMemory => 20,
+            Self::BadRange => 21,
+            Self::NotFound => 22,
+            Self::CopyInProgress => 23,
+            Self::Overlap => 24,
+            Self::TableFull => 25,
+            Self::Dropped => 26,
+        }
+    }
+}
+
+/// The function of the host. It may move all of memory.
+pub const HOST: u8 = 0;
+
+/// What a virtual function may do. A guest's frame numbers are translated before they get here, as
+/// for its DMA; these are the frames that they may lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VirtualFunction {
+    /// Its number, not [`HOST`].
+    pub function: u8,
+    /// First line of its frames.
+    pub first: LineAddr,
+    /// Lines in them.
+    pub lines: u64,
+    /// Table entries that it may hold, so that it cannot take all of them from the others.
+    pub entries: u8,
+}
+
+impl VirtualFunction {
+    fn owns(&self, first: LineAddr, lines: u32) -> bool {
+        let end = first.0.checked_add(u64::from(lines));
+        first >= self.first && end.is_some_and(|end| end - self.first.0 <= self.lines)
+    }
 }
 
 /// Written to the completion address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Completion {
+    /// Who submitted it.
+    pub function: u8,
     /// The command that ended.
     pub command: Command,
     /// Whether it succeeded, or why not.
@@ -84,6 +145,8 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Slot {
     map: Mapping,
+    /// Who submitted it.
+    function: u8,
     state: State,
     /// Slices that owe an answer.
     waiting: u8,
@@ -94,20 +157,43 @@ struct Slot {
 /// Takes commands of the operating system and leads the slices through them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Controller {
-    queue: VecDeque<Command>,
+    queue: VecDeque<(u8, Command)>,
     slots: Vec<Slot>,
+    functions: Vec<VirtualFunction>,
+    /// Functions that were reset and have migrations that do not rest yet.
+    resetting: Vec<u8>,
 }
 
 impl Controller {
-    /// ENQCMD: puts a descriptor into the queue.
+    /// The host lets a guest command its own frames.
+    pub fn grant(&mut self, function: VirtualFunction) {
+        debug_assert_ne!(function.function, HOST, "the host may move all of memory");
+        self.functions.push(function);
+    }
+
+    /// ENQCMD of the host: puts a descriptor into the queue.
     ///
     /// # Errors
-    /// When the queue has no room.
+    /// When the queue has no room, or the host's function is being reset.
     pub fn submit(&mut self, rules: &Protocol, command: Command) -> Result<(), QueueFull> {
-        if self.queue.len() >= usize::from(rules.queue_entries) {
+        self.submit_as(rules, HOST, command)
+    }
+
+    /// ENQCMD at the portal of a function.
+    ///
+    /// # Errors
+    /// When the queue has no room, or the function is being reset.
+    pub fn submit_as(
+        &mut self,
+        rules: &Protocol,
+        function: u8,
+        command: Command,
+    ) -> Result<(), QueueFull> {
+        let full = self.queue.len() >= usize::from(rules.queue_entries);
+        if full || self.is_resetting(function) {
             return Err(QueueFull);
         }
-        self.queue.push_back(command);
+        self.queue.push_back((function, command));
         debug_assert!(self.queue.len() <= usize::from(rules.queue_entries));
         Ok(())
     }
@@ -120,6 +206,43 @@ impl Controller {
     /// Migrations in the table.
     pub fn in_flight(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Resets a function: its descriptors that wait are dropped, with a record each. What is in the
+    /// table cannot be dropped, since lines of a page that is copied lie in two frames: each
+    /// migration goes on to where software decides, *installed*, *copied* or *cleared*, and writes
+    /// its record. A reset of a function that is being reset changes nothing.
+    pub fn reset(&mut self, function: u8) -> Vec<Completion> {
+        let of = |(by, _): &(u8, Command)| *by == function;
+        let dropped = self.queue.iter().copied().filter(of);
+        let record = |(function, command)| Completion {
+            function,
+            command,
+            status: Status::Dropped,
+        };
+        let dropped = dropped.map(record).collect();
+        self.queue.retain(|entry| !of(entry));
+        if !self.is_resetting(function) {
+            self.resetting.push(function);
+            self.end_resets();
+        }
+        dropped
+    }
+
+    /// Whether a function has been reset and one of its migrations does not rest yet.
+    pub fn is_resetting(&self, function: u8) -> bool {
+        self.resetting.contains(&function)
+    }
+
+    fn end_resets(&mut self) {
+        let slots = &self.slots;
+        let busy = |function: &u8| {
+            let own = slots.iter().filter(|slot| slot.function == *function);
+            let mut states = own.map(|slot| slot.state);
+            states.any(|state| !matches!(state, State::Installed | State::Copied))
+        };
+        self.resetting.retain(busy);
+        self.resetting.sort_unstable();
     }
 
     fn slot(&mut self, map: Mapping) -> Option<&mut Slot> {
@@ -139,25 +262,32 @@ impl Controller {
         rules: &Protocol,
         out: &mut Outbox<V>,
     ) -> Option<Completion> {
-        let command = self.queue.pop_front()?;
-        self.begin(rules, command, out)
-            .err()
-            .map(|status| Completion { command, status })
+        let (function, command) = self.queue.pop_front()?;
+        let begun = self.begin(rules, (function, command), out);
+        begun.err().map(|status| Completion {
+            function,
+            command,
+            status,
+        })
     }
 
     fn begin<V: Copy>(
         &mut self,
         rules: &Protocol,
-        command: Command,
+        (function, command): (u8, Command),
         out: &mut Outbox<V>,
     ) -> Result<(), Status> {
         let all = rules.slices;
-        let known = self.slot(command.map()).map(|slot| slot.state);
+        self.check_range(rules, function, command.map())?;
+        let known = self.slot(command.map());
+        let known = known.filter(|slot| function == HOST || function == slot.function);
+        let known = known.map(|slot| slot.state);
         match (command, known) {
             (Command::Migrate { map, start }, None) => {
-                self.check_new(rules, map)?;
+                self.check_new(rules, function, map)?;
                 self.slots.push(Slot {
                     map,
+                    function,
                     state: State::Installing { start },
                     waiting: all,
                     cores: 0,
@@ -189,14 +319,42 @@ impl Controller {
         Ok(())
     }
 
-    fn check_new(&self, rules: &Protocol, map: Mapping) -> Result<(), Status> {
+    /// What is wrong with a range whatever the table holds.
+    fn check_range(&self, rules: &Protocol, function: u8, map: Mapping) -> Result<(), Status> {
+        let page_lines = u64::from(rules.page_lines);
+        let lengths = [map.src.0, map.dst.0, u64::from(map.lines)];
+        if lengths.iter().any(|n| n % page_lines != 0) {
+            return Err(Status::Unaligned);
+        }
+        let owned = |first| {
+            let mut functions = self.functions.iter();
+            functions.any(|f| f.function == function && f.owns(first, map.lines))
+        };
+        if function != HOST && !(owned(map.src) && owned(map.dst)) {
+            return Err(Status::NotYours);
+        }
+        let within = |first: LineAddr| {
+            let end = first.0.checked_add(u64::from(map.lines));
+            end.is_some_and(|end| end <= rules.memory_lines)
+        };
+        if !(within(map.src) && within(map.dst)) {
+            return Err(Status::OutsideMemory);
+        }
         if map.is_degenerate() {
             return Err(Status::BadRange);
         }
+        Ok(())
+    }
+
+    fn check_new(&self, rules: &Protocol, function: u8, map: Mapping) -> Result<(), Status> {
         if self.slots.iter().any(|slot| slot.map.overlaps(&map)) {
             return Err(Status::Overlap);
         }
-        if self.slots.len() >= usize::from(rules.table_entries) {
+        let own = self.slots.iter().filter(|slot| slot.function == function);
+        let share = self.functions.iter().find(|f| f.function == function);
+        if self.slots.len() >= usize::from(rules.table_entries)
+            || share.is_some_and(|share| own.count() >= usize::from(share.entries))
+        {
             return Err(Status::TableFull);
         }
         Ok(())
@@ -277,6 +435,7 @@ impl Controller {
         out: &mut Outbox<V>,
     ) -> Option<Completion> {
         let slot = self.slot(map)?;
+        let function = slot.function;
         let early = rules.has(PlantedFault::UnmarkBeforeMarked);
         let (command, status) = match slot.state {
             State::Installing { start: true } => {
@@ -310,6 +469,11 @@ impl Controller {
             State::Installed | State::Copied if early => return None,
             State::Installed | State::Copied => unreachable!("nobody owes an answer"),
         };
-        Some(Completion { command, status })
+        self.end_resets();
+        Some(Completion {
+            function,
+            command,
+            status,
+        })
     }
 }

@@ -131,6 +131,11 @@ impl OsMigration {
                     Role::Destination => OsPhase::Refused(status),
                 }
             }
+            // The function was reset: submit again.
+            Status::Dropped if self.phase == OsPhase::Clearing => {
+                self.phase = OsPhase::ReadyToClear;
+            }
+            Status::Dropped => self.phase = OsPhase::Ready,
             refusal => self.phase = OsPhase::Refused(refusal),
         }
     }

@@ -67,6 +67,8 @@ pub struct Protocol {
     pub design: Design,
     /// Lines of a page, which is marked as a whole when one of its lines is refused.
     pub page_lines: u32,
+    /// Lines of physical memory: descriptors that reach beyond are refused.
+    pub memory_lines: u64,
     /// Cores, at most 64. Agent numbers from here on are devices without a private cache.
     pub cores: u8,
     /// Slices of the last-level cache.
