@@ -20,6 +20,7 @@ use crate::heap::{HeapOptions, HeapSizes, PageHeap, ReleasePolicy, Sum};
 use crate::os::lock::{ForkLock, Guard, Lock};
 use crate::os::meta;
 use crate::os::numa::{self, MAX_NODES};
+use crate::os::sys::Idle;
 use crate::os::vm::Vm;
 use crate::os::vm::real::{HugeMode, RealVm};
 use crate::size_class::TABLE;
@@ -35,8 +36,8 @@ pub struct Pages {
     steps_under_way: u32,
     /// A fork is being prepared: no step may begin.
     forking: bool,
-    /// By what policy memory goes back at once; none while a background thread sees to it.
-    eager: Option<ReleasePolicy>,
+    /// How memory goes back at once; not at all while a background thread sees to it.
+    eager: Option<AtOnce>,
 }
 
 static PAGES: [Lock<Pages>; MAX_NODES] = [const {
@@ -48,6 +49,15 @@ static PAGES: [Lock<Pages>; MAX_NODES] = [const {
         eager: None,
     })
 }; MAX_NODES];
+
+/// How memory goes back in the call that frees it.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce {
+    /// What stays.
+    pub policy: ReleasePolicy,
+    /// Tells the time that [`PageHeap::note_idle`] takes; called without locks.
+    pub idle: fn() -> Option<Idle>,
+}
 
 /// For the system calls of steps, which need neither lock nor state.
 const CALLS: RealVm = RealVm::new();
@@ -345,10 +355,10 @@ impl Pages {
     }
 }
 
-/// Lets the heaps give memory back in the call that frees it, by this policy, or not.
-pub fn set_eager(policy: Option<ReleasePolicy>) {
+/// Lets the heaps give memory back in the call that frees it, or not.
+pub fn set_eager(at_once: Option<AtOnce>) {
     for heap in heaps() {
-        heap.lock().eager = policy;
+        heap.lock().eager = at_once;
     }
 }
 
@@ -360,7 +370,15 @@ fn finish(mut pages: Guard<'static, Pages>, node: usize) {
         pages = PAGES[node].lock();
         pages.end(|heap| heap.end_release(release, succeeded));
     }
-    let Some(policy) = pages.eager else { return };
+    let Some(AtOnce { policy, idle }) = pages.eager else {
+        return;
+    };
+    if pages.heap.asks_idle(&policy) {
+        drop(pages);
+        let idle = idle();
+        pages = PAGES[node].lock();
+        pages.heap.note_idle(idle);
+    }
     let excess = pages.heap.eager_pages(&policy);
     drop(pages);
     release_from(&PAGES[node], excess, &policy);

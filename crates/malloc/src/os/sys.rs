@@ -255,11 +255,51 @@ pub fn read_file<'a>(name: &CStr, text: &'a mut [u8]) -> Option<&'a str> {
 /// Monotonic time in nanoseconds, from the coarse clock (a few nanoseconds to read; it moves once
 /// a timer tick, which is exact enough for windows of seconds).
 pub fn now_ns() -> u64 {
+    read_clock_ns(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+fn read_clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The time that one processor of a process was idle since some moment, as one of its threads sees
+/// it; that of another thread is not to be compared with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// The thread that was asked.
+    pub thread: usize,
+    /// In nanoseconds. It falls while several processors are busy.
+    pub idle_ns: i64,
+}
+
+/// Time in which the process neither ran, on any processor, nor the calling thread waited for one.
+/// `None` if the system does not tell. Several system calls.
+pub fn idle() -> Option<Idle> {
+    let mut waited_ns = waited_for_processor_ns()?;
+    // If the thread has to wait between the calls, they do not belong together.
+    for _ in 0..4 {
+        let now_ns = read_clock_ns(libc::CLOCK_MONOTONIC) as i64;
+        let ran_ns = read_clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID) as i64;
+        let waited_before_ns = core::mem::replace(&mut waited_ns, waited_for_processor_ns()?);
+        if waited_before_ns == waited_ns {
+            // SAFETY: no preconditions.
+            let thread = unsafe { libc::pthread_self() } as usize;
+            let idle_ns = now_ns - ran_ns - waited_ns;
+            return Some(Idle { thread, idle_ns });
+        }
+    }
+    None
+}
+
+fn waited_for_processor_ns() -> Option<i64> {
+    let mut text = [0; 64];
+    // Time on a processor, time waiting for one, times on one: proc(5).
+    let text = read_file(c"/proc/thread-self/schedstat", &mut text)?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -6,7 +6,7 @@
 use crate::cache;
 use crate::central::{self, HoleBudget};
 use crate::heap::limit;
-use crate::heap::pageheap::{self, CollapseBudget};
+use crate::heap::pageheap::{self, AtOnce, CollapseBudget};
 use crate::heap::{BackOff, ReleasePolicy};
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::pagemap;
@@ -94,8 +94,16 @@ pub fn set_background(runs: bool) {
     note_background(runs);
     super::socket::set_background(runs);
     let plan = PLAN.lock();
-    let eager = (plan.enabled && plan.at_once && !runs).then_some(plan.policy);
-    pageheap::set_eager(eager);
+    let at_once = AtOnce {
+        policy: plan.policy,
+        idle,
+    };
+    pageheap::set_eager((plan.enabled && plan.at_once && !runs).then_some(at_once));
+}
+
+/// See [`sys::idle`]; `None` under a filter of system calls, which may not allow it.
+fn idle() -> Option<sys::Idle> {
+    cache::unconfined().then(sys::idle).flatten()
 }
 
 /// The lock to shut for a fork.

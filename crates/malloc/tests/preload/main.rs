@@ -172,6 +172,11 @@ programs! {
         "idle.c",
         [&["0"], &["1"], &["2"], &["3"], &["4"], &["5"], &["6"], &["7"], &["8"], &["9"]],
         [""];
+    /// A release that is regretted makes the next one wait, and there was no call after the wait.
+    a_saw_tooth_with_pauses_leaves_nothing_behind:
+        "teeth.c",
+        [&["65536", "10", "100"], &["1000", "10", "100"], &["1000000", "10", "100"]],
+        ["", "rseq=0"];
     /// A span that held one live object kept all of its memory.
     memory_without_live_objects_goes_back_inside_spans:
         "holes.c",
