@@ -2,12 +2,12 @@
 //! What concerns the slabs of all CPUs: sizes, draining, checks, fork.
 
 use super::{
-    ADMIN, COUNTDOWN, CpuSlab, OUT_OF_REACH, SHARD, SLAB_LIST, SLABS, SlabSizes, fence, uses_rseq,
-    vfork,
+    ADMIN, COUNTDOWN, CpuSlab, FIRST_BYTES, OUT_OF_REACH, SHARD, SLAB_LIST, SLABS, SlabSizes,
+    fence, uses_rseq, vfork,
 };
 use crate::central;
 use crate::os::lock::{ForkLock, Lock, is_forking, model_step};
-use crate::os::threads::may_exist;
+use crate::os::threads::{has_background, may_exist};
 use crate::size_class::{CLASSES, MAX_BATCH};
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,21 +60,22 @@ pub fn for_each_sizes(mut visit: impl FnMut(SlabSizes)) {
     }
 }
 
-/// Lets samples be due, the first on each slab after so many bytes, or none any more (0). Changes
-/// nothing where that is so already. A thread inside a sequence at that moment may undo it for its
-/// CPU: to be called again later.
+/// Lets samples be due, the first on each slab after so many bytes, or none any more (0): then the
+/// countdown is one to the next look of the upkeep. Changes nothing of samples where that is so
+/// already. A thread inside a sequence at that moment may undo it for its CPU: to be called again
+/// later.
 pub fn count_down_from(bytes: usize) {
-    let begin = if bytes == 0 {
-        OUT_OF_REACH
-    } else {
-        bytes as u64
+    let begin = match bytes {
+        // The thread looks.
+        0 if has_background() => OUT_OF_REACH,
+        0 => FIRST_BYTES,
+        bytes => bytes as u64,
     };
     COUNTDOWN.store(begin, Ordering::Relaxed);
     let set = |slab: &CpuSlab| {
-        let left = slab.words[0].load(Ordering::Relaxed) as i64;
-        let unreachable = left > (OUT_OF_REACH / 2) as i64;
-        if unreachable != (bytes == 0) {
-            slab.words[0].store(begin, Ordering::Relaxed);
+        let samples = slab.for_samples.swap(bytes != 0, Ordering::Relaxed);
+        if bytes == 0 || !samples {
+            slab.begin_countdown(begin);
         }
     };
     for_each_slab(set);
@@ -120,7 +121,7 @@ fn drain_owned(slab: &CpuSlab) {
 }
 
 /// Gives the objects in the slabs back to the central free lists: those of all slabs, or only of
-/// slabs that had no miss since the last call.
+/// slabs that nobody has used since the last call.
 pub fn drain(all: bool) {
     if is_forking() {
         // Every slab is parked.
@@ -130,8 +131,7 @@ pub fn drain(all: bool) {
     if alone || fence::ready() {
         let _admin = ADMIN.lock();
         for_each_slab(|slab| {
-            let misses = slab.misses();
-            let idle = slab.seen.swap(misses, Ordering::Relaxed) == misses;
+            let idle = slab.was_idle();
             if (all || idle) && slab.sizes().bytes > 0 {
                 let cpu = slab.cpu.load(Ordering::Relaxed);
                 let entry = &SLABS[cpu as usize];

@@ -5,7 +5,7 @@
 //! A class that is full may hold more only if it ran empty before: what is freed on this CPU but
 //! allocated on another would fill the slab for nobody.
 
-use super::{CpuSlab, MAX_BYTES, OFFSET, SHARD, SHARDS, SLAB_LIST, SLABS};
+use super::{CpuSlab, LATER, MAX_BYTES, OFFSET, OUT_OF_REACH, SHARD, SHARDS, SLAB_LIST, SLABS};
 use crate::cache::rseq::{self, Header};
 use crate::central;
 use crate::os::lock::is_forking;
@@ -330,6 +330,21 @@ pub fn count_down(bytes: usize, next: impl FnOnce() -> i64) -> bool {
         countdown.store(left as u64, Ordering::Relaxed);
         due
     })
+}
+
+/// After a slow call that found no round of upkeep due: if the countdown of this CPU's slab led to
+/// it, the next one comes later.
+pub fn look_later() {
+    with_local(|local| {
+        let Some(Local { slab, .. }) = local else {
+            return;
+        };
+        let ended = (slab.words[0].load(Ordering::Relaxed) as i64) < 0;
+        if ended && !slab.for_samples.load(Ordering::Relaxed) {
+            let begun = slab.begun.load(Ordering::Relaxed);
+            slab.begin_countdown(begun.saturating_mul(LATER).min(OUT_OF_REACH));
+        }
+    });
 }
 
 /// An object of the class: from the slab or, with a batch for the slab, from the central free list;

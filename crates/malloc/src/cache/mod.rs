@@ -14,7 +14,7 @@ pub use all::{
     objects_of,
 };
 pub use fence::{allowed as unconfined, forbid as forbid_fences, register as register_fences};
-pub use local::{count_down, pop_slow, push_slow};
+pub use local::{count_down, look_later, pop_slow, push_slow};
 pub use vfork::{begin as begin_vfork, end as end_vfork, restore as restore_fast};
 
 use crate::near::{near, near_load};
@@ -70,8 +70,14 @@ struct CpuSlab {
     /// Requests that found the slab empty, and frees that found it full.
     underflows: AtomicU64,
     overflows: AtomicU64,
-    /// Misses at the last look: an idle slab is one without new ones.
+    /// Misses and the countdown at the last look, and whether that was set anew since after it had
+    /// moved: an idle slab is one where nothing of it has changed.
     seen: AtomicU64,
+    seen_left: AtomicU64,
+    moved: AtomicBool,
+    /// Where the countdown began, and whether it is one to a sample.
+    begun: AtomicU64,
+    for_samples: AtomicBool,
     cpu: AtomicU32,
     /// NUMA node that it is filled from.
     node: AtomicU32,
@@ -93,8 +99,12 @@ static SLAB_LIST: AtomicPtr<CpuSlab> = AtomicPtr::new(core::ptr::null_mut());
 static MAX_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_BYTES);
 /// A countdown that no program ends.
 const OUT_OF_REACH: u64 = 1 << 62;
-/// Where the countdown of a new slab begins: out of reach unless samples are taken.
-static COUNTDOWN: AtomicU64 = AtomicU64::new(OUT_OF_REACH);
+/// Bytes from a round of upkeep to the first slow call that looks whether another is due.
+const FIRST_BYTES: u64 = 512;
+/// Each further look of a CPU before that round comes so many times later.
+const LATER: u64 = 8;
+/// Where the countdown of a new slab begins.
+static COUNTDOWN: AtomicU64 = AtomicU64::new(FIRST_BYTES);
 
 struct Shard(*mut CpuSlab);
 // SAFETY: the slab is reached only through the shard's lock.
@@ -176,7 +186,7 @@ impl CpuSlab {
         // SAFETY: zeroed memory of the right size and alignment, which is never freed; all fields
         // are atomics, for which zero is valid.
         let slab: &CpuSlab = unsafe { memory.cast().as_ref() };
-        slab.words[0].store(COUNTDOWN.load(Ordering::Relaxed), Ordering::Relaxed);
+        slab.begin_countdown(COUNTDOWN.load(Ordering::Relaxed));
         for (class, &begin) in BEGIN.iter().enumerate().skip(1) {
             let header = Header {
                 current: begin,
@@ -197,6 +207,26 @@ impl CpuSlab {
 
     fn node(&self) -> usize {
         self.node.load(Ordering::Relaxed) as usize
+    }
+
+    /// Begins the countdown of bytes on the fast path. A thread inside a sequence on that CPU may
+    /// undo it.
+    fn begin_countdown(&self, bytes: u64) {
+        let left = self.words[0].load(Ordering::Relaxed);
+        if self.seen_left.swap(bytes, Ordering::Relaxed) != left {
+            self.moved.store(true, Ordering::Relaxed);
+        }
+        self.begun.store(bytes, Ordering::Relaxed);
+        self.words[0].store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether nobody has allocated or missed here since the last call.
+    fn was_idle(&self) -> bool {
+        let (misses, left) = (self.misses(), self.words[0].load(Ordering::Relaxed));
+        let missed = self.seen.swap(misses, Ordering::Relaxed) != misses;
+        let taken = self.seen_left.swap(left, Ordering::Relaxed) != left;
+        let moved = self.moved.swap(false, Ordering::Relaxed);
+        !(missed || taken || moved)
     }
 
     /// Requests and frees so far that the slab could not serve.

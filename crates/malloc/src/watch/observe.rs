@@ -16,7 +16,7 @@ use crate::watch::poisson::exponential;
 use crate::watch::stats::Out;
 use crate::watch::unwind::{DEPTH, unwind};
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Live samples that can be held: more are not sampled.
 const CAPACITY: usize = 1 << 14;
@@ -70,8 +70,6 @@ static SAMPLES: Lock<Samples> = Lock::new(Samples {
 });
 /// Mean bytes between samples; 0 if no profile is taken.
 pub(crate) static MEAN: AtomicUsize = AtomicUsize::new(0);
-/// Whether sampling was ever turned on or off.
-static CHANGED: AtomicBool = AtomicBool::new(false);
 /// The state of the random numbers. Two threads that draw at once may get the same.
 static RANDOM: AtomicU64 = AtomicU64::new(0x1234_5678_9abc_def1);
 /// The thread that takes a sample: the unwinder may allocate.
@@ -87,7 +85,6 @@ pub fn configure(options: &Options) {
 /// Takes samples from now on, one byte in `mean`; with 0 no more. What was sampled stays counted.
 pub fn start(mean: usize) {
     MEAN.store(mean, Ordering::Relaxed);
-    CHANGED.store(true, Ordering::Relaxed);
     cache::count_down_from(mean);
 }
 
@@ -97,11 +94,10 @@ pub fn is_on() -> bool {
     MEAN.load(Ordering::Relaxed) != 0
 }
 
-/// Now and then: makes up for what [`start`] did not reach.
+/// In each round of upkeep: makes up for what [`start`] did not reach, or lets the fast paths count
+/// down to the next round.
 pub fn round() {
-    if CHANGED.load(Ordering::Relaxed) {
-        cache::count_down_from(MEAN.load(Ordering::Relaxed));
-    }
+    cache::count_down_from(MEAN.load(Ordering::Relaxed));
 }
 
 /// The lock to shut for a fork.

@@ -112,6 +112,8 @@ pub fn fork_lock() -> &'static dyn ForkLock {
 }
 
 /// Called on every slow path: does a round when one is due. Reads the clock at every eighth call.
+/// A program whose calls never leave the caches comes here too, by the countdown of the fast path:
+/// a few times between two rounds, see [`cache::look_later`].
 #[inline]
 pub fn tick() {
     let calls = CALLS.load(Ordering::Relaxed).wrapping_add(1);
@@ -142,6 +144,7 @@ fn tick_now() {
     super::control::serve();
     super::socket::serve_pending();
     if has_background() {
+        cache::look_later();
         return;
     }
     let now_ns = sys::now_ns();
@@ -156,12 +159,15 @@ fn tick_now() {
             )
             .is_err()
     {
+        cache::look_later();
         return;
     }
     // The first call only sets the clock: a short-lived process does no round.
     if next_ns != 0 {
         super::socket::serve();
         round(FOREGROUND_PAGES);
+    } else {
+        cache::look_later();
     }
 }
 

@@ -182,6 +182,9 @@ programs! {
         "holes.c",
         [&["trim", "runs", "128"], &["trim", "random", "128"], &["idle", "runs", "192"]],
         ["", "rseq=0"];
+    /// Memory went back in slow calls only.
+    it_goes_back_if_no_call_leaves_the_caches_of_a_processor:
+        "holes.c", [&["cached", "runs", "192"]], [""];
     holes_in_spans_damage_nothing_in_any_way: "holes.c", [&["trim", "runs", "48", "always"]], WAYS;
     /// Each took hugepages of its own; chunks of 1 GiB were locked; khugepaged filled up what had
     /// been given back.

@@ -2,9 +2,11 @@
 /*
  * A program frees nine in ten of its small objects, so that nearly every span keeps a live one. The
  * native pages without a live object go back: at once when it asks for that (trim), or while it
- * does little else (idle). What stays keeps what was written; what went back is used again.
+ * does little else (idle), also if none of its calls leaves the caches of a processor (cached).
+ * What stays keeps what was written; what went back is used again.
  *
- * Usage: holes trim|idle runs|random MIB [always]; with always, no bound holds for what stays.
+ * Usage: holes trim|idle|cached runs|random MIB [always]; with always, no bound holds for what
+ * stays.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -89,6 +91,7 @@ static double least_mib(double *live)
 int main(int arguments, char **argument)
 {
 	int trims = arguments > 1 && !strcmp(argument[1], "trim");
+	size_t call = arguments > 1 && !strcmp(argument[1], "cached") ? 100 : 300000;
 	int runs = arguments > 2 && !strcmp(argument[2], "runs"), bound = arguments < 5;
 	double wanted = arguments > 3 ? atof(argument[3]) : 128, made = 0, live;
 	unsigned least = runs ? 500 : 300, most = runs ? 2000 : 900;
@@ -120,7 +123,7 @@ int main(int arguments, char **argument)
 	for (int tick = 0; !trims && tick < 300 && (tick < 200 || left > allowed); tick++) {
 		usleep(100000);
 		for (int i = 0; i < 20; i++)
-			free(malloc(300000));
+			free(malloc(call));
 		left = resident_mib() - before;
 	}
 	left = resident_mib() - before;
