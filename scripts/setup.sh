@@ -22,7 +22,7 @@ if wanted rtl; then
 	packages+=(iverilog yosys)
 fi
 if [[ $what == test ]]; then
-	packages+=(jq g++ dpkg-dev systemd python3)
+	packages+=(jq g++ dpkg-dev systemd python3 python3-venv util-linux)
 fi
 if [[ $what == dist ]]; then
 	packages+=(dpkg-dev lintian mmdebstrap python3 systemd systemd-container skopeo)
@@ -118,6 +118,22 @@ if wanted deny; then
 fi
 if [[ $what == mutants ]]; then
 	tool cargo-mutants "$CARGO_MUTANTS" cargo mutants --version
+fi
+
+# Python packages, each set in an environment of its own.
+venv() { # venv NAME PACKAGE...: build/NAME, with these packages
+	local folder
+	folder=$(dirname "$0")/../build/$1
+	[[ -f $folder/.installed && $(<"$folder/.installed") == "${*:2}" ]] && return
+	echo "setup: installing ${*:2} for Python" >&2
+	rm -rf "$folder"
+	python3 -m venv "$folder"
+	"$folder/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
+	echo "${*:2}" >"$folder/.installed"
+}
+if [[ $what == test ]]; then
+	# Grafana's own types of a dashboard.
+	venv grafana 'grafana-foundation-sdk==1769699998!10.1.0'
 fi
 
 # A Prometheus for the metrics of ample agent: unpacked here, because the installed package would
