@@ -3,6 +3,7 @@
 
 use crate::scale::{Axis, Unit};
 use crate::svg::{Anchor, Svg, legend, series_colours, text_width};
+use crate::values::FigureValues;
 
 /// One bar. Values in the chart's unit.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -70,7 +71,41 @@ impl BarChart {
             );
         }
         self.draw_legend(&mut svg);
+        let centre = |index: usize| LEFT + (index as f64 + 0.5) * group_width;
+        svg.values(&self.values((0..self.groups.len()).map(centre)));
         svg.finish()
+    }
+
+    /// One row a group, whose middle is at the place given.
+    fn values(&self, at: impl Iterator<Item = f64>) -> FigureValues {
+        let cell = |bar: Option<&Bar>| match bar.and_then(|bar| Some((bar, bar.value?))) {
+            Some((bar, value)) => self.says(bar, value),
+            None => "–".into(),
+        };
+        let row = |group: &BarGroup| {
+            let cells = (0..self.series.len()).map(|series| cell(group.bars.get(series)));
+            std::iter::once(group.label.clone()).chain(cells).collect()
+        };
+        FigureValues {
+            at: at.map(|centre| (centre * 10.0).round() / 10.0).collect(),
+            heads: std::iter::once("group".into())
+                .chain(self.series.clone())
+                .collect(),
+            rows: self.groups.iter().map(row).collect(),
+        }
+    }
+
+    /// A value with its range and the paper's.
+    fn says(&self, bar: &Bar, value: f64) -> String {
+        let mut text = self.unit.format(value);
+        if let Some((low, high)) = bar.spread {
+            let (low, high) = (self.unit.format(low), self.unit.format(high));
+            text.push_str(&format!(" ({low} to {high})"));
+        }
+        if let Some(paper) = bar.paper {
+            text.push_str(&format!("; paper: {}", self.unit.format(paper)));
+        }
+        text
     }
 
     fn colours(&self) -> Vec<String> {
@@ -106,19 +141,8 @@ impl BarChart {
     ) {
         let gap = (width * 0.08).min(2.0);
         if let Some(value) = bar.value {
-            let mut hover = format!(
-                "{}, {}: {}",
-                group.label,
-                self.series[series],
-                self.unit.format(value)
-            );
-            if let Some((low, high)) = bar.spread {
-                let (low, high) = (self.unit.format(low), self.unit.format(high));
-                hover.push_str(&format!(" ({low} to {high})"));
-            }
-            if let Some(paper) = bar.paper {
-                hover.push_str(&format!("; paper: {}", self.unit.format(paper)));
-            }
+            let (name, says) = (&self.series[series], self.says(bar, value));
+            let hover = format!("{}, {name}: {says}", group.label);
             let height = y.px(0.0) - y.px(value);
             let fill = &self.colours()[series];
             svg.rect(

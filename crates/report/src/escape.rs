@@ -19,9 +19,33 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// The text that [`escape`] was given, but for control characters.
+pub(crate) fn unescape(escaped: &str) -> String {
+    // The ampersand last: what it begins is text.
+    [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&amp;", "&"),
+    ]
+    .iter()
+    .fold(escaped.to_string(), |text, (from, to)| {
+        text.replace(from, to)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_escaped_comes_back(text in "[&<>\"';a-z#0-9]{0,40}") {
+            prop_assert_eq!(unescape(&escape(&text)), text);
+        }
+    }
 
     #[test]
     fn markup_and_control_characters_are_neutralised() {

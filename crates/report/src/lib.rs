@@ -15,6 +15,7 @@ pub mod results;
 mod scale;
 mod svg;
 mod table;
+mod values;
 
 pub use bars::{Bar, BarChart, BarGroup};
 pub use escape::escape;

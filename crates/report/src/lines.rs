@@ -3,6 +3,7 @@
 
 use crate::scale::{Axis, Unit};
 use crate::svg::{Anchor, Svg, legend, series_colours};
+use crate::values::{FigureValues, MAX_ROWS};
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +14,35 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// Lower and upper values for the same x, or empty.
     pub band: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// Where it has points.
+    fn places(&self) -> impl Iterator<Item = f64> {
+        let all = self.points.iter().map(|point| point.0);
+        all.filter(|place| place.is_finite())
+    }
+
+    /// Height of the line and of its band at a place between its ends, as they are drawn.
+    fn at(&self, place: f64) -> Option<(f64, Option<(f64, f64)>)> {
+        let points = &self.points;
+        let after = points.partition_point(|point| point.0 < place);
+        let to = points.get(after)?;
+        let band = |at: usize| self.band.get(at).copied();
+        if to.0 == place {
+            // Of several points above each other the last, as in a step.
+            let last = points.partition_point(|point| point.0 <= place) - 1;
+            return Some((points[last].1, band(last)));
+        }
+        let from = points.get(after.checked_sub(1)?)?;
+        let share = (place - from.0) / (to.0 - from.0);
+        let between = |a: f64, b: f64| a + (b - a) * share;
+        let band = band(after - 1).zip(band(after));
+        Some((
+            between(from.1, to.1),
+            band.map(|(a, b)| (between(a.0, b.0), between(a.1, b.1))),
+        ))
+    }
 }
 
 /// A chart of lines over a common axis, as SVG.
@@ -91,7 +121,44 @@ impl LineChart {
         let names = self.series.iter().map(|series| series.name.clone());
         let items: Vec<_> = colours.into_iter().zip(names).collect();
         legend(&mut svg, LEFT, 14.0, &items);
+        svg.values(&self.values(&x));
         svg.finish()
+    }
+
+    /// The lines at all points of theirs, or at some between their ends where these are many.
+    fn values(&self, x: &Axis) -> FigureValues {
+        let mut at: Vec<f64> = self.series.iter().flat_map(Series::places).collect();
+        at.sort_by(f64::total_cmp);
+        at.dedup();
+        if at.len() > MAX_ROWS {
+            let (low, high) = (at[0], at[at.len() - 1]);
+            let step = (high - low) / (MAX_ROWS - 1) as f64;
+            at = (0..MAX_ROWS).map(|row| low + step * row as f64).collect();
+        }
+        let unit = self.y_unit;
+        let cell = |series: &Series, place: f64| match series.at(place) {
+            Some((value, None)) => unit.format(value),
+            Some((value, Some((low, high)))) => {
+                let (low, high) = (unit.format(low), unit.format(high));
+                format!("{} ({low} to {high})", unit.format(value))
+            }
+            None => "–".into(),
+        };
+        let row = |&place: &f64| {
+            let own = self.series.iter().map(|series| cell(series, place));
+            std::iter::once(self.x_unit.format(place))
+                .chain(own)
+                .collect()
+        };
+        let names = self.series.iter().map(|series| series.name.clone());
+        FigureValues {
+            heads: std::iter::once(self.x_title.clone()).chain(names).collect(),
+            rows: at.iter().map(row).collect(),
+            at: at
+                .iter()
+                .map(|&place| (x.px(place) * 10.0).round() / 10.0)
+                .collect(),
+        }
     }
 
     fn scales(&self) -> (Axis, Axis) {
@@ -161,6 +228,46 @@ mod tests {
         assert!(svg.contains(">4 h<") && svg.contains(">8 h<"), "{svg}");
         assert!(svg.contains(">time<") && svg.contains(">share<"), "{svg}");
         assert!(svg.contains("opacity='.16'"));
+    }
+
+    #[test]
+    fn values_are_read_off_the_lines_as_drawn() {
+        let series = Series {
+            name: "a".into(),
+            points: vec![(0.0, 0.0), (2.0, 1.0), (2.0, 3.0), (4.0, 3.0)],
+            band: vec![(0.0, 0.0), (0.5, 1.5), (2.5, 3.5), (3.0, 3.0)],
+        };
+        assert_eq!(series.at(1.0), Some((0.5, Some((0.25, 0.75)))));
+        assert_eq!(series.at(2.0), Some((3.0, Some((2.5, 3.5)))));
+        assert_eq!(series.at(4.0), Some((3.0, Some((3.0, 3.0)))));
+        assert_eq!((series.at(-1.0), series.at(4.5)), (None, None));
+    }
+
+    #[test]
+    fn many_points_give_few_rows_from_the_first_to_the_last() {
+        let points: Vec<_> = (0..1000).map(|i| (f64::from(i), f64::from(i))).collect();
+        let chart = LineChart {
+            title: "t".into(),
+            series: vec![Series {
+                name: "a".into(),
+                points,
+                band: vec![],
+            }],
+            x_title: "x".into(),
+            x_unit: Unit::Plain,
+            y_title: "y".into(),
+            y_unit: Unit::Count,
+            y_max: None,
+        };
+        let values = chart.values(&chart.scales().0);
+        assert_eq!(values.rows.len(), MAX_ROWS);
+        assert_eq!(values.at.len(), MAX_ROWS);
+        assert_eq!(values.rows[0], ["0", "0"]);
+        assert_eq!(values.rows[MAX_ROWS - 1], ["999", "999"]);
+        // On a page they are a table; a file of its own has the drawing alone.
+        let svg = chart.to_svg();
+        assert!(svg.contains("data-values"));
+        assert!(!crate::standalone(&svg).contains("data-values"));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! A picture of physical memory: one small square per 2 MB block (or per N of them), row by row
 //! from the lowest address.
 
+use crate::scale::Unit;
 use crate::svg::{Anchor, Svg, legend};
+use crate::values::FigureValues;
 use ample_pfn::{BlockState, BlockTally, Definition, Order, format_bytes};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,6 +15,8 @@ use std::collections::BTreeMap;
 pub struct MemoryMap {
     title: String,
     cells: Vec<Cell>,
+    /// Blocks in each state, in the order of the legend.
+    counts: [usize; 5],
     blocks_per_cell: usize,
     block_bytes: u64,
     border_cell: Option<f64>,
@@ -118,9 +122,12 @@ impl MemoryMap {
             .chunks(blocks_per_cell)
             .map(|cell| Cell::of(cell, definition, pages))
             .collect();
+        let states: Vec<BlockState> = blocks.iter().map(|b| b.state(definition, pages)).collect();
+        let count = |state| states.iter().filter(|&&own| own == state).count();
         MemoryMap {
             title: title.to_string(),
             cells,
+            counts: MapLegend::ITEMS.map(|(state, _, _)| count(state)),
             blocks_per_cell,
             block_bytes: base.bytes(),
             border_cell: None,
@@ -178,7 +185,30 @@ impl MemoryMap {
             .map(|(_, colour, name)| (colour.to_string(), name.to_string()))
             .collect();
         legend(&mut svg, 0.0, TOP + rows as f64 * cell + 15.0, &items);
+        svg.values(&self.values());
         svg.finish()
+    }
+
+    /// How many blocks are in each state; those without memory are no part of the shares.
+    fn values(&self) -> FigureValues {
+        let all = MapLegend::ITEMS.iter().zip(self.counts);
+        let memory = all
+            .clone()
+            .filter(|((state, ..), _)| *state != BlockState::Hole);
+        let memory: usize = memory.map(|(_, count)| count).sum();
+        let row = |((state, _, name), count): (&(BlockState, &str, &str), usize)| {
+            let share = match (*state, memory) {
+                (BlockState::Hole, _) | (_, 0) => "–".into(),
+                _ => Unit::Percent.format(count as f64 / memory as f64),
+            };
+            vec![name.to_string(), count.to_string(), share]
+        };
+        let blocks = format!("blocks of {}", format_bytes(self.block_bytes));
+        FigureValues {
+            at: Vec::new(),
+            heads: vec!["state".into(), blocks, "share of memory".into()],
+            rows: all.filter(|(_, count)| *count > 0).map(row).collect(),
+        }
     }
 
     /// What the script of a page needs to tell of each square: `runs` are the number of squares,
@@ -256,6 +286,12 @@ mod tests {
         // Two runs and two legend squares.
         assert_eq!(svg.matches("<rect").count(), 4);
         assert!(svg.contains("one square = 2M"));
+        let values = MemoryMap::new("m", &blocks, Order(9), Definition::K).values();
+        assert_eq!(values.rows[0], ["free", "100", "78.1 %"]);
+        assert_eq!(
+            values.rows[1],
+            ["polluted by unmovable pages", "28", "21.9 %"]
+        );
         assert!(
             svg.contains("&quot;runs&quot;:[[100,&quot;free&quot;,0.0,0.0],[28,"),
             "{svg}"

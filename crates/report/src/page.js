@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a page can do beyond being read: tables sort by a click on a heading; maps of memory zoom,
-// say what a square is, and list who holds it. Without script the page shows the same figures.
+// What a page can do beyond being read: tables sort by a click on a heading; charts say their values
+// at a place; maps of memory zoom, say what a square is, and list who holds it. Arrow keys do what
+// the pointer does. Without script the page shows the same figures and tables.
 'use strict';
 (() => {
   const make = (tag, text, parent) => {
@@ -61,9 +62,73 @@
   };
   const percent = (share) => `${+(100 * share).toFixed(1)} %`;
 
-  const tip = make('div', '', document.body);
+  const page = document.querySelector('main');
+  const tip = make('div', '', page);
   tip.className = 'tip';
   tip.hidden = true;
+  const show = (text, left, top) => {
+    tip.hidden = false;
+    tip.textContent = text;
+    tip.style.left = `${Math.max(Math.min(left + 12, innerWidth - tip.offsetWidth - 8), 8)}px`;
+    tip.style.top = `${Math.min(top + 16, innerHeight - tip.offsetHeight - 8)}px`;
+  };
+  const hide = () => { tip.hidden = true; };
+  addEventListener('keydown', (event) => { if (event.key === 'Escape') hide(); });
+  // What the arrow keys choose, for those who do not see the figure.
+  const spoken = make('p', '', page);
+  spoken.className = 'spoken';
+  spoken.setAttribute('aria-live', 'polite');
+
+  // A place in the units of a drawing.
+  const within = (svg, event) => new DOMPoint(event.clientX, event.clientY)
+    .matrixTransform(svg.getScreenCTM().inverse());
+  // Arrow keys go through `count` things, `columns` of them in a row; `choose` is told which.
+  const walk = (svg, count, columns, choose) => {
+    let chosen = -1;
+    const steps = {
+      ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -count, End: count,
+    };
+    svg.tabIndex = 0;
+    svg.addEventListener('blur', hide);
+    svg.addEventListener('keydown', (event) => {
+      if (!(event.key in steps)) return;
+      event.preventDefault();
+      chosen = Math.min(Math.max(chosen + steps[event.key], 0), count - 1);
+      spoken.textContent = choose(chosen);
+    });
+    return () => chosen;
+  };
+
+  for (const svg of document.querySelectorAll('svg[data-at]')) {
+    const at = JSON.parse(svg.dataset.at);
+    const table = svg.closest('figure').querySelector('details table');
+    const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+    const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell, index) =>
+      (index ? `${heads[index]}: ` : '') + cell.textContent));
+    const mark = document.createElementNS(svg.namespaceURI, 'line');
+    mark.setAttribute('class', 'ref');
+    mark.setAttribute('y1', 24);
+    mark.setAttribute('y2', svg.viewBox.baseVal.height - 40);
+    const choose = (index, place) => {
+      mark.setAttribute('x1', at[index]);
+      mark.setAttribute('x2', at[index]);
+      svg.append(mark);
+      const text = rows[index].join('\n');
+      const on = new DOMPoint(at[index], 40).matrixTransform(svg.getScreenCTM());
+      show(text, on.x, place ? place.clientY : on.y);
+      return text;
+    };
+    const leave = () => { hide(); mark.remove(); };
+    svg.addEventListener('pointermove', (event) => {
+      const x = within(svg, event).x;
+      const near = at.reduce((best, own, index) =>
+        (Math.abs(own - x) < Math.abs(at[best] - x) ? index : best), 0);
+      choose(near, event);
+    });
+    svg.addEventListener('pointerleave', leave);
+    svg.addEventListener('blur', leave);
+    walk(svg, at.length, 1, choose);
+  }
 
   for (const svg of document.querySelectorAll('svg[data-map]')) {
     const map = JSON.parse(svg.dataset.map);
@@ -78,8 +143,7 @@
     list.setAttribute('aria-live', 'polite');
 
     const at = (event) => {
-      const place = new DOMPoint(event.clientX, event.clientY)
-        .matrixTransform(svg.getScreenCTM().inverse());
+      const place = within(svg, event);
       const [column, row] = [place.x / map.cell, (place.y - map.top) / map.cell].map(Math.floor);
       const index = row * map.columns + column;
       const inside = column >= 0 && column < map.columns && row >= 0;
@@ -99,14 +163,10 @@
         ? bytes(held * 4096) : `${held} ${map.unit}`}`);
     svg.addEventListener('pointermove', (event) => {
       const index = at(event);
-      tip.hidden = index < 0;
-      if (index < 0) return;
-      tip.textContent = [says(index), ...holders(index)].join('\n');
-      const left = Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8);
-      tip.style.left = `${Math.max(left, 8)}px`;
-      tip.style.top = `${event.clientY + 16}px`;
+      if (index < 0) hide();
+      else show([says(index), ...holders(index)].join('\n'), event.clientX, event.clientY);
     });
-    svg.addEventListener('pointerleave', () => { tip.hidden = true; });
+    svg.addEventListener('pointerleave', hide);
 
     const zoom = (factor, x, y) => {
       const wide = Math.min(width, Math.max(width / 32, whole.width * factor));
@@ -138,19 +198,31 @@
       whole.x = Math.min(Math.max(from[2] - right * scale, 0), width - whole.width);
       whole.y = Math.min(Math.max(from[3] - down * scale, 0), height - whole.height);
     });
-    svg.addEventListener('click', (event) => {
-      const index = at(event);
-      if (index < 0 || (from && from[4])) return;
+    const open = (index) => {
       list.replaceChildren();
       make('b', says(index), list);
       const rows = make('ul', '', list);
       const own = holders(index);
       for (const line of own) make('li', line, rows);
       if (own.length === 0) make('li', map.names ? 'no unmovable page' : 'simulated', rows);
+    };
+    svg.addEventListener('click', (event) => {
+      const index = at(event);
+      if (index >= 0 && !(from && from[4])) open(index);
+    });
+    const chosen = walk(svg, squares.length, map.columns, (index) => {
+      const place = new DOMPoint(
+        (index % map.columns) * map.cell,
+        map.top + Math.floor(index / map.columns) * map.cell,
+      ).matrixTransform(svg.getScreenCTM());
+      show([says(index), ...holders(index)].join('\n'), place.x, place.y);
+      return tip.textContent;
+    });
+    svg.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && chosen() >= 0) open(chosen());
     });
     svg.addEventListener('dblclick', (event) => {
-      const place = new DOMPoint(event.clientX, event.clientY)
-        .matrixTransform(svg.getScreenCTM().inverse());
+      const place = within(svg, event);
       zoom(0.5, place.x, place.y);
     });
     make('span', map.names ? 'double click: closer; click: who holds the square' :

@@ -4,6 +4,7 @@
 
 use crate::escape::escape;
 use crate::svg::STYLE;
+use crate::values::on_a_page;
 
 /// Sorts tables, and makes maps answer.
 const SCRIPT: &str = include_str!("page.js");
@@ -16,11 +17,14 @@ h1{font-size:30px;line-height:1.2;margin:0 0 4px}h2{font-size:21px;margin:44px 0
 h3{font-size:16px;margin:24px 0 6px}p{margin:8px 0}.lead{color:var(--soft);margin:0 0 20px}\
 .verdict{border-left:4px solid var(--accent);background:var(--card);padding:14px 18px;\
 border-radius:0 8px 8px 0;font-size:17px}.cards{display:grid;gap:12px;margin:18px 0;\
-grid-template-columns:repeat(auto-fit,minmax(170px,1fr))}\
-.card{background:var(--card);border-radius:8px;padding:12px 14px;overflow-wrap:anywhere}\
-.card b{display:block;font-size:25px;line-height:1.2}.card span{color:var(--soft);font-size:13px}\
+grid-template-columns:repeat(auto-fit,minmax(190px,1fr))}\
+.card{background:var(--card);border-radius:8px;padding:12px 14px;overflow-wrap:break-word}\
+.card b{display:block;font-size:22px;line-height:1.25}.card span{color:var(--soft);font-size:13px}\
 .note{color:var(--soft);font-size:14px}figure{margin:14px 0}figcaption{color:var(--soft);\
-font-size:14px;margin-top:4px}figure,.scroll{overflow-x:auto}\
+font-size:14px;margin-top:4px}.drawn,.scroll{overflow-x:auto}\
+summary{cursor:pointer;color:var(--soft);font-size:14px;padding:4px 0}\
+svg.fig:focus-visible,a:focus-visible,summary:focus-visible,th:focus-visible{\
+outline:2px solid var(--accent);outline-offset:2px}\
 svg.fig{min-width:790px}table{border-collapse:collapse;\
 width:100%;font-size:13px;font-variant-numeric:tabular-nums}\
 th,td{text-align:left;padding:5px 6px;border-bottom:1px solid var(--rule)}\
@@ -32,16 +36,18 @@ th.sorts{cursor:pointer}th[aria-sort=descending]::after{content:' ▾'}\
 th[aria-sort=ascending]::after{content:' ▴'}\
 .tip{position:fixed;z-index:1;max-width:min(360px,90vw);white-space:pre-line;padding:6px 10px;\
 font-size:13px;border-radius:6px;background:var(--ink);color:var(--paper);pointer-events:none}\
+.spoken{position:absolute;width:1px;height:1px;margin:-1px;overflow:hidden;clip-path:inset(50%)}\
 .tools{display:flex;gap:8px;align-items:center;font-size:13px;color:var(--soft);margin:6px 0}\
 .tools button{font:inherit;min-width:34px;min-height:30px;border:1px solid var(--rule);\
 border-radius:6px;background:var(--card);color:var(--ink)}\
 .square:not(:empty){background:var(--card);border-radius:8px;padding:8px 14px;font-size:14px}\
 .tools button{flex:none}@media(max-width:600px){td:not(.num){overflow-wrap:break-word;\
 min-width:90px}td.long{min-width:270px}}.square ul{margin:4px 0;padding-left:20px}\
-svg[data-map]{cursor:crosshair}\
+svg[data-map],svg[data-at]{cursor:crosshair}\
 nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)}\
 @media print{body{font-size:12px}main{padding:0}h2{break-after:avoid}\
-figure,tr,.verdict{break-inside:avoid}figure,.scroll{overflow:visible}nav,.tools,.tip{display:none}\
+figure,tr,.verdict,.card{break-inside:avoid}.drawn,.scroll{overflow:visible}\
+nav,.tools,.tip,details:not([open]){display:none}.card b{font-size:17px}\
 table{font-size:11px}td.num{white-space:normal}svg.fig{min-width:0}}";
 
 /// One section of a page.
@@ -103,8 +109,10 @@ impl Section {
     #[must_use]
     pub fn figure(self, svg: &str, caption: &str) -> Section {
         let caption = escape(caption);
+        let (svg, values) = on_a_page(svg);
         self.html(&format!(
-            "<figure>\n{svg}<figcaption>{caption}</figcaption></figure>\n"
+            "<figure>\n<div class='drawn'>{svg}</div>\
+             <figcaption>{caption}</figcaption>\n{values}</figure>\n"
         ))
     }
 

@@ -2,6 +2,7 @@
 //! The few SVG elements that the figures are made of.
 
 use crate::escape::escape;
+use crate::values::{FigureValues, without_values};
 use std::fmt::Write;
 
 /// Colours of all figures as CSS variables, for light and dark pages. The first five series
@@ -25,7 +26,7 @@ svg.fig .line{fill:none;stroke-width:2}";
 /// A figure of this crate as a document of its own, with its colours.
 pub fn standalone(svg: &str) -> String {
     let style = format!(">\n<style>{STYLE}</style>\n");
-    let document = svg.replacen(">\n", &style, 1);
+    let document = without_values(svg).replacen(">\n", &style, 1);
     format!("<?xml version='1.0' encoding='UTF-8'?>\n{document}")
 }
 
@@ -38,7 +39,7 @@ pub fn plain(svg: &str) -> String {
     let rules = STYLE.find("svg.fig{").map_or("", |at| &STYLE[at..]);
     let style =
         format!(">\n<style>{rules}</style>\n<rect width='100%' height='100%' fill='#fff'/>\n");
-    let mut text = svg.replacen(">\n", &style, 1);
+    let mut text = without_values(svg).replacen(">\n", &style, 1);
     for (name, colour) in root
         .into_iter()
         .flat_map(|(colours, _)| colours.split(';'))
@@ -126,6 +127,11 @@ impl Svg {
     pub(crate) fn data(&mut self, name: &str, value: &str) {
         let value = escape(value);
         let _ = write!(self.attributes, " data-{name}='{value}'");
+    }
+
+    /// Says what the figure shows.
+    pub(crate) fn values(&mut self, values: &FigureValues) {
+        self.attributes.push_str(&values.attribute());
     }
 
     fn push(&mut self, element: std::fmt::Arguments) {
