@@ -17,6 +17,10 @@ pub struct CheckConfig {
     pub second_move: bool,
     /// Whether a NIC reads and writes.
     pub nic: bool,
+    /// Accesses that a core may have under way at once.
+    pub accesses: u8,
+    /// Miss-status entries of a core, for accesses and marks.
+    pub mshrs: u8,
     /// Whether private caches lose lines at any time.
     pub evictions: bool,
     /// Whether the OS may abort.
@@ -62,6 +66,9 @@ impl CheckConfig {
             pages: 1,
             second_move: false,
             nic: false,
+            accesses: 1,
+            // Beside the entries of marks there is one for the miss.
+            mshrs: 2,
             evictions: true,
             aborts: design == Design::Cacheable,
             dead_line: None,

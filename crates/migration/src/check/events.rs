@@ -137,7 +137,7 @@ fn os_actions(config: &CheckConfig, state: &State, page: u8, all: &mut Vec<Actio
     }
     for core in 0..config.rules.cores {
         // INVLPG serialises: the core's own accesses are over.
-        let idle = state.cores[usize::from(core)].side.misses().is_empty();
+        let idle = state.cores[usize::from(core)].open == 0;
         if idle && os.may_invalidate(&config.rules, 1 << core) {
             all.push(Action::Invalidate { core, page });
         }
@@ -150,7 +150,7 @@ fn core_actions(config: &CheckConfig, state: &State, core: u8, page: u8, all: &m
         all.push(Action::Translate { core, page });
         return;
     };
-    if !c.side.misses().is_empty() {
+    if c.open.count_ones() >= u32::from(config.accesses) {
         return;
     }
     for index in 0..config.lines() {

@@ -14,7 +14,7 @@ use crate::protocol::{
 pub type Property = (&'static str, fn(&CheckConfig, &State) -> bool);
 
 /// The properties that hold in every state.
-pub const CHECKS: [Property; 7] = [
+pub const CHECKS: [Property; 9] = [
     ("every access returns the last write", reads_are_fresh),
     ("no write is lost", some_copy_is_fresh),
     (
@@ -24,6 +24,11 @@ pub const CHECKS: [Property; 7] = [
     (
         "a freed page is unreferenced after Clear",
         freed_page_unreferenced,
+    ),
+    ("each access under way is waited for once", accesses_wait),
+    (
+        "the kernel waits for what it has asked for, and for nothing else",
+        kernel_waits_for_something,
     ),
     ("no mark outlives Clear", marks_end),
     ("a page that has been copied is marked", marks_are_set),
@@ -144,6 +149,58 @@ fn freed_page_unreferenced(config: &CheckConfig, state: &State) -> bool {
         });
         !(translated || pending || cached || listed || under_way)
     })
+}
+
+/// Whether each access that a core has under way stands in its miss-status entries, once, and no
+/// line in two of them.
+fn accesses_wait(config: &CheckConfig, state: &State) -> bool {
+    state.cores.iter().all(|core| {
+        let misses = core.side.misses();
+        let tokens: Vec<u8> = misses.iter().flat_map(|miss| miss.tokens()).collect();
+        let each = tokens.iter().fold(0u8, |set, token| set | 1 << token);
+        let lines = |line| misses.iter().filter(|miss| miss.line == line).count();
+        each == core.open
+            && tokens.len() == core.open.count_ones() as usize
+            && misses.iter().all(|miss| lines(miss.line) == 1)
+            && misses.len() <= usize::from(config.mshrs)
+            && core.side.marks().len() <= usize::from(config.rules.mark_entries)
+    })
+}
+
+/// Whether the kernel's view of each migration is that of the front end and of the TLBs: a command
+/// under way has been asked for, only TLBs of the machine are waited for, and no longer than one
+/// of them may be stale.
+fn kernel_waits_for_something(config: &CheckConfig, state: &State) -> bool {
+    use OsPhase::{
+        Clearing, Copying, Done, Installing, Invalidating, Ready, ReadyToClear, Refused,
+    };
+    let rules = &config.rules;
+    // These change when the kernel waits.
+    let early = matches!(
+        rules.fault,
+        Some(
+            PlantedFault::EarlyClear
+                | PlantedFault::PteBeforeInstall
+                | PlantedFault::CopyBeforeTlbsClean
+        )
+    );
+    let devices = OsMigration::iotlb(rules) | OsMigration::nic_tlb(rules);
+    let cores = (1u128 << rules.cores) - 1;
+    let tlbs = if config.nic { cores | devices } else { cores };
+    early
+        || state.error.is_some()
+        || state.os.iter().all(|os| {
+            let asked = matches!(os.phase, Installing | Copying | Clearing);
+            let invalidates = os.phase == Invalidating;
+            // Pages that have not changed their place, or no longer.
+            let before = matches!(os.phase, Installing) || os.phase == Ready && !os.aborting;
+            asked == state.controller.works_on(os.map)
+                && invalidates == (os.stale_tlbs != 0)
+                && os.stale_tlbs & !tlbs == 0
+                && (!before || os.pte == Role::Source || rules.design == Design::Cacheable)
+                && (!os.can_abort() || invalidates)
+                && (!matches!(os.phase, Done | ReadyToClear | Refused(_)) || !invalidates)
+        })
 }
 
 /// A mark that stays holds a miss-status entry, and the frame's next page bypasses the caches.

@@ -50,8 +50,10 @@ impl PrivateLines<bool> for EachLine {
 pub struct ModelCore {
     /// For each page of data: the side its TLB entry names.
     pub tlb: Vec<Option<Role>>,
-    /// Private cache, marks, and at most one access that waits.
-    pub side: CoreSide<EachLine, ()>,
+    /// Private cache, marks, and accesses that wait, each with its number.
+    pub side: CoreSide<EachLine, u8>,
+    /// Numbers of the accesses under way, a bit each.
+    pub open: u8,
 }
 
 impl ModelCore {
@@ -122,6 +124,7 @@ impl State {
         let core = ModelCore {
             tlb: vec![None; pages],
             side: CoreSide::new(EachLine(vec![Cached::Invalid; total as usize])),
+            open: 0,
         };
         let mut state = Self {
             cores: vec![core; usize::from(rules.cores)],
@@ -232,7 +235,7 @@ impl State {
         self.net.is_empty()
             && !self.controller.has_work()
             && self.nic.pending.is_none()
-            && self.cores.iter().all(|c| c.side.misses().is_empty())
+            && self.cores.iter().all(|c| c.open == 0)
             && self
                 .os
                 .iter()

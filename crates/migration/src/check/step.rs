@@ -32,7 +32,7 @@ pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<Stat
             let role = state.cores[usize::from(core)].tlb[usize::from(page)]?;
             let line = state.os[usize::from(page)].map.line(role, index);
             at_core(config, &mut state, core, |c, step| {
-                access(c, step, line, write);
+                access(c, step, line, write, config.mshrs);
             })?;
         }
         Action::Evict { core, line } => {
@@ -101,14 +101,16 @@ fn apply_os(config: &CheckConfig, state: &mut State, action: &Action) -> Option<
     Some(())
 }
 
-/// Of the accesses of a core: whether they found the last write, and whether one wrote.
+/// Of the accesses of a core: whether they found the last write, whether one wrote, and which are
+/// over.
 #[derive(Default)]
 struct Freshness {
     error: Option<&'static str>,
     stored: Option<LineAddr>,
+    ended: Vec<u8>,
 }
 
-impl Observer<bool, ()> for Freshness {
+impl Observer<bool, u8> for Freshness {
     fn given(&mut self, _: LineAddr, fresh: bool, write: bool) {
         // Every store is treated as an atomic that returns the old value, so that stale data
         // under it are noticed.
@@ -120,7 +122,8 @@ impl Observer<bool, ()> for Freshness {
     }
 
     fn store(&mut self, line: LineAddr) -> bool {
-        debug_assert!(self.stored.is_none(), "one access at a time");
+        let same = self.stored.is_none_or(|stored| stored == line);
+        debug_assert!(same, "a message brings one line");
         self.stored = Some(line);
         true
     }
@@ -129,10 +132,13 @@ impl Observer<bool, ()> for Freshness {
         true
     }
 
-    fn ended(&mut self, (): ()) {}
+    fn ended(&mut self, token: u8) {
+        self.ended.push(token);
+    }
 }
 
-/// Lets a core take a step, and makes all other copies stale when it has stored.
+/// Lets a core take a step, and makes all other copies stale when it has stored. Each access that
+/// was asked for ends once.
 fn at_core(
     config: &CheckConfig,
     state: &mut State,
@@ -147,7 +153,14 @@ fn at_core(
         observer: &mut seen,
         out: &mut out,
     };
-    act(&mut state.cores[usize::from(core)], &mut step);
+    let c = &mut state.cores[usize::from(core)];
+    act(c, &mut step);
+    for token in seen.ended {
+        if c.open >> token & 1 == 0 {
+            seen.error = Some("an access ended that was not under way");
+        }
+        c.open &= !(1 << token);
+    }
     state.error = seen.error.or(state.error);
     if let Some(line) = seen.stored {
         state.stale_all(config, line);
@@ -161,36 +174,47 @@ fn access(
     step: &mut CoreStep<'_, bool, Freshness>,
     line: LineAddr,
     write: bool,
+    mshrs: u8,
 ) {
-    match core.cached(line).permits(write) {
-        Some(fresh) => {
-            step.observer.given(line, fresh, write);
-            let stored = write.then(|| Cached::Modified(step.observer.store(line)));
-            if let Some(cached) = stored {
-                core.set(line, cached);
-            }
+    if let Some(fresh) = core.cached(line).permits(write) {
+        step.observer.given(line, fresh, write);
+        let stored = write.then(|| Cached::Modified(step.observer.store(line)));
+        if let Some(cached) = stored {
+            core.set(line, cached);
         }
-        None => {
-            // Beside the entries of marks there is one for the miss.
-            let capacity = usize::from(step.rules.mark_entries) + 1;
-            let issued = core.side.miss(step, line, (write, ()), capacity);
-            assert_eq!(issued, Issued::Asked, "one access at a time");
-            let page = step.rules.page(line);
-            let mut marks = core.side.marks().iter();
-            let marked = marks.any(|&(first, last)| (first..=last).contains(&page));
-            let asked = step.out.sent.last().map(|envelope| &envelope.message);
-            let once = match asked {
-                Some(Message::Request(asked)) => {
-                    matches!(
-                        asked.kind,
-                        RequestKind::ReadOnce | RequestKind::WriteOnce(_)
-                    )
-                }
-                _ => unreachable!("the home was asked"),
-            };
-            if once != marked {
-                step.observer.error = Some("a marked page was to be cached, or another was not");
-            }
+        return;
+    }
+    let token = core.open.trailing_ones() as u8;
+    core.open |= 1 << token;
+    let waited_for = core.side.misses().iter().any(|miss| miss.line == line);
+    let leaves = matches!(core.cached(line), Cached::Evicting { .. });
+    let taken = core.side.misses().len() + core.side.marks().len();
+    let wanted = match (leaves, waited_for) {
+        (true, _) => Issued::Refused,
+        (false, true) => Issued::Joined,
+        (false, false) if taken >= usize::from(mshrs) => Issued::Refused,
+        (false, false) => Issued::Asked,
+    };
+    let issued = core.side.miss(step, line, (write, token), mshrs.into());
+    if issued != wanted {
+        step.observer.error = Some("an access was refused, joined or asked for without reason");
+    }
+    let once = match step.out.sent.last().map(|envelope| &envelope.message) {
+        Some(Message::Request(asked)) => matches!(
+            asked.kind,
+            RequestKind::ReadOnce | RequestKind::WriteOnce(_)
+        ),
+        _ => false,
+    };
+    let page = step.rules.page(line);
+    let mut marks = core.side.marks().iter();
+    let marked = marks.any(|&(first, last)| (first..=last).contains(&page));
+    match issued {
+        Issued::Refused => core.open &= !(1 << token),
+        Issued::Joined => {}
+        Issued::Asked if once == marked => {}
+        Issued::Asked => {
+            step.observer.error = Some("a marked page was to be cached, or another was not");
         }
     }
 }
@@ -256,6 +280,12 @@ fn flush(config: &CheckConfig, state: &mut State, out: Outbox<bool>) -> Option<(
         }
     }
     for envelope in out.sent {
+        // The value of its point in the order of the line, not that of an earlier or a later one.
+        if let (Message::Once { data, .. }, Some(done)) = (envelope.message, out.performed)
+            && data != done.before
+        {
+            state.error = Some("an uncached access was answered with another value");
+        }
         // Nobody waits for `Served` before the next access: one of them at a time may be late.
         let served = |e: &Envelope<bool>| matches!(e.message, Message::Served { .. });
         let second = served(&envelope) && state.net.iter().any(served);

@@ -61,6 +61,16 @@ fn one_core() -> Vec<CheckConfig> {
         c.rules.copy_window = 2;
         c.evictions = false;
     }));
+    // Accesses that come while their line is waited for, and a core that runs out of entries.
+    all.extend(both(["nc-joined", "c-joined"], |c| {
+        c.rules.cores = 1;
+        (c.accesses, c.mshrs) = (2, 3);
+    }));
+    all.extend(both(["nc-scarce", "c-scarce"], |c| {
+        c.rules.cores = 1;
+        c.rules.page_lines = 2;
+        (c.accesses, c.mshrs, c.evictions) = (2, 2, false);
+    }));
     all.extend(both(["nc-2pages", "c-2pages"], |c| {
         two_pages(c);
         c.evictions = false;

@@ -203,6 +203,14 @@ impl Controller {
         !self.queue.is_empty()
     }
 
+    /// Whether a command of this migration waits or is being carried out.
+    pub fn works_on(&self, map: Mapping) -> bool {
+        let rests = |slot: &Slot| matches!(slot.state, State::Installed | State::Copied);
+        let mut moving = self.slots.iter().filter(|slot| !rests(slot));
+        let mut waiting = self.queue.iter();
+        moving.any(|slot| slot.map == map) || waiting.any(|(_, command)| command.map() == map)
+    }
+
     /// Migrations in the table.
     pub fn in_flight(&self) -> usize {
         self.slots.len()

@@ -94,6 +94,14 @@ pub struct Miss<T> {
     joined: Vec<(T, bool)>,
 }
 
+impl<T: Copy> Miss<T> {
+    /// Names of the accesses that wait for the line.
+    pub fn tokens(&self) -> impl Iterator<Item = T> {
+        let joined = self.joined.iter().map(|&(token, _)| token);
+        std::iter::once(self.token).chain(joined)
+    }
+}
+
 /// What became of an access that no private cache could perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Issued {
