@@ -4,12 +4,15 @@
 model checker notices.
 
 The changes are those of cargo-mutants (operators, guards, arms, values of functions), and each
-statement that sends, assigns or calls left out. Planted faults and assertions are not changed. Each
-mutant is built with assertions and run through the quick suite up to the first machine that does
-not hold; one that still runs after five minutes counts as noticed (a graph without end).
-Survivors must stand in crates/migration/mutants.toml with the reason why they change nothing.
+statement that sends, assigns or calls left out. Planted faults and assertions are not changed.
 
-usage: protocol-mutants.py [--every N] [--from K] [--only TEXT] [--json FILE]
+All mutants are built into one program, each as another body of its function, which a number chosen
+at the start selects; those that do not fit so are built by themselves. With assertions, each is run
+through the quick suite, small machines first, up to the first that does not hold; one that still
+runs after two minutes of processor time counts as noticed (a graph without end). Survivors must
+stand in crates/migration/mutants.toml with the reason why they change nothing.
+
+usage: protocol-mutants.py [--every N] [--from K] [--only TEXT] [--jobs N] [--json FILE]
 Exit: 0 at least 95 % noticed or explained, 1 fewer, 2 cargo-mutants is missing.
 """
 
@@ -20,10 +23,12 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +36,7 @@ PROTOCOL = "crates/migration/src/protocol"
 TREE = ROOT / "target/mutants/tree"
 TARGET = ROOT / "target/mutants/target"
 PROGRAM = TARGET / "release/ample-model-check"
-SECONDS, MEMORY_BYTES = 300, 6 << 30
+CPU_SECONDS, MEMORY_BYTES = 120, 5 << 30
 LEAST_SCORE = 0.95
 # Files whose code is no step of the protocol: the planted faults themselves, and names.
 NOT_MUTATED = {"faults.rs", "mod.rs"}
@@ -115,31 +120,136 @@ def all_mutants():
     return sorted(found, key=lambda m: (m[0].name, m[1], m[2]))
 
 
-def build():
+def cargo(command, *more):
     environment = dict(os.environ, CARGO_TARGET_DIR=str(TARGET), CARGO_INCREMENTAL="1",
                        CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS="true",
                        CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS="true",
                        CARGO_PROFILE_RELEASE_CODEGEN_UNITS="16",
                        CARGO_PROFILE_RELEASE_OPT_LEVEL="2", RUSTFLAGS="--cap-lints allow")
-    return subprocess.run(["cargo", "build", "--locked", "--release", "-q", "-p", "ample-migration",
-                           "--features", "model-check", "--bin", "ample-model-check"],
-                          cwd=TREE, env=environment, capture_output=True, check=False).returncode
+    return subprocess.run(["cargo", command, "--locked", "--release", "-q", "-p", "ample-migration",
+                           "--features", "model-check", "--bin", "ample-model-check", *more],
+                          cwd=TREE, env=environment, capture_output=True, text=True, check=False)
+
+
+FUNCTION = re.compile(r"^( *)(pub(\([a-z]+\))? )?fn ")
+
+
+def body_of(text, line):
+    """Where the body of the function around a line begins and ends, without its braces."""
+    lines = text.splitlines(keepends=True)
+    starts = [0]
+    for content in lines:
+        starts.append(starts[-1] + len(content))
+    for at in range(line - 1, -1, -1):
+        match = FUNCTION.match(lines[at])
+        if not match:
+            continue
+        indent = match.group(1)
+        opens = next((n for n in range(at, len(lines)) if lines[n].rstrip().endswith("{")
+                      and not lines[n].startswith(indent + " ")), None)
+        if opens is None:
+            return None
+        closes = next((n for n in range(opens + 1, len(lines)) if lines[n] == indent + "}\n"), None)
+        if closes is not None and closes >= line - 1:
+            return starts[opens] + len(lines[opens].rstrip()), starts[closes] + len(indent)
+    return None
+
+
+def bodies(chosen):
+    """By file and place: numbers of the mutants and their bodies."""
+    found = {}
+    for number, (path, line, _, text) in enumerate(chosen, 1):
+        original = path.read_text()
+        place = body_of(original, line)
+        if place is None:
+            continue
+        begin, end = place
+        tail = len(original) - end
+        if text[:begin] == original[:begin] and text[len(text) - tail:] == original[end:]:
+            found.setdefault((path, begin, end), []).append((number, text[begin:len(text) - tail]))
+    return found
+
+
+def write_all_in_one(found, without):
+    """Writes the program of all mutants; returns for each file its mutants by line."""
+    by_line = {}
+    for path in {path for path, _, _ in found}:
+        text, begins = path.read_text(), []
+        places = sorted((key for key in found if key[0] == path), key=lambda key: -key[1])
+        for _, begin, end in places:
+            arms = [(n, body) for n, body in found[path, begin, end] if n not in without]
+            choice = "".join(f"\n/*mutant {n}*/ {n} => {{{body}}}/*end*/" for n, body in arms)
+            original = text[begin:end]
+            whole = f"match crate::mutant() {{{choice}\n_ => {{{original}}}}}"
+            text = text[:begin] + (whole if arms else original) + text[end:]
+        for number, line in enumerate(text.splitlines(), 1):
+            mark = re.search(r"/\*mutant (\d+)\*/", line)
+            current = int(mark.group(1)) if mark else (begins[-1] if begins else None)
+            begins.append(None if "/*end*/" in line and not mark else current)
+            if current is not None:
+                by_line[path.name, number] = current
+        (TREE / path.relative_to(ROOT)).write_text(text)
+    return by_line
+
+
+CHOICE = """
+static MUTANT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+/// The body that runs.
+pub fn mutant() -> u32 { MUTANT.load(std::sync::atomic::Ordering::Relaxed) }
+/// Chooses it.
+pub fn choose_mutant() {
+    let number = std::env::var("AMPLE_MUTANT").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    MUTANT.store(number, std::sync::atomic::Ordering::Relaxed);
+}
+"""
+
+
+def all_in_one(chosen):
+    """Builds all mutants into one program. Returns the numbers of those that do not fit in."""
+    library = TREE / "crates/migration/src/lib.rs"
+    library.write_text((ROOT / "crates/migration/src/lib.rs").read_text() + CHOICE)
+    program = TREE / "crates/migration/src/bin/ample-model-check.rs"
+    begin = "fn main() -> ExitCode {\n"
+    program.write_text(program.read_text().replace(
+        begin, begin + "    ample_migration::choose_mutant();\n"))
+    found = bodies(chosen)
+    fitting = {number for arms in found.values() for number, _ in arms}
+    without = set(range(1, len(chosen) + 1)) - fitting
+    while True:
+        by_line = write_all_in_one(found, without)
+        checked = cargo("check", "--message-format=json")
+        if checked.returncode == 0:
+            break
+        bad = set()
+        for text in checked.stdout.splitlines():
+            message = json.loads(text).get("message") or {}
+            for span in message.get("spans", []) if message.get("level") == "error" else []:
+                number = by_line.get((Path(span["file_name"]).name, span["line_start"]))
+                bad |= {number} - {None}
+        if not bad - without:
+            sys.exit(f"protocol-mutants.py: the mutants do not build:\n{checked.stdout[-3000:]}")
+        without |= bad
+        print(f"{len(without)} do not fit into one program", file=sys.stderr)
+    built = cargo("build")
+    if built.returncode:
+        sys.exit(f"protocol-mutants.py: the mutants do not build:\n{built.stderr[-3000:]}")
+    return without
 
 
 def bounded():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
 
 
-def verdict_of():
-    """What the checker says of the built mutant."""
-    try:
-        run = subprocess.run([PROGRAM, "--stop", "--json"], capture_output=True, text=True,
-                             timeout=SECONDS, preexec_fn=bounded, check=False,
-                             env=dict(os.environ, RUST_BACKTRACE="0"))
-    except subprocess.TimeoutExpired:
-        return "time"
+def verdict_of(program, number=0):
+    """What the checker says of a mutant."""
+    run = subprocess.run([program, "--stop", "--json"], capture_output=True, text=True,
+                         preexec_fn=bounded, check=False,
+                         env=dict(os.environ, RUST_BACKTRACE="0", AMPLE_MUTANT=str(number)))
     if run.returncode == 0:
         return "survived"
+    if -run.returncode in (signal.SIGXCPU, signal.SIGKILL):
+        return "time"
     try:
         last = json.loads(run.stdout)["configurations"][-1]
     except (json.JSONDecodeError, KeyError, IndexError):
@@ -147,15 +257,15 @@ def verdict_of():
     return last["broken"] or "cannot end"
 
 
-def judged(mutant):
-    path, line, what, text = mutant
+def alone(mutant):
+    """Builds one mutant by itself and judges it."""
+    path, _, _, text = mutant
     copy = TREE / path.relative_to(ROOT)
     copy.write_text(text)
     try:
-        verdict = "does not compile" if build() else verdict_of()
+        return "does not compile" if cargo("build").returncode else verdict_of(PROGRAM)
     finally:
         shutil.copy(path, copy)
-    return {"file": path.name, "line": line, "what": what, "verdict": verdict}
 
 
 def explained(result, reasons):
@@ -168,6 +278,7 @@ def main():
     parser.add_argument("--every", type=int, default=1, help="only each N-th mutant")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
     parser.add_argument("--only", default="", help="only those whose file or change has this text")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants that run at once")
     parser.add_argument("--json", help="write all verdicts to this file")
     options = parser.parse_args()
     reasons = tomllib.loads((ROOT / "crates/migration/mutants.toml").read_text())["equivalent"]
@@ -178,16 +289,30 @@ def main():
     shutil.copytree(ROOT / "experiments", TREE / "experiments")
     for name in ("Cargo.toml", "Cargo.lock"):
         shutil.copy(ROOT / name, TREE / name)
-    if build() or verdict_of() != "survived":
-        sys.exit("protocol-mutants.py: the unchanged protocol does not build or does not hold")
-    results, begin = [], time.monotonic()
-    for number, mutant in enumerate(chosen, 1):
-        result = judged(mutant)
+    without = all_in_one(chosen)
+    together = TARGET / "all-in-one"
+    shutil.copy(PROGRAM, together)
+    if verdict_of(together) != "survived":
+        sys.exit("protocol-mutants.py: the unchanged protocol does not hold")
+    for path in {path for path, _, _, _ in chosen}:
+        shutil.copy(path, TREE / path.relative_to(ROOT))
+    begin, done = time.monotonic(), []
+
+    def judged(item):
+        number, (path, line, what, _) = item
+        verdict = alone(item[1]) if number in without else verdict_of(together, number)
+        result = {"file": path.name, "line": line, "what": what, "verdict": verdict}
         result["equivalent"] = explained(result, reasons)
-        results.append(result)
-        if result["verdict"] == "survived" and not result["equivalent"]:
-            print(f"survived: {result['file']}:{result['line']}: {result['what']}", flush=True)
-        print(f"{number} of {len(chosen)}, {time.monotonic() - begin:.0f} s", file=sys.stderr)
+        if verdict == "survived" and not result["equivalent"]:
+            print(f"survived: {path.name}:{line}: {what}", flush=True)
+        done.append(number)
+        print(f"{len(done)} of {len(chosen)}, {time.monotonic() - begin:.0f} s", file=sys.stderr)
+        return result
+
+    numbered = list(enumerate(chosen, 1))
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = list(pool.map(judged, (m for m in numbered if m[0] not in without)))
+    results += [judged(m) for m in numbered if m[0] in without]
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
     built = [r for r in results if r["verdict"] != "does not compile"]

@@ -44,7 +44,7 @@ impl<V: Copy> Cached<V> {
     }
 
     /// Takes the line in, as granted.
-    pub fn fill(&mut self, grant: Grant, data: V) {
+    pub(super) fn fill(&mut self, grant: Grant, data: V) {
         let lost = matches!(self, Self::Modified(_) | Self::Evicting { .. });
         debug_assert!(!lost, "newer data is overwritten");
         *self = match grant {
@@ -55,7 +55,7 @@ impl<V: Copy> Cached<V> {
     }
 
     /// Drops the line. Returns the data of a modified one: the caller must send it back.
-    pub fn evict(&mut self) -> Option<V> {
+    pub(super) fn evict(&mut self) -> Option<V> {
         match *self {
             Self::Modified(data) => {
                 *self = Self::Evicting { data, given: false };
@@ -70,7 +70,7 @@ impl<V: Copy> Cached<V> {
     }
 
     /// The home has answered the write-back.
-    pub fn write_back_done(&mut self) {
+    pub(super) fn write_back_done(&mut self) {
         debug_assert!(
             matches!(self, Self::Evicting { .. }),
             "no write-back is owed"
@@ -79,7 +79,7 @@ impl<V: Copy> Cached<V> {
     }
 
     /// Answers a probe: data if the copy was modified, and whether a copy is kept.
-    pub fn probe(&mut self, probe: Probe) -> (Option<V>, bool) {
+    pub(super) fn probe(&mut self, probe: Probe) -> (Option<V>, bool) {
         match (*self, probe) {
             (Self::Evicting { data, given }, _) => {
                 *self = Self::Evicting { data, given: true };

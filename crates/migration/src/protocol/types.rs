@@ -184,8 +184,10 @@ pub enum RequestKind<V> {
     WriteBack(V),
 }
 
-/// A request on its way to the slice that serves it.
+/// A request on its way to the slice that serves it. Only a [`CoreSide`](super::CoreSide) makes one
+/// for a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct LineRequest<V> {
     /// Who asks: a core, or a device (numbers from `Protocol::cores` on).
     pub agent: u8,
@@ -201,7 +203,7 @@ pub struct LineRequest<V> {
 
 impl<V> LineRequest<V> {
     /// A request as an agent makes it.
-    pub fn new(agent: u8, line: LineAddr, kind: RequestKind<V>) -> Self {
+    pub(super) fn new(agent: u8, line: LineAddr, kind: RequestKind<V>) -> Self {
         Self {
             agent,
             line,
