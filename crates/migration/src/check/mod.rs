@@ -6,6 +6,7 @@ mod config;
 mod coverage;
 mod descriptors;
 mod events;
+mod litmus;
 mod liveness;
 mod properties;
 mod report;
@@ -16,6 +17,7 @@ mod suite;
 
 pub use config::{CheckConfig, DeadLine};
 pub use coverage::{Explored, Transition};
+pub use litmus::{LITMUS_TESTS, LitmusTest, litmus_outcomes};
 pub use liveness::{Liveness, check as liveness};
 pub use report::{Checked, Finding, Params, Report, run};
 pub use safety::{Counterexample, Safety, check as safety};

@@ -13,10 +13,10 @@ use crate::protocol::{
 
 /// Lines a slice is home of, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FewLines(pub Vec<(LineAddr, HomeLine<bool>)>);
+pub struct FewLines<V = bool>(pub Vec<(LineAddr, HomeLine<V>)>);
 
-impl LineStore<bool> for FewLines {
-    fn line(&mut self, at: LineAddr) -> &mut HomeLine<bool> {
+impl<V> LineStore<V> for FewLines<V> {
+    fn line(&mut self, at: LineAddr) -> &mut HomeLine<V> {
         let found = self.0.iter_mut().find(|(line, _)| *line == at);
         &mut found.expect("the slice is home of the line").1
     }
@@ -24,24 +24,27 @@ impl LineStore<bool> for FewLines {
 
 /// The private cache of a core: a place for each line, so that only the checker evicts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EachLine(Vec<Cached<bool>>);
+pub struct EachLine<V = bool>(pub Vec<Cached<V>>);
 
-impl PrivateLines<bool> for EachLine {
-    fn line(&mut self, line: LineAddr) -> Option<&mut Cached<bool>> {
+impl<V: Copy> PrivateLines<V> for EachLine<V> {
+    fn line(&mut self, line: LineAddr) -> Option<&mut Cached<V>> {
         Some(&mut self.0[line.0 as usize])
     }
 
-    fn put(&mut self, line: LineAddr, cached: Cached<bool>) -> Option<(LineAddr, Cached<bool>)> {
+    fn put(&mut self, line: LineAddr, cached: Cached<V>) -> Option<(LineAddr, Cached<V>)> {
         self.0[line.0 as usize] = cached;
         None
     }
 
-    fn leave(&mut self, line: LineAddr, cached: Cached<bool>) {
+    fn leave(&mut self, line: LineAddr, cached: Cached<V>) {
         self.0[line.0 as usize] = cached;
     }
 
-    fn take(&mut self, line: LineAddr) -> Option<Cached<bool>> {
-        Some(std::mem::take(&mut self.0[line.0 as usize]))
+    fn take(&mut self, line: LineAddr) -> Option<Cached<V>> {
+        Some(std::mem::replace(
+            &mut self.0[line.0 as usize],
+            Cached::Invalid,
+        ))
     }
 }
 

@@ -245,7 +245,7 @@ fn without_nic(config: &CheckConfig, os: &mut OsMigration) {
 }
 
 /// Whether a message only ends a wait of its receiver.
-fn is_answer(message: &Message<bool>) -> bool {
+pub(super) fn is_answer<V>(message: &Message<V>) -> bool {
     matches!(
         message,
         Message::ProbeReply { .. }
