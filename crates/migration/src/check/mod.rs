@@ -25,4 +25,6 @@ pub use state::State;
 pub use suite::{full, quick, with_faults};
 
 #[cfg(test)]
+mod independence;
+#[cfg(test)]
 mod tests;
