@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The front end of the migration engine (Contiguitas section 3.3, interface): a work queue that
+// ENQCMD fills, checks, the table of migrations that every slice replicates, and completion
+// records. One for the whole chip. A command that cannot be carried out ends with an error in its
+// record and changes nothing; every accepted command gets at least one record.
+`default_nettype none
+
+module ctg_controller #(
+    parameter int ENTRIES   = 16,
+    parameter int SLICES    = 8,
+    parameter int CORES     = 8,
+    parameter int LINE_BITS = 42,
+    parameter int SMALL     = 6,
+    parameter int LARGE     = 15,
+    parameter int QUEUE     = 8,   // work descriptors that wait
+    parameter int RECORDS   = 8,   // completion records that wait to be written
+    parameter int SLOT_BITS = ENTRIES > 1 ? $clog2(ENTRIES) : 1,
+    parameter int PPN_BITS  = LINE_BITS - SMALL
+) (
+    input  wire logic                   clock,
+    input  wire logic                   reset,
+    input  wire logic                   cacheable,
+    input  wire logic                   parallel,
+    input  wire logic                   announce,  // tell the cores when copying starts
+    input  wire logic [PPN_BITS:0]      pages,     // 4 KB pages of memory
+    input  wire logic                   hold,      // take no descriptor for now
+
+    // ENQCMD: a descriptor; `command_ready` low is its "try again later".
+    input  wire logic                   command_valid,
+    output logic                        command_ready,
+    input  wire logic                   command_clear, // Clear, else Migrate
+    input  wire logic                   command_start,
+    input  wire logic                   command_wide,
+    input  wire logic [PPN_BITS-1:0]    command_src,
+    input  wire logic [PPN_BITS-1:0]    command_dst,
+
+    output logic                        slices_valid,
+    input  wire logic                   slices_ready,
+    output logic [3:0]                  slices_kind,
+    output logic                        slices_all,  // else slice 0 only
+    output logic                        cores_valid,
+    input  wire logic                   cores_ready,
+    output logic [3:0]                  cores_kind,
+    output logic [SLOT_BITS-1:0]        send_slot,
+    output logic [PPN_BITS-1:0]         send_src,
+    output logic [PPN_BITS-1:0]         send_dst,
+    output logic                        send_wide,
+
+    input  wire logic                   answer_valid,
+    output logic                        answer_ready,
+    input  wire logic                   answer_of_core,
+    input  wire logic [SLOT_BITS-1:0]   answer_slot,
+
+    output logic                        record_valid,
+    input  wire logic                   record_ready,
+    output logic                        record_clear,
+    output logic                        record_start,
+    output logic                        record_wide,
+    output logic [PPN_BITS-1:0]         record_src,
+    output logic [PPN_BITS-1:0]         record_dst,
+    output logic [3:0]                  record_status,
+
+    output logic [ENTRIES-1:0]          view_used
+);
+    localparam int COUNT_BITS   = $clog2((SLICES > CORES ? SLICES : CORES) + 1) + 1;
+    localparam int COMMAND_BITS = 3 + 2 * PPN_BITS;
+    localparam int QUEUE_BITS   = $clog2(QUEUE + 1);
+    localparam int RECORD_COUNT = $clog2(RECORDS + 1);
+    localparam int EXTRA        = LARGE - SMALL;
+    localparam logic [PPN_BITS-1:0]   LARGE_MASK = {PPN_BITS{1'b1}} << EXTRA;
+    localparam logic [PPN_BITS:0]     LARGE_SIZE = (PPN_BITS + 1)'(64'd1 << EXTRA);
+    localparam logic [COUNT_BITS-1:0] ALL_SLICES = COUNT_BITS'(SLICES);
+    localparam logic [COUNT_BITS-1:0] ALL_CORES  = COUNT_BITS'(CORES);
+
+    localparam logic [2:0] INSTALLING = 3'd0;
+    localparam logic [2:0] INSTALLED  = 3'd1;
+    localparam logic [2:0] COPYING    = 3'd2;
+    localparam logic [2:0] FINISHING  = 3'd3;
+    localparam logic [2:0] COPIED     = 3'd4;
+    localparam logic [2:0] FLUSHING   = 3'd5;
+    localparam logic [2:0] CLEARING   = 3'd6;
+
+    // The work queue.
+    logic [QUEUE_BITS-1:0]   queue_room;
+    logic                    next_valid, next_take, next_clear, next_start, next_wide;
+    logic [PPN_BITS-1:0]     next_src, next_dst;
+    assign command_ready = queue_room != '0;
+    ctg_queue #(.WIDTH(COMMAND_BITS), .DEPTH(QUEUE)) work (
+        .clock(clock), .reset(reset), .push(command_valid && command_ready),
+        .push_data({command_clear, command_start, command_wide, command_src, command_dst}),
+        .room(queue_room), .valid(next_valid),
+        .data({next_clear, next_start, next_wide, next_src, next_dst}), .pop(next_take));
+
+    // The migrations.
+    logic [ENTRIES-1:0]            used, starts, wide, same, meets;
+    logic [ENTRIES*PPN_BITS-1:0]   src, dst;
+    logic [ENTRIES*3-1:0]          state;
+    logic [ENTRIES*COUNT_BITS-1:0] waiting, cores;
+    assign view_used = used;
+
+    genvar e;
+    generate
+        for (e = 0; e < ENTRIES; e = e + 1) begin : compare
+            logic [PPN_BITS-1:0] a, b, mask;
+            assign a    = src[e * PPN_BITS +: PPN_BITS];
+            assign b    = dst[e * PPN_BITS +: PPN_BITS];
+            assign mask = (wide[e] || next_wide) ? LARGE_MASK : {PPN_BITS{1'b1}};
+            assign same[e] = used[e] && a == next_src && b == next_dst && wide[e] == next_wide;
+            assign meets[e] = used[e] && (((a ^ next_src) & mask) == '0
+                || ((a ^ next_dst) & mask) == '0 || ((b ^ next_src) & mask) == '0
+                || ((b ^ next_dst) & mask) == '0);
+        end
+    endgenerate
+
+    logic [SLOT_BITS-1:0] same_slot, free_slot;
+    integer i;
+    always_comb begin
+        same_slot = '0;
+        free_slot = '0;
+        for (i = ENTRIES - 1; i >= 0; i = i - 1) begin
+            if (same[i])
+                same_slot = SLOT_BITS'(i);
+            if (!used[i])
+                free_slot = SLOT_BITS'(i);
+        end
+    end
+
+    // What is wrong with a new migration, in the order in which it is looked for.
+    logic                beyond, crooked, bad_range;
+    logic [PPN_BITS-1:0] own_mask;
+    logic [PPN_BITS:0]   size;
+    assign own_mask  = next_wide ? LARGE_MASK : {PPN_BITS{1'b1}};
+    assign size      = next_wide ? LARGE_SIZE : {{PPN_BITS{1'b0}}, 1'b1};
+    assign beyond    = pages < size || {1'b0, next_src} > pages - size
+        || {1'b0, next_dst} > pages - size;
+    assign crooked   = ((next_src | next_dst) & ~own_mask) != '0;
+    assign bad_range = beyond || crooked || ((next_src ^ next_dst) & own_mask) == '0;
+
+    // What is still to be sent of the last step: first to the cores, then to the slices. Nothing
+    // else happens meanwhile, nor while the completion records have no room.
+    logic [RECORD_COUNT-1:0] record_room;
+    logic                    slices_pending, free_to_act, act_answer, act_command;
+    assign free_to_act  = !slices_pending && !cores_valid && record_room != '0;
+    assign answer_ready = free_to_act;
+    assign act_answer   = answer_valid && free_to_act;
+    assign act_command  = next_valid && free_to_act && !answer_valid && !hold;
+    assign next_take    = act_command;
+
+    // The migration that the step is about, and its counters after an answer.
+    logic [SLOT_BITS-1:0]  slot;
+    logic [2:0]            its_state;
+    logic [COUNT_BITS-1:0] its_waiting, its_cores;
+    logic                  owed, goes_on;
+    always_comb begin
+        if (act_answer)
+            slot = answer_slot;
+        else
+            slot = |same ? same_slot : free_slot;
+    end
+    assign its_state = state[32'(slot) * 3 +: 3];
+    always_comb begin
+        its_waiting = waiting[32'(slot) * COUNT_BITS +: COUNT_BITS];
+        its_cores   = cores[32'(slot) * COUNT_BITS +: COUNT_BITS];
+        owed        = used[slot] && (answer_of_core ? its_cores : its_waiting) != '0;
+        if (act_answer && owed && answer_of_core)
+            its_cores = its_cores - 1'b1;
+        else if (act_answer && owed)
+            its_waiting = its_waiting - 1'b1;
+        goes_on = act_answer && owed && its_waiting == '0;
+    end
+
+    // One step: what is sent, what is recorded, and the state that follows.
+    logic                  installs, leaves, tell_slices, tell_all, tell_cores, records;
+    logic [2:0]            new_state;
+    logic [3:0]            new_kind, core_kind, status;
+    logic                  record_is_clear, record_starts;
+    logic [COUNT_BITS-1:0] new_waiting;
+    always_comb begin
+        installs = 1'b0;
+        leaves   = 1'b0;
+        tell_slices = 1'b0;
+        tell_all = 1'b1;
+        tell_cores = 1'b0;
+        records  = 1'b0;
+        new_state = its_state;
+        new_kind = ctg_pkg::TURN;
+        core_kind = ctg_pkg::MARK;
+        status   = ctg_pkg::S_NOT_FOUND;
+        record_is_clear = next_clear;
+        record_starts   = next_start;
+        if (act_command && !next_clear && !(|same)) begin
+            if (bad_range || |meets || &used) begin
+                records = 1'b1;
+                status  = bad_range ? ctg_pkg::S_BAD_RANGE
+                    : |meets ? ctg_pkg::S_OVERLAP : ctg_pkg::S_TABLE_FULL;
+            end else begin
+                installs    = 1'b1;
+                new_state   = INSTALLING;
+                tell_slices = 1'b1;
+                new_kind    = ctg_pkg::INSTALL;
+            end
+        end else if (act_command && next_clear && |same
+            && (its_state == INSTALLED || its_state == COPIED)) begin
+            new_state   = its_state == INSTALLED ? FLUSHING : CLEARING;
+            new_kind    = its_state == INSTALLED ? ctg_pkg::FLUSH : ctg_pkg::CLEAR;
+            tell_slices = 1'b1;
+            tell_cores  = !cacheable;
+            core_kind   = ctg_pkg::UNMARK;
+        end else if (act_command && !(next_start && |same && its_state == INSTALLED
+            && !next_clear)) begin
+            records = 1'b1;
+            status  = |same ? ctg_pkg::S_COPY_IN_PROGRESS : ctg_pkg::S_NOT_FOUND;
+        end else if (act_command || (goes_on && its_state == INSTALLING && starts[slot])) begin
+            new_state   = COPYING;
+            tell_slices = 1'b1;
+            tell_all    = parallel;
+            tell_cores  = !cacheable && announce;
+        end else if (goes_on && its_state == COPYING) begin
+            new_state   = FINISHING;
+            tell_slices = 1'b1;
+            new_kind    = ctg_pkg::FINISH;
+        end else if (goes_on && its_state == FLUSHING) begin
+            new_state   = CLEARING;
+            tell_slices = 1'b1;
+            new_kind    = ctg_pkg::CLEAR;
+        end else if (goes_on && its_state == INSTALLING) begin
+            new_state = INSTALLED;
+            records   = 1'b1;
+            status    = ctg_pkg::S_INSTALLED;
+            record_is_clear = 1'b0;
+            record_starts   = 1'b0;
+        end else if (goes_on && its_state == FINISHING && its_cores == '0) begin
+            new_state = COPIED;
+            records   = 1'b1;
+            status    = ctg_pkg::S_COPIED;
+            record_is_clear = 1'b0;
+            record_starts   = 1'b1;
+        end else if (goes_on && its_state == CLEARING && its_cores == '0) begin
+            leaves  = 1'b1;
+            records = 1'b1;
+            status  = ctg_pkg::S_CLEARED;
+            record_is_clear = 1'b1;
+            record_starts   = 1'b0;
+        end
+        new_waiting = tell_slices ? (tell_all ? ALL_SLICES : COUNT_BITS'(1)) : its_waiting;
+    end
+
+    genvar s;
+    generate
+        for (s = 0; s < ENTRIES; s = s + 1) begin : migration
+            logic mine;
+            assign mine = slot == SLOT_BITS'(s) && (act_answer || act_command);
+            always_ff @(posedge clock) begin
+                if (reset)
+                    used[s] <= 1'b0;
+                else if (mine && installs)
+                    used[s] <= 1'b1;
+                else if (mine && leaves)
+                    used[s] <= 1'b0;
+                if (mine && installs) begin
+                    src[s * PPN_BITS +: PPN_BITS] <= next_src;
+                    dst[s * PPN_BITS +: PPN_BITS] <= next_dst;
+                    wide[s]   <= next_wide;
+                    starts[s] <= next_start;
+                end
+                if (reset)
+                    state[s * 3 +: 3] <= INSTALLING;
+                else if (mine && (installs || used[s]) && (!records || goes_on))
+                    state[s * 3 +: 3] <= new_state;
+                if (reset) begin
+                    waiting[s * COUNT_BITS +: COUNT_BITS] <= '0;
+                    cores[s * COUNT_BITS +: COUNT_BITS]   <= '0;
+                end else if (mine && (act_answer || tell_slices)) begin
+                    waiting[s * COUNT_BITS +: COUNT_BITS] <= new_waiting;
+                    cores[s * COUNT_BITS +: COUNT_BITS]   <=
+                        tell_cores ? its_cores + ALL_CORES : its_cores;
+                end
+            end
+        end
+    endgenerate
+
+    always_ff @(posedge clock) begin
+        if (reset) begin
+            slices_pending <= 1'b0;
+            cores_valid    <= 1'b0;
+        end else begin
+            if (tell_slices)
+                slices_pending <= 1'b1;
+            else if (slices_valid && slices_ready)
+                slices_pending <= 1'b0;
+            if (tell_cores)
+                cores_valid <= 1'b1;
+            else if (cores_ready)
+                cores_valid <= 1'b0;
+        end
+        if (tell_slices) begin
+            slices_kind <= new_kind;
+            slices_all  <= tell_all;
+            cores_kind  <= core_kind;
+            send_slot   <= slot;
+        end
+    end
+    assign slices_valid = slices_pending && !cores_valid;
+    assign send_src  = src[32'(send_slot) * PPN_BITS +: PPN_BITS];
+    assign send_dst  = dst[32'(send_slot) * PPN_BITS +: PPN_BITS];
+    assign send_wide = wide[send_slot];
+
+    // Completion records, in the order in which commands ended.
+    logic [PPN_BITS-1:0] ended_src, ended_dst;
+    logic                ended_wide;
+    assign ended_src  = act_command ? next_src : src[32'(slot) * PPN_BITS +: PPN_BITS];
+    assign ended_dst  = act_command ? next_dst : dst[32'(slot) * PPN_BITS +: PPN_BITS];
+    assign ended_wide = act_command ? next_wide : wide[slot];
+    ctg_queue #(.WIDTH(COMMAND_BITS + 4), .DEPTH(RECORDS)) completion (
+        .clock(clock), .reset(reset), .push(records),
+        .push_data({record_is_clear, record_starts, ended_wide, ended_src, ended_dst, status}),
+        .room(record_room), .valid(record_valid),
+        .data({record_clear, record_start, record_wide, record_src, record_dst, record_status}),
+        .pop(record_valid && record_ready));
+endmodule
+
+`default_nettype wire

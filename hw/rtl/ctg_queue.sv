@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A first-in, first-out queue. `room` says how many places are free, so that a pipeline in front
+// of it can stop in time.
+`default_nettype none
+
+module ctg_queue #(
+    parameter int WIDTH = 8,
+    parameter int DEPTH = 4,
+    parameter int COUNT_BITS = $clog2(DEPTH + 1)
+) (
+    input  wire logic                  clock,
+    input  wire logic                  reset,
+    input  wire logic                  push,
+    input  wire logic [WIDTH-1:0]      push_data,
+    output logic [COUNT_BITS-1:0]      room,
+    output logic                       valid,
+    output logic [WIDTH-1:0]           data,
+    input  wire logic                  pop
+);
+    localparam logic [COUNT_BITS-1:0] FULL = COUNT_BITS'(DEPTH);
+
+    logic [DEPTH*WIDTH-1:0] places;
+    logic [COUNT_BITS-1:0]  count;
+
+    assign room  = FULL - count;
+    assign valid = count != 0;
+    assign data  = places[WIDTH-1:0];
+
+    // The oldest is always in place 0: short queues, and no pointers to prove things about.
+    genvar i;
+    generate
+        for (i = 0; i < DEPTH; i = i + 1) begin : place
+            localparam logic [COUNT_BITS-1:0] HERE = COUNT_BITS'(i);
+            logic [WIDTH-1:0] behind;
+            if (i + 1 < DEPTH) begin : inner
+                assign behind = places[(i + 1) * WIDTH +: WIDTH];
+            end else begin : last
+                assign behind = push_data;
+            end
+            always_ff @(posedge clock) begin
+                if (push && count == (pop ? HERE + 1'b1 : HERE))
+                    places[i * WIDTH +: WIDTH] <= push_data;
+                else if (pop)
+                    places[i * WIDTH +: WIDTH] <= behind;
+            end
+        end
+    endgenerate
+
+    always_ff @(posedge clock) begin
+        if (reset)
+            count <= '0;
+        else if (push && !pop)
+            count <= count + 1'b1;
+        else if (pop && !push)
+            count <= count - 1'b1;
+    end
+endmodule
+
+`default_nettype wire
