@@ -174,7 +174,7 @@ module ctg_engine #(
         else if (!pops)
             pointer_new = next + 1'b1;
         else if (count == {{TAG_BITS{1'b0}}, 1'b1})
-            pointer_new = next;
+            pointer_new = skips ? next + 1'b1 : next;
         else
             pointer_new = begun[32'(second) * PTR_BITS +: PTR_BITS];
     end

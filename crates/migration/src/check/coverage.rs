@@ -91,7 +91,7 @@ impl Explored {
     }
 
     /// Notes one step.
-    pub(super) fn note(
+    pub fn note(
         &mut self,
         config: &CheckConfig,
         before: &State,

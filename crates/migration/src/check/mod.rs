@@ -17,11 +17,13 @@ mod suite;
 
 pub use config::{CheckConfig, DeadLine};
 pub use coverage::{Explored, Transition};
+pub use events::{Action, actions};
 pub use litmus::{LITMUS_TESTS, LitmusTest, litmus_outcomes};
 pub use liveness::{Liveness, check as liveness};
 pub use report::{Checked, Finding, Params, Report, run};
 pub use safety::{Counterexample, Safety, check as safety};
 pub use state::State;
+pub use step::apply;
 pub use suite::{full, quick, with_faults};
 
 #[cfg(test)]

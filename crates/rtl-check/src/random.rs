@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random sequences: pages that move while cores and a device use them, commands that make no
+//! sense, resets.
+
+use crate::trace::Pages;
+use crate::world::World;
+use ample_kit::random::Xoshiro256;
+use ample_migration::protocol::{
+    Command, Completion, LineAddr, Mapping, OsMigration, OsPhase, Protocol, Role, Status,
+};
+use std::io::Write;
+
+/// A page of data, where it lies, and what moves it.
+struct Page {
+    lines: u32,
+    at: u64,
+    os: Option<OsMigration>,
+}
+
+/// The driver of a random run.
+pub struct RandomRun<W: Write> {
+    world: World<W>,
+    random: Xoshiro256,
+    pages: Vec<Page>,
+    /// First lines of free frames, by size.
+    free: Vec<(u32, u64)>,
+    /// Translations: of each core, then of the device and of its IOMMU.
+    tlbs: Vec<Vec<Option<u64>>>,
+    /// How often a descriptor makes no sense, in 1000 steps.
+    bad_per_mille: u32,
+}
+
+/// Frames of either size for each page of data, so that moves never want for a frame.
+const FRAMES: u64 = 2;
+
+impl<W: Write> RandomRun<W> {
+    /// A machine with `small` and `large` pages of data.
+    pub fn new(
+        world: World<W>,
+        sizes: Pages,
+        (small, large): (u32, u32),
+        seed: u64,
+    ) -> Self {
+        let mut run = Self {
+            world,
+            random: Xoshiro256::new(seed),
+            pages: Vec::new(),
+            free: Vec::new(),
+            tlbs: Vec::new(),
+            bad_per_mille: 20,
+        };
+        run.lay_out(sizes, small, large);
+        run
+    }
+
+    fn lay_out(&mut self, sizes: Pages, small: u32, large: u32) {
+        let mut next = 0;
+        let mut frames = |lines: u32, pages: u32, run: &mut Self| {
+            for _ in 0..pages {
+                for frame in 0..FRAMES {
+                    match frame {
+                        0 => run.pages.push(Page {
+                            lines,
+                            at: next,
+                            os: None,
+                        }),
+                        _ => run.free.push((lines, next)),
+                    }
+                    next += u64::from(lines);
+                }
+            }
+        };
+        frames(1 << sizes.large_log2, large, self);
+        frames(1 << sizes.small_log2, small, self);
+        let agents = self.world.cores.len() + 2;
+        self.tlbs = vec![vec![None; self.pages.len()]; agents];
+    }
+
+    /// All is as after power-on, in another configuration.
+    pub fn reset(&mut self, rules: Protocol) {
+        self.world.reset(rules);
+        for page in &mut self.pages {
+            if let Some(os) = page.os.take() {
+                self.free.push((page.lines, os.map.dst.0));
+            }
+        }
+        for tlb in &mut self.tlbs {
+            tlb.fill(None);
+        }
+    }
+
+    /// Whether somebody still reads the trace, and how many events it has.
+    pub fn progress(&self) -> (bool, u64) {
+        (self.world.tracer.is_open(), self.world.tracer.events)
+    }
+
+    /// The machine, at the end.
+    pub fn into_world(self) -> World<W> {
+        self.world
+    }
+
+    /// One step.
+    pub fn step(&mut self) {
+        let net = self.world.net.len() as u32;
+        match self.random.below(100) {
+            0..60 if net > 0 => {
+                let place = self.random.below(net) as usize;
+                self.world.deliver(place);
+            }
+            0..75 => self.access(),
+            75..80 => self.device(),
+            80..83 => self.evict(),
+            83..88 if self.world.controller.has_work() => self.world.take_command(),
+            88..99 => self.os_step(),
+            _ => self.submit_nonsense(),
+        }
+        self.read_records();
+    }
+
+    fn any_page(&mut self) -> usize {
+        self.random.below(self.pages.len() as u32) as usize
+    }
+
+    /// The line of a page under the translation that an agent has; it walks when it has none.
+    fn translate(&mut self, agent: usize, page: usize) -> LineAddr {
+        let at = match &self.pages[page].os {
+            Some(os) => os.map.line(os.pte, 0).0,
+            None => self.pages[page].at,
+        };
+        let base = *self.tlbs[agent][page].get_or_insert(at);
+        let index = self.random.below(self.pages[page].lines);
+        LineAddr(base + u64::from(index))
+    }
+
+    fn access(&mut self) {
+        let core = self.random.below(u32::from(self.world.rules.cores)) as u8;
+        let page = self.any_page();
+        let line = self.translate(usize::from(core), page);
+        let write = self.random.chance(0.5);
+        self.world.access(core, line, write);
+    }
+
+    fn device(&mut self) {
+        if self.world.device.is_some() {
+            return;
+        }
+        let page = self.any_page();
+        let device = usize::from(self.world.rules.cores);
+        // The device's TLB fills from the IOTLB.
+        if self.tlbs[device][page].is_none() {
+            self.translate(device + 1, page);
+            self.tlbs[device][page] = self.tlbs[device + 1][page];
+        }
+        let line = self.translate(device, page);
+        let write = self.random.chance(0.5);
+        self.world.device_access(line, write);
+    }
+
+    fn evict(&mut self) {
+        let core = self.random.below(u32::from(self.world.rules.cores)) as u8;
+        let held = &self.world.cores[usize::from(core)].lines.0;
+        if held.is_empty() {
+            return;
+        }
+        let nth = self.random.below(held.len() as u32) as usize;
+        let line = *held.keys().nth(nth).expect("below the number of lines");
+        self.world.evict(core, line);
+    }
+
+    fn os_step(&mut self) {
+        let page = self.any_page();
+        let rules = self.world.rules;
+        let Some(os) = &mut self.pages[page].os else {
+            self.begin(page);
+            return;
+        };
+        if let Some(command) = os.next_command(&rules) {
+            if self.world.submit(command) {
+                os.submitted(&rules);
+            }
+        } else if os.can_abort() && self.random.chance(0.05) {
+            os.abort(&rules);
+        } else {
+            self.invalidate(page);
+        }
+    }
+
+    fn begin(&mut self, page: usize) {
+        let (lines, at) = (self.pages[page].lines, self.pages[page].at);
+        let fits: Vec<usize> = (0..self.free.len())
+            .filter(|&f| self.free[f].0 == lines)
+            .collect();
+        if fits.is_empty() {
+            return;
+        }
+        let chosen = fits[self.random.below(fits.len() as u32) as usize];
+        let (_, frame) = self.free.swap_remove(chosen);
+        self.pages[page].os = Some(OsMigration::new(Mapping {
+            src: LineAddr(at),
+            dst: LineAddr(frame),
+            lines,
+        }));
+    }
+
+    /// One stale TLB changes, when its agent has no access under way.
+    fn invalidate(&mut self, page: usize) {
+        let rules = self.world.rules;
+        let cores = usize::from(rules.cores);
+        let agent = self.random.below(cores as u32 + 2) as usize;
+        let busy = match agent {
+            core if core < cores => !self.world.cores[core].misses().is_empty(),
+            device if device == cores => self.world.device.is_some(),
+            _ => false,
+        };
+        let Some(os) = &mut self.pages[page].os else {
+            return;
+        };
+        let tlb = 1 << agent;
+        if !busy && os.may_invalidate(&rules, tlb) {
+            self.tlbs[agent][page] = None;
+            os.invalidated(&rules, tlb);
+        }
+    }
+
+    /// Completion records go to the migrations that they are about; refusals of nonsense to nobody.
+    fn read_records(&mut self) {
+        let rules = self.world.rules;
+        for Completion { command, status } in std::mem::take(&mut self.world.records) {
+            let mine = |os: &OsMigration| os.map == command.map();
+            let page = self
+                .pages
+                .iter_mut()
+                .find(|page| page.os.as_ref().is_some_and(mine));
+            let Some(page) = page else { continue };
+            let Some(os) = &mut page.os else { continue };
+            os.completed(&rules, status);
+            if let OsPhase::Refused(status) = os.phase {
+                panic!("the operating system was refused a command: {status:?}");
+            }
+            if os.phase == OsPhase::Done {
+                let moved = os.pte == Role::Destination;
+                let (src, dst) = (os.map.src.0, os.map.dst.0);
+                let (at, left) = if moved { (dst, src) } else { (src, dst) };
+                page.at = at;
+                page.os = None;
+                self.free.push((page.lines, left));
+            }
+        }
+    }
+
+    /// A descriptor that has to be refused: the queue is empty, so that it is taken at once.
+    fn submit_nonsense(&mut self) {
+        if self.world.controller.has_work() || self.random.below(1000) >= 50 * self.bad_per_mille {
+            return;
+        }
+        let page = self.any_page();
+        let (lines, at) = (self.pages[page].lines, self.pages[page].at);
+        let other = self.any_page();
+        let known = self.pages[other].os.as_ref().map(|os| os.map);
+        let elsewhere = LineAddr(self.pages[other].at);
+        let map = |src: u64, dst: LineAddr| Mapping {
+            src: LineAddr(src),
+            dst,
+            lines,
+        };
+        let start = self.random.chance(0.5);
+        let command = match self.random.below(5) {
+            0 => Command::Migrate {
+                map: map(at, LineAddr(at)),
+                start,
+            },
+            1 => Command::Clear {
+                map: map(at, elsewhere),
+            },
+            2 => Command::Migrate {
+                map: known.unwrap_or(map(at, LineAddr(at))),
+                start,
+            },
+            3 => Command::Clear {
+                map: known.unwrap_or(map(at, elsewhere)),
+            },
+            _ => Command::Migrate {
+                map: known.map_or(map(at, LineAddr(at)), |m| Mapping {
+                    src: m.dst,
+                    dst: m.src,
+                    lines: m.lines,
+                }),
+                start,
+            },
+        };
+        let mut trial = self.world.controller.clone();
+        let rules = &self.world.rules;
+        let mut out = ample_migration::protocol::Outbox::<bool>::default();
+        let refused = trial.submit(rules, command).is_ok()
+            && trial
+                .take_next(rules, &mut out)
+                .is_some_and(|c| !matches!(c.status, Status::TableFull));
+        if refused && self.world.submit(command) {
+            self.world.take_command();
+            // Its record is not for a migration that is under way.
+            self.world.records.clear();
+        }
+    }
+}
