@@ -4,6 +4,7 @@
 # check finds loops and nets with two drivers; one page size and two, one slice and eight.
 # Usage: hw/lint.sh. Needs verilator, iverilog and yosys (Debian packages of these names).
 set -euo pipefail
+shopt -s extglob
 cd "$(dirname "$0")/rtl"
 for tool in verilator iverilog yosys; do
 	command -v $tool >/dev/null || {
@@ -13,7 +14,7 @@ for tool in verilator iverilog yosys; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-files=(ctg_pkg.sv ctg_[a-oq-z]*.sv)
+files=(ctg_pkg.sv ctg_!(pkg).sv)
 
 lint() { # lint TOP PARAMETER=VALUE...
 	local top=$1 verilator=() icarus=() chparam=() p
@@ -42,5 +43,6 @@ lint() { # lint TOP PARAMETER=VALUE...
 lint ctg_slice
 lint ctg_slice ENTRIES=2 SLICES=1 WINDOW=1 HASH=3
 lint ctg_slice ENTRIES=4 SLICES=3 SMALL=1 LARGE=1 LINE_BITS=6 HASH=2
+lint ctg_portal
 lint ctg_controller
 lint ctg_controller ENTRIES=2 SLICES=3 CORES=4 SMALL=1 LARGE=1 LINE_BITS=6

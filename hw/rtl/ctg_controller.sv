@@ -24,6 +24,7 @@ module ctg_controller #(
     input  wire logic                   announce,  // tell the cores when copying starts
     input  wire logic [PPN_BITS:0]      pages,     // 4 KB pages of memory
     input  wire logic                   hold,      // take no descriptor for now
+    input  wire logic                   drop,      // reset of the function: drop what waits
 
     // ENQCMD: a descriptor; `command_ready` low is its "try again later".
     input  wire logic                   command_valid,
@@ -58,7 +59,7 @@ module ctg_controller #(
     output logic                        record_wide,
     output logic [PPN_BITS-1:0]         record_src,
     output logic [PPN_BITS-1:0]         record_dst,
-    output logic [3:0]                  record_status,
+    output logic [4:0]                  record_status,
 
     output logic [ENTRIES-1:0]          view_used
 );
@@ -80,11 +81,16 @@ module ctg_controller #(
     localparam logic [2:0] FLUSHING   = 3'd5;
     localparam logic [2:0] CLEARING   = 3'd6;
 
+    // A function that was reset takes no descriptors until its migrations rest. What is in the
+    // table cannot be dropped: lines of a page that is copied lie in two frames.
+    logic               resetting;
+    logic [ENTRIES-1:0] moving;
+
     // The work queue.
     logic [QUEUE_BITS-1:0]   queue_room;
     logic                    next_valid, next_take, next_clear, next_start, next_wide;
     logic [PPN_BITS-1:0]     next_src, next_dst;
-    assign command_ready = queue_room != '0;
+    assign command_ready = queue_room != '0 && !resetting;
     ctg_queue #(.WIDTH(COMMAND_BITS), .DEPTH(QUEUE)) work (
         .clock(clock), .reset(reset), .push(command_valid && command_ready),
         .push_data({command_clear, command_start, command_wide, command_src, command_dst}),
@@ -105,12 +111,21 @@ module ctg_controller #(
             assign a    = src[e * PPN_BITS +: PPN_BITS];
             assign b    = dst[e * PPN_BITS +: PPN_BITS];
             assign mask = (wide[e] || next_wide) ? LARGE_MASK : {PPN_BITS{1'b1}};
+            assign moving[e] = used[e] && state[e * 3 +: 3] != INSTALLED
+                && state[e * 3 +: 3] != COPIED;
             assign same[e] = used[e] && a == next_src && b == next_dst && wide[e] == next_wide;
             assign meets[e] = used[e] && (((a ^ next_src) & mask) == '0
                 || ((a ^ next_dst) & mask) == '0 || ((b ^ next_src) & mask) == '0
                 || ((b ^ next_dst) & mask) == '0);
         end
     endgenerate
+
+    always_ff @(posedge clock) begin
+        if (reset)
+            resetting <= 1'b0;
+        else
+            resetting <= drop || (resetting && (next_valid || |moving));
+    end
 
     logic [SLOT_BITS-1:0] same_slot, free_slot;
     integer i;
@@ -125,16 +140,28 @@ module ctg_controller #(
         end
     end
 
-    // What is wrong with a new migration, in the order in which it is looked for.
-    logic                beyond, crooked, bad_range;
+    // What is wrong with a descriptor whatever the table holds: the least code counts. A large page
+    // lies at a multiple of its size.
+    logic                beyond, crooked;
     logic [PPN_BITS-1:0] own_mask;
     logic [PPN_BITS:0]   size;
+    logic [4:0]          refusal;
     assign own_mask  = next_wide ? LARGE_MASK : {PPN_BITS{1'b1}};
     assign size      = next_wide ? LARGE_SIZE : {{PPN_BITS{1'b0}}, 1'b1};
     assign beyond    = pages < size || {1'b0, next_src} > pages - size
         || {1'b0, next_dst} > pages - size;
     assign crooked   = ((next_src | next_dst) & ~own_mask) != '0;
-    assign bad_range = beyond || crooked || ((next_src ^ next_dst) & own_mask) == '0;
+    always_comb begin
+        refusal = '0;
+        if (resetting)
+            refusal = ctg_pkg::S_DROPPED;
+        else if (crooked)
+            refusal = ctg_pkg::S_UNALIGNED;
+        else if (beyond)
+            refusal = ctg_pkg::S_OUTSIDE_MEMORY;
+        else if (((next_src ^ next_dst) & own_mask) == '0)
+            refusal = ctg_pkg::S_BAD_RANGE;
+    end
 
     // What is still to be sent of the last step: first to the cores, then to the slices. Nothing
     // else happens meanwhile, nor while the completion records have no room.
@@ -143,7 +170,7 @@ module ctg_controller #(
     assign free_to_act  = !slices_pending && !cores_valid && record_room != '0;
     assign answer_ready = free_to_act;
     assign act_answer   = answer_valid && free_to_act;
-    assign act_command  = next_valid && free_to_act && !answer_valid && !hold;
+    assign act_command  = next_valid && free_to_act && !answer_valid && (!hold || resetting);
     assign next_take    = act_command;
 
     // The migration that the step is about, and its counters after an answer.
@@ -172,7 +199,8 @@ module ctg_controller #(
     // One step: what is sent, what is recorded, and the state that follows.
     logic                  installs, leaves, tell_slices, tell_all, tell_cores, records;
     logic [2:0]            new_state;
-    logic [3:0]            new_kind, core_kind, status;
+    logic [3:0]            new_kind, core_kind;
+    logic [4:0]            status;
     logic                  record_is_clear, record_starts;
     logic [COUNT_BITS-1:0] new_waiting;
     always_comb begin
@@ -188,11 +216,13 @@ module ctg_controller #(
         status   = ctg_pkg::S_NOT_FOUND;
         record_is_clear = next_clear;
         record_starts   = next_start;
-        if (act_command && !next_clear && !(|same)) begin
-            if (bad_range || |meets || &used) begin
+        if (act_command && refusal != '0) begin
+            records = 1'b1;
+            status  = refusal;
+        end else if (act_command && !next_clear && !(|same)) begin
+            if (|meets || &used) begin
                 records = 1'b1;
-                status  = bad_range ? ctg_pkg::S_BAD_RANGE
-                    : |meets ? ctg_pkg::S_OVERLAP : ctg_pkg::S_TABLE_FULL;
+                status  = |meets ? ctg_pkg::S_OVERLAP : ctg_pkg::S_TABLE_FULL;
             end else begin
                 installs    = 1'b1;
                 new_state   = INSTALLING;
@@ -311,7 +341,7 @@ module ctg_controller #(
     assign ended_src  = act_command ? next_src : src[32'(slot) * PPN_BITS +: PPN_BITS];
     assign ended_dst  = act_command ? next_dst : dst[32'(slot) * PPN_BITS +: PPN_BITS];
     assign ended_wide = act_command ? next_wide : wide[slot];
-    ctg_queue #(.WIDTH(COMMAND_BITS + 4), .DEPTH(RECORDS)) completion (
+    ctg_queue #(.WIDTH(COMMAND_BITS + 5), .DEPTH(RECORDS)) completion (
         .clock(clock), .reset(reset), .push(records),
         .push_data({record_is_clear, record_starts, ended_wide, ended_src, ended_dst, status}),
         .room(record_room), .valid(record_valid),

@@ -38,14 +38,19 @@ package ctg_pkg;
     localparam logic [3:0] UNMARK = 4'd15;
 
     // What a completion record says (docs/contiguitas-hw.md, bad input).
-    localparam logic [3:0] S_INSTALLED        = 4'd0;
-    localparam logic [3:0] S_COPIED           = 4'd1;
-    localparam logic [3:0] S_CLEARED          = 4'd2;
-    localparam logic [3:0] S_TABLE_FULL       = 4'd3;
-    localparam logic [3:0] S_OVERLAP          = 4'd4;
-    localparam logic [3:0] S_BAD_RANGE        = 4'd5;
-    localparam logic [3:0] S_NOT_FOUND        = 4'd6;
-    localparam logic [3:0] S_COPY_IN_PROGRESS = 4'd7;
+    localparam logic [4:0] S_INSTALLED        = 5'd1;
+    localparam logic [4:0] S_COPIED           = 5'd2;
+    localparam logic [4:0] S_CLEARED          = 5'd3;
+    localparam logic [4:0] S_INCOMPLETE       = 5'd16;
+    localparam logic [4:0] S_UNKNOWN_COMMAND  = 5'd17;
+    localparam logic [4:0] S_UNALIGNED        = 5'd18;
+    localparam logic [4:0] S_OUTSIDE_MEMORY   = 5'd20;
+    localparam logic [4:0] S_BAD_RANGE        = 5'd21;
+    localparam logic [4:0] S_NOT_FOUND        = 5'd22;
+    localparam logic [4:0] S_COPY_IN_PROGRESS = 5'd23;
+    localparam logic [4:0] S_OVERLAP          = 5'd24;
+    localparam logic [4:0] S_TABLE_FULL       = 5'd25;
+    localparam logic [4:0] S_DROPPED          = 5'd26;
 endpackage
 
 `default_nettype wire

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the co-simulation of the hardware of folder RTL with these parameters, in folder OUT.
-# Usage: hw/sim/build.sh RTL OUT [--coverage] ENTRIES=4 SLICES=2 HASH=2 LINE_BITS=16 SMALL=2
+# Usage: hw/sim/build.sh RTL OUT [--coverage] ENTRIES=4 SLICES=2 HASH=2 LINE_BITS=17 SMALL=2
 #        LARGE=4 WINDOW=4 CORES=4
 set -euo pipefail
+shopt -s extglob
 rtl=$(realpath "$1")
 mkdir -p "$2"
 out=$(realpath "$2")
@@ -14,7 +15,7 @@ if [[ ${1:-} == --coverage ]]; then
 	coverage=(--coverage-toggle --coverage-line)
 	shift
 fi
-declare -A p=([ENTRIES]=4 [SLICES]=2 [HASH]=2 [LINE_BITS]=16 [SMALL]=2 [LARGE]=4 [WINDOW]=4
+declare -A p=([ENTRIES]=4 [SLICES]=2 [HASH]=2 [LINE_BITS]=17 [SMALL]=2 [LARGE]=4 [WINDOW]=4
 	[CORES]=4 [FWD_BITS]=10)
 for pair in "$@"; do
 	[[ -v p[${pair%=*}] && ${pair#*=} =~ ^[0-9]+$ ]] || {
@@ -32,7 +33,7 @@ for name in HASH WINDOW FWD_BITS; do
 	slice+=("-G$name=${p[$name]}")
 done
 cd "$out"
-files=("$rtl/ctg_pkg.sv" "$rtl"/ctg_[a-oq-z]*.sv)
+files=("$rtl/ctg_pkg.sv" "$rtl"/ctg_!(pkg).sv)
 options=(--cc -O3 --Mdir . -Wno-UNUSEDPARAM "${coverage[@]}")
 verilator "${options[@]}" --top-module ctg_slice "${slice[@]}" "${files[@]}"
 verilator "${options[@]}" --top-module ctg_controller "${controller[@]}" "${files[@]}"
@@ -40,7 +41,7 @@ root=$(verilator --getenv VERILATOR_ROOT)
 support=("$root/include/verilated.cpp" "$root/include/verilated_threads.cpp")
 ((${#coverage[@]})) && support+=("$root/include/verilated_cov.cpp")
 defines=(-DSLICES=${p[SLICES]} -DENTRIES=${p[ENTRIES]} -DLARGE=${p[LARGE]}
-	-DFWD_BITS=${p[FWD_BITS]} "-DPAGES=(1ull<<$((p[LINE_BITS] - p[SMALL])))"
+	-DFWD_BITS=${p[FWD_BITS]}
 	-DVM_COVERAGE=$((${#coverage[@]} > 0)))
 g++ -O1 -std=c++17 -pthread "-I$root/include" "-I$root/include/vltstd" -I. "${defines[@]}" \
 	-o cosim "$here/cosim.cpp" ./Vctg_*.cpp "${support[@]}"

@@ -143,7 +143,8 @@ struct Slice {
         return bits(dut.view_used, slot, 1) == 1 &&
                bits(dut.view_clearing, slot, 1) == uint64_t(line[3]) &&
                bits(dut.view_phase, slot * 3, 3) == uint64_t(line[4]) &&
-               bits(dut.view_pointer, slot * (LARGE + 1), LARGE + 1) == uint64_t(line[5]) &&
+               (line[5] < 0 ||
+                bits(dut.view_pointer, slot * (LARGE + 1), LARGE + 1) == uint64_t(line[5])) &&
                bits(dut.view_forwards, slot * FWD_BITS, FWD_BITS) == uint64_t(line[6]);
     }
 
@@ -361,7 +362,7 @@ void reset(const Line &e) {
     dut.parallel = e[2];
     dut.announce = e[3];
     dut.hold = 1;
-    dut.pages = PAGES;
+    dut.pages = e[5];
     dut.reset = 1;
     dut.clock = 0;
     dut.eval();
@@ -386,6 +387,13 @@ void run(const Line &e, Expected &expected) {
         controller->tick(expected);
         controller->dut.hold = 1;
         controller->settle(expected);
+        break;
+    case 's':
+        controller->dut.drop = 1;
+        controller->tick(expected);
+        controller->dut.drop = 0;
+        for (int i = 0; i < 16; i++)
+            controller->tick(expected);
         break;
     case 'w': controller->answer(e, expected); break;
     default: fail("unknown event");

@@ -142,7 +142,9 @@ fn replay<W: Write>(world: &mut World<W>, config: &CheckConfig, path: &[Action])
             // The hardware's engine works on one page at a time, and the path wants two.
             return;
         }
-        for Completion { command, status } in std::mem::take(&mut world.records) {
+        for Completion {
+            command, status, ..
+        } in std::mem::take(&mut world.records) {
             let mine = |os: &&mut OsMigration| os.map == command.map();
             if let Some(os) = software.os.iter_mut().find(mine) {
                 os.completed(&config.rules, status);

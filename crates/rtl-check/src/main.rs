@@ -71,6 +71,9 @@ struct RandomArgs {
     /// Descriptors that the work queue holds.
     #[arg(long, default_value_t = 8)]
     queue: u8,
+    /// Lines of memory; as the hardware is told.
+    #[arg(long, default_value_t = 65_536)]
+    memory_lines: u64,
     /// Steps from one reset to the next.
     #[arg(long, default_value_t = 20_000)]
     steps_per_reset: u64,
@@ -110,6 +113,7 @@ fn random_run(args: &RandomArgs, out: impl Write) -> Result<()> {
             false => Design::Cacheable,
         },
         page_lines: 1 << args.small,
+        memory_lines: args.memory_lines,
         cores: args.cores,
         slices: args.slices,
         hash,

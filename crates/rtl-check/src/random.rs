@@ -225,7 +225,9 @@ impl<W: Write> RandomRun<W> {
     /// Completion records go to the migrations that they are about; refusals of nonsense to nobody.
     fn read_records(&mut self) {
         let rules = self.world.rules;
-        for Completion { command, status } in std::mem::take(&mut self.world.records) {
+        for Completion {
+            command, status, ..
+        } in std::mem::take(&mut self.world.records) {
             let mine = |os: &OsMigration| os.map == command.map();
             let page = self
                 .pages
@@ -250,6 +252,9 @@ impl<W: Write> RandomRun<W> {
 
     /// A descriptor that has to be refused: the queue is empty, so that it is taken at once.
     fn submit_nonsense(&mut self) {
+        if self.random.below(40) == 0 {
+            return self.world.reset_function();
+        }
         if self.world.controller.has_work() || self.random.below(1000) >= 50 * self.bad_per_mille {
             return;
         }
@@ -257,14 +262,25 @@ impl<W: Write> RandomRun<W> {
         let (lines, at) = (self.pages[page].lines, self.pages[page].at);
         let other = self.any_page();
         let known = self.pages[other].os.as_ref().map(|os| os.map);
-        let elsewhere = LineAddr(self.pages[other].at);
+        // A large page lies at a multiple of its size: the hardware refuses others.
+        let elsewhere = self.pages[other].at;
+        let elsewhere = LineAddr(elsewhere - elsewhere % u64::from(lines));
         let map = |src: u64, dst: LineAddr| Mapping {
             src: LineAddr(src),
             dst,
             lines,
         };
         let start = self.random.chance(0.5);
-        let command = match self.random.below(5) {
+        let rules_end = self.world.rules.memory_lines;
+        let beyond = LineAddr(rules_end - u64::from(lines));
+        let command = match self.random.below(7) {
+            5 => Command::Migrate {
+                map: map(at, LineAddr(rules_end)),
+                start,
+            },
+            6 => Command::Clear {
+                map: map(rules_end, beyond),
+            },
             0 => Command::Migrate {
                 map: map(at, LineAddr(at)),
                 start,

@@ -4,7 +4,7 @@
 //! codes of `hw/rtl/ctg_pkg.sv`.
 
 use ample_migration::protocol::{
-    Command, Completion, Mapping, Message, MetadataEntry, Phase, Role, Status,
+    Command, Completion, Mapping, Message, MetadataEntry, Phase, Role,
 };
 use std::io::{self, Write};
 
@@ -56,19 +56,6 @@ pub fn phase_code(phase: Phase) -> u8 {
         Phase::Copying => 2,
         Phase::Done => 3,
         Phase::Flushing => 4,
-    }
-}
-
-fn status_code(status: Status) -> u8 {
-    match status {
-        Status::Installed => 0,
-        Status::Copied => 1,
-        Status::Cleared => 2,
-        Status::TableFull => 3,
-        Status::Overlap => 4,
-        Status::BadRange => 5,
-        Status::NotFound => 6,
-        Status::CopyInProgress => 7,
     }
 }
 
@@ -143,7 +130,7 @@ impl<W: Write> Tracer<W> {
     pub fn record(&mut self, pages: Pages, completion: Completion) {
         let (src, dst, wide) = pages.of(completion.command.map());
         let (clear, start) = flags(completion.command);
-        let status = status_code(completion.status);
+        let status = completion.status.code();
         self.line(format_args!(
             "D {clear} {start} {wide} {src} {dst} {status}"
         ));

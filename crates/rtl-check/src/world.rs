@@ -4,7 +4,7 @@
 
 use crate::trace::{Decision, Pages, Tracer, code, phase_code, settled_pointer};
 use ample_migration::protocol::{
-    Busy, Cached, Command, Completion, Controller, CoreSide, CoreStep, Envelope, HomeLine,
+    Busy, Cached, HOST, Command, Completion, Controller, CoreSide, CoreStep, Envelope, HomeLine,
     LineAddr, LineRequest, LineStore, Mapping, Message, Observer, Outbox, Party, Phase,
     PrivateLines, Protocol, RequestKind, Role, Slice, Taken, Todo,
 };
@@ -92,6 +92,10 @@ impl Passes {
         }
     }
 
+    fn knows(&self, slot: usize) -> bool {
+        self.waiting[slot] || self.makes(slot)
+    }
+
     fn makes(&self, slot: usize) -> bool {
         self.active && self.last == slot
     }
@@ -166,8 +170,9 @@ impl<W: Write> World<W> {
         let cacheable = u8::from(rules.design == ample_migration::protocol::Design::Cacheable);
         let (parallel, announce) = (u8::from(rules.parallel_slices), u8::from(rules.announce));
         let window = rules.copy_window;
+        let memory_pages = rules.memory_lines >> self.pages.small_log2;
         self.tracer
-            .event(format_args!("z {cacheable} {parallel} {announce} {window}"));
+            .event(format_args!("z {cacheable} {parallel} {announce} {window} {memory_pages}"));
     }
 
     fn slot(&self, map: Mapping) -> usize {
@@ -303,6 +308,16 @@ impl<W: Write> World<W> {
         }
         self.controller_sent(&out, completion);
         self.send_all(out);
+    }
+
+    /// The function is reset: what waits in its queue is dropped.
+    pub fn reset_function(&mut self) {
+        let dropped = self.controller.reset(HOST);
+        self.tracer.event(format_args!("s"));
+        for completion in dropped {
+            self.tracer.record(self.pages, completion);
+            self.records.push(completion);
+        }
     }
 
     fn at_controller(&mut self, message: Message<bool>) {
@@ -583,6 +598,11 @@ impl<W: Write> World<W> {
                     usize::from(self.rules.home(LineAddr(line))) == s
                 }),
                 false => entry.pointer,
+            };
+            // After the last line is flushed the pointer says nothing more.
+            let pointer = match (entry.phase, self.passes[s].knows(slot)) {
+                (Phase::Flushing, false) => -1,
+                _ => i64::from(pointer),
             };
             let phase = phase_code(entry.phase);
             let clearing = u8::from(entry.clearing);

@@ -6,7 +6,9 @@ use super::state::State;
 use crate::protocol::{Cached, Envelope, LineAddr, OsMigration, OsPhase, PlantedFault};
 use std::fmt;
 
-/// What can happen next in a state.
+/// What can happen next in a state. Fields are the numbers of a core and of a page of data, the
+/// index of a line in the page, and whether it is written.
+#[allow(missing_docs, reason = "the same few fields in every variant")]
 #[derive(Clone, PartialEq, Eq)]
 pub enum Action {
     /// A core walks the page table and fills its TLB.

@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Co-simulation: the Verilated slices and front end beside the protocol's Rust code, compared at
+# every event. Usage: hw/sim/cosim.sh [quick|full|coverage]. quick: one machine, 200,000 random
+# events and the model checker's paths; full: more than ten million on four machines; coverage: how
+# many nets and lines of the hardware a run exercises.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+what=${1:-quick}
+for tool in verilator g++ cargo; do
+	command -v $tool >/dev/null || {
+		echo "cosim.sh: $tool is missing: apt-get install verilator g++" >&2
+		exit 2
+	}
+done
+cargo build --locked --quiet --release -p ample-rtl-check
+trace=target/release/ample-rtl-trace
+out=target/hw
+
+random() { # random BUILD EVENTS SEED [OPTION...]
+	local build=$1 events=$2 seed=$3
+	shift 3
+	echo "cosim: $build, $events random events, seed $seed"
+	"$trace" random --events "$events" --seed "$seed" "$@" | "$out/$build/cosim"
+}
+
+checked() { # checked BUILD SLICES STATES
+	"$trace" checked --slices "$2" --states "$3" | "$out/$1/cosim"
+}
+
+large=(SLICES=8 HASH=1 ENTRIES=16 SMALL=6 LARGE=9 LINE_BITS=42)
+large_run=(--slices 8 --hash 1 --entries 16 --cores 4 --small 6 --large 9)
+case $what in
+quick)
+	hw/sim/build.sh hw/rtl $out/small
+	hw/sim/build.sh hw/rtl $out/checked2 SMALL=1 LARGE=1 ENTRIES=2 LINE_BITS=13 CORES=2
+	random small 200000 1
+	checked checked2 2 3000
+	;;
+full)
+	hw/sim/build.sh hw/rtl $out/small
+	hw/sim/build.sh hw/rtl $out/large "${large[@]}"
+	hw/sim/build.sh hw/rtl $out/one SLICES=1 HASH=3 WINDOW=1
+	for seed in 1 2 3 4 5; do
+		random small 1200000 "$seed"
+		random large 1000000 "$seed" "${large_run[@]}" --memory-lines 1048576
+		random one 200000 "$seed" --slices 1 --hash 3 --window 1
+	done
+	for cores in 1 2; do
+		hw/sim/build.sh hw/rtl "$out/checked2-$cores" SMALL=1 LARGE=1 ENTRIES=2 LINE_BITS=13 \
+			CORES=$cores
+	done
+	checked checked2-2 2 40000
+	;;
+coverage)
+	hw/sim/build.sh hw/rtl $out/coverage --coverage
+	"$trace" random --events 200000 --seed 1 | (cd $out/coverage && ./cosim --kinds)
+	verilator_coverage --annotate $out/coverage/annotated $out/coverage/coverage.dat
+	;;
+*)
+	echo "cosim.sh: unknown argument $what; usage: hw/sim/cosim.sh [quick|full|coverage]" >&2
+	exit 2
+	;;
+esac
