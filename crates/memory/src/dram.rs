@@ -4,7 +4,7 @@
 //! Unloaded read latencies follow the timing parameters: a row hit CL + BL/2, a closed bank tRCD
 //! more, a conflict tRP more again: 26, 48 and 70 cycles for DDR4-3200 22-22-22.
 
-use crate::BadParams;
+use crate::{BadParams, MainMemory, ReorderConfig};
 use ample_kit::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,9 @@ pub struct DramConfig {
     pub row_bytes: u32,
     /// Controller and fabric, both ways, ns.
     pub controller_ns: f64,
+    /// A controller that reorders; without it requests are served as they come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<ReorderConfig>,
 }
 
 impl DramConfig {
@@ -48,6 +51,7 @@ impl DramConfig {
             banks,
             row_bytes: 8192,
             controller_ns,
+            reorder: None,
         }
     }
 
@@ -61,7 +65,9 @@ impl DramConfig {
             let reason = "channels, banks, row_bytes (64 or more) and tck_ns must be positive";
             return Err(BadParams::new("dram", reason));
         }
-        Ok(())
+        self.reorder
+            .iter()
+            .try_for_each(|reorder| reorder.check(self))
     }
 
     /// Peak bandwidth of all channels, bytes a second.
@@ -163,15 +169,6 @@ impl Dram {
         self.access(line, now)
     }
 
-    /// Writes a line back; nobody waits for it, but it occupies its bank and the bus.
-    #[inline]
-    pub fn write(&mut self, line: u64, now: u64) {
-        self.writes += 1;
-        #[cfg(test)]
-        self.written.push(line);
-        self.access(line, now);
-    }
-
     #[inline]
     fn access(&mut self, line: u64, now: u64) -> u64 {
         let (row_line, _) = self.channels.split(line);
@@ -220,6 +217,17 @@ impl Dram {
         let served: u64 = self.row_state.iter().sum();
         debug_assert_eq!(served, self.reads + self.writes, "an access of no kind");
         end + (self.controller - half)
+    }
+}
+
+impl MainMemory for Dram {
+    /// Occupies its bank and the bus.
+    #[inline]
+    fn write(&mut self, line: u64, now: u64) {
+        self.writes += 1;
+        #[cfg(test)]
+        self.written.push(line);
+        self.access(line, now);
     }
 }
 

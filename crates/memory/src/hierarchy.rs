@@ -88,6 +88,10 @@ impl PrivateMemory {
         cycle_ns: f64,
     ) -> Result<Self, BadParams> {
         let time = |c: &CacheConfig| u64::from(c.latency_cycles) * units_per_cycle;
+        if config.dram.reorder.is_some() {
+            let reason = "one core's memory serves requests as they come; leave it out";
+            return Err(BadParams::new("dram.reorder", reason));
+        }
         if config.mshrs == 0 {
             return Err(BadParams::new("mshrs", "0; a miss needs at least 1"));
         }

@@ -2,7 +2,8 @@
 //! Caches and memory with time: one set-associative array, one DRAM, one path for evicted lines.
 //!
 //! [`Cache`] holds tags, dirty bits, the order of use, and a value a line. [`Dram`] has banks with
-//! open rows and a data bus a channel. [`LastLevel`] is a cache above memory, from which dirty
+//! open rows and a data bus a channel and serves in order; [`ReorderingDram`] has a controller
+//! that does not. [`LastLevel`] is a cache above memory, from which dirty
 //! lines reach it. [`PrivateMemory`] is the hierarchy of a single core and implements
 //! [`MemorySystem`]; the coherent hierarchy of several cores is in the machine crate and is made
 //! of the same arrays.
@@ -11,11 +12,13 @@ mod cache;
 mod dram;
 mod hierarchy;
 mod last;
+mod reorder;
 
 pub use cache::{Cache, CacheConfig, LINE_BYTES, Victim};
 pub use dram::{Dram, DramConfig};
 pub use hierarchy::{HitCounts, MemoryConfig, PrivateMemory};
-pub use last::LastLevel;
+pub use last::{LastLevel, MainMemory};
+pub use reorder::{Arrival, ReorderConfig, ReorderingDram};
 
 /// Why a machine cannot be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
