@@ -11,4 +11,4 @@ pub mod sweep;
 pub mod traffic;
 pub mod unavailable;
 
-pub use ample_machine::multi::{BUFFER_PAGES, Requests, Server, Service, Way};
+pub use ample_machine::multi::{Requests, Server, Service, Way};

@@ -79,10 +79,17 @@ const COSTS: [Change; 5] = [
         let dram = &mut m.dram;
         (dram.cl, dram.trcd, dram.trp, dram.tras) = (0, 0, 0, 0);
         dram.controller_ns = 0.0;
+        if let Some(r) = &mut dram.reorder {
+            (r.cwl, r.trrd, r.tfaw, r.twr, r.twtr, r.trtp) = (0, 0, 0, 0, 0, 0);
+            r.trefi = 0;
+        }
     }),
     ("rows always open", |m| {
         let dram = &mut m.dram;
         (dram.trcd, dram.trp, dram.tras) = (0, 0, 0);
+        if let Some(r) = &mut dram.reorder {
+            (r.trrd, r.tfaw, r.trefi) = (0, 0, 0);
+        }
     }),
     ("ring without latency", |m| m.hop_cycles = 0),
     ("last level and private caches without latency", |m| {

@@ -83,7 +83,7 @@ impl CoreProgram for Visitors {
         }
     }
 
-    fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
+    fn next_dma(&mut self) -> Option<(u64, Option<CoreAccess>)> {
         let op = CoreAccess {
             gap: 0,
             page: 0,
@@ -91,7 +91,7 @@ impl CoreProgram for Visitors {
             write: self.rng.below(2) == 0,
             dependent: false,
         };
-        Some((200, op))
+        Some((200, Some(op)))
     }
 }
 

@@ -127,13 +127,16 @@ fn trials(params: &SweepParams) -> Vec<Trial> {
 
 type Change = (&'static str, fn(&mut EngineParams));
 
-const ENGINES: [Change; 6] = [
+const ENGINES: [Change; 9] = [
     ("parallel slices", |e| e.parallel_slices = true),
     ("2 lines on their way", |e| e.copy_window_lines = 2),
     ("fetch the page at installation", |e| {
         e.fetch_at_install = true
     }),
     ("no announcement", |e| e.announce = false),
+    ("no MSHR entries for marks", |e| e.mark_entries = 0),
+    ("15 MSHR entries for marks", |e| e.mark_entries = 15),
+    ("marks beside the MSHRs", |e| e.marks_apart = true),
     ("table look-up in series, 1 cycle", |e| e.table_cycles = 1),
     ("table look-up in series, 2 cycles", |e| e.table_cycles = 2),
 ];

@@ -2,7 +2,7 @@
 //! Contiguitas §5.3, performance: servers at full load while their network buffers move.
 
 use super::stats::{advance, group, mean_of, pairs, parallel, with_ci};
-use super::{BUFFER_PAGES, Server, Service, Way};
+use super::{Server, Service, Way};
 use crate::charts::{bar_figure, name_of, with_interval};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use ample_kit::statistics::mean;
@@ -169,17 +169,24 @@ fn ask(
     rate_per_s: f64,
     (start, end): (u64, u64),
 ) -> u64 {
-    let interval = setting.memory.clock_ghz * 1e9 / rate_per_s.max(f64::MIN_POSITIVE);
+    // Pages that move at once are asked for at once, half of the run's at most.
+    let half = (rate_per_s * setting.simulated_ms / 2000.0) as u32;
+    let burst = way.pages_at_once(&setting.os).min(half).max(1);
+    let per_s = rate_per_s.max(f64::MIN_POSITIVE) / f64::from(burst);
+    let interval = setting.memory.clock_ghz * 1e9 / per_s;
     // The first comes half an interval in, or at a quarter of the run when that is too short.
     let mut next = start as f64 + (interval / 2.0).min((end - start) as f64 / 4.0);
+    let buffers = Server::buffer_pages(setting.memory.cores);
     let (mut page, mut now) = (0, start);
     while next < end as f64 {
         advance(machine, now, next as u64);
         now = next as u64;
         // A backlog longer than the table means that the rate cannot be kept up.
-        if machine.requests.len() < 64 {
-            machine.requests.push((page % BUFFER_PAGES, way.mover()));
-            page += setting.group_pages.max(1);
+        for _ in 0..burst {
+            if machine.requests.len() < 64 {
+                machine.requests.push((page % buffers, way.mover()));
+                page += setting.group_pages.max(1);
+            }
         }
         next += interval;
     }

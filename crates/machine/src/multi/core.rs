@@ -47,6 +47,35 @@ pub enum Wait {
     Device,
 }
 
+/// An access that a core has come to, as far as its memory system is not concerned yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ComingAccess {
+    /// When the core came to it.
+    at: u64,
+    /// What it would have waited for the kernel before that; see [`Core::held_from`].
+    pub(super) kernel_cycles: u64,
+    unmapped_since: Option<u64>,
+    /// What it has waited for a page that software moved.
+    pub(super) unmapped_cycles: u64,
+}
+
+impl ComingAccess {
+    /// When it would have come.
+    pub(super) fn wanted_at(&self) -> u64 {
+        self.at.saturating_sub(self.kernel_cycles)
+    }
+
+    /// An access of a device.
+    pub(super) fn of_device(asked_at: u64, issued_at: u64) -> Self {
+        Self {
+            at: asked_at,
+            kernel_cycles: 0,
+            unmapped_since: None,
+            unmapped_cycles: issued_at - asked_at,
+        }
+    }
+}
+
 /// An out-of-order core of the multi-core machine.
 #[derive(Clone)]
 pub struct Core {
@@ -73,6 +102,12 @@ pub struct Core {
     pub kernel_instructions: u64,
     /// Cycles spent in the kernel for migrations.
     pub kernel_cycles: u64,
+    /// What its next access has seen so far, once the core has come to it.
+    pub(super) coming: Option<ComingAccess>,
+    /// Since when it is in the kernel.
+    held_since: Option<u64>,
+    /// When it last left the kernel, and for how long it had been there.
+    held: (u64, u64),
 }
 
 impl Core {
@@ -92,6 +127,9 @@ impl Core {
             blocked_cycles: 0,
             kernel_instructions: 0,
             kernel_cycles: 0,
+            coming: None,
+            held_since: None,
+            held: (0, 0),
         }
     }
 
@@ -115,6 +153,78 @@ impl Core {
     pub fn spend(&mut self, cycles: u64) {
         self.slots += cycles * self.params.width;
         self.kernel_cycles += cycles;
+    }
+
+    /// An interrupt's handler runs on it.
+    pub(super) fn interrupt(&mut self, cycles: u64) {
+        let since = self.now();
+        self.spend(cycles);
+        if self.held_since.is_none() {
+            self.leave_kernel(since);
+        }
+    }
+
+    /// It enters the kernel.
+    pub(super) fn hold(&mut self) {
+        self.held_since
+            .get_or_insert(self.slots / self.params.width);
+    }
+
+    /// It is back from the kernel, if it was there; not when it still makes the kernel's accesses.
+    pub(super) fn release(&mut self, in_kernel: bool) {
+        if !in_kernel
+            && let Some(since) = self.held_since.take()
+            && self.now() > since
+        {
+            self.leave_kernel(since);
+        }
+    }
+
+    fn leave_kernel(&mut self, since: u64) {
+        let earlier = self.held_from(since);
+        self.held = (self.now(), self.now() - since + earlier);
+    }
+
+    /// For how long an access that the program makes at `now` would have waited for the kernel,
+    /// had it come at its time: the core left the kernel at `left` after `held` cycles, and what
+    /// the program does `n` cycles later would have come when `n` of them had passed.
+    fn held_from(&self, now: u64) -> u64 {
+        let (left, held) = self.held;
+        held.saturating_sub(now.saturating_sub(left))
+    }
+
+    /// It comes to its next access now, or has done so before; the kernel's own do not count.
+    pub(super) fn come_to_access(&mut self, in_kernel: bool) {
+        let now = self.now();
+        if !in_kernel && self.coming.is_none() {
+            self.coming = Some(ComingAccess {
+                at: now,
+                kernel_cycles: self.held_from(now),
+                unmapped_since: None,
+                unmapped_cycles: 0,
+            });
+        }
+    }
+
+    /// Its next access finds no translation, which software has taken away.
+    pub(super) fn wait_for_page(&mut self, page: u32) {
+        self.wait = Wait::Page(page);
+        let now = self.now();
+        if let Some(coming) = self.coming.as_mut() {
+            coming.unmapped_since.get_or_insert(now);
+        }
+    }
+
+    /// The page that it waits for is back at `now`.
+    pub(super) fn page_is_back(&mut self, now: u64) {
+        self.wait = Wait::None;
+        self.blocked_cycles += now.saturating_sub(self.now());
+        if let Some(coming) = self.coming.as_mut()
+            && let Some(since) = coming.unmapped_since.take()
+        {
+            coming.unmapped_cycles += now.saturating_sub(since);
+        }
+        self.skip_to(now);
     }
 
     /// Makes room in the window for `op`; on `Err` the core must wait.

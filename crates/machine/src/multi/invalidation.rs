@@ -8,7 +8,7 @@ use super::iommu::{Refused, Step};
 use super::machine::MultiCore;
 use super::memory::AccessStatus;
 use super::params::PAGE_LINES;
-use super::parts::{CoreProgram, Event, Hardware, QUEUE_FRAMES, Then};
+use super::parts::{CoreProgram, Event, Hardware, QUEUE_FRAMES, Software, SoftwareStep, Then};
 use ample_migration::protocol::{LineAddr, OsMigration};
 
 /// The line of the lock and of the driver's own head and tail, in the second frame.
@@ -74,10 +74,7 @@ impl<P: CoreProgram> MultiCore<P> {
                 self.after_publishing(id)
             }
             Then::Poll => self.polled(id),
-            Then::EndCopy => {
-                self.end_software_copy(id);
-                true
-            }
+            Then::EndCopy => self.end_software_copy(id),
         }
     }
 
@@ -202,7 +199,8 @@ impl<P: CoreProgram> MultiCore<P> {
         if let Some(h) = self.hardware.iter_mut().find(asks) {
             h.nic_dropped = true;
         }
-        if let Some(s) = self.software.as_mut().filter(|s| s.page == page) {
+        let moves = |s: &&mut Software| s.page == page && s.step != SoftwareStep::Cleaning;
+        if let Some(s) = self.software.as_mut().filter(moves) {
             s.unmapped |= nic;
         }
         if self.dma_starts.values().any(|&start| start < dropped) {
@@ -236,7 +234,7 @@ mod tests {
             }
         }
 
-        fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
+        fn next_dma(&mut self) -> Option<(u64, Option<CoreAccess>)> {
             None
         }
     }

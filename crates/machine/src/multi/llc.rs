@@ -2,6 +2,7 @@
 //! The data array of the last level: what lies in it, what must come from memory, and what the
 //! copy engine fetches before it needs it.
 
+use super::below::{Fill, Ready};
 use super::memory::CoherentMemory;
 use ample_migration::protocol::{
     Directory, LineAddr, LineRequest, Mapping, Message, Phase, RequestKind, Role,
@@ -42,31 +43,50 @@ impl CoherentMemory {
     }
 
     /// When a slice has the data of `line` in hand, which it changes if `dirty`.
-    pub(super) fn data_ready(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) -> u64 {
+    pub(super) fn data_ready(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) -> Ready {
         let latency = self.params.slice_cycles();
         let tags = &mut self.slices[usize::from(s)].tags;
+        let on_arrival = |earliest| Ready::OnArrival {
+            line,
+            earliest,
+            extra: 0,
+        };
         if tags.cache.lookup(line.0, dirty).is_some() {
-            let arrives = match self.arriving.is_empty() {
+            let fill = match self.arriving.is_empty() {
                 true => None,
-                false => self.arriving.remove(&line),
+                false => self.arriving.get(&line),
             };
-            return arrives.map_or(now + latency, |at| at.max(now + latency));
+            return match fill {
+                None => Ready::At(now + latency),
+                Some(Fill::Asked(_)) => on_arrival(now + latency),
+                Some(&Fill::At(at)) => {
+                    self.arriving.remove(&line);
+                    Ready::At(at.max(now + latency))
+                }
+            };
         }
-        self.counters.llc_misses += 1;
-        let ready = self.dram.read(line.0, now + latency / 2);
+        let ready = self.ask_memory(line, now + latency / 2);
+        let tags = &mut self.slices[usize::from(s)].tags;
         tags.install(&mut self.dram, line.0, ((), dirty), now);
-        debug_assert!(ready > now, "memory answers before it is asked");
-        ready
+        debug_assert!(
+            ready.is_none_or(|at| at > now),
+            "an answer before the question"
+        );
+        ready.map_or_else(|| on_arrival(now), Ready::At)
     }
 
-    /// Cycles for a line that the engine has just copied within its slice, if it has.
-    pub(super) fn copied_here(&mut self, now: u64, s: u8) -> u64 {
+    /// When the engine goes on after a line that it has just copied within its slice, if it has.
+    pub(super) fn copied_here(&mut self, now: u64, s: u8) -> Ready {
         let Some((map, index)) = self.out.copied_here.take() else {
-            return 0;
+            return Ready::At(now);
         };
         let ready = self.data_ready(now, s, map.line(Role::Source, index), false);
-        self.fill_llc(ready, s, map.line(Role::Destination, index), true);
-        ready - now + self.params.slice_cycles() / 4
+        let filled = match ready {
+            Ready::At(at) => at,
+            Ready::OnArrival { earliest, .. } => earliest,
+        };
+        self.fill_llc(filled, s, map.line(Role::Destination, index), true);
+        ready.later(self.params.slice_cycles() / 4)
     }
 
     /// What the engine of a slice reads from memory before it copies: the whole page when an
@@ -102,11 +122,11 @@ impl CoherentMemory {
             if owned || slice.tags.cache.holds(line.0) {
                 continue;
             }
-            self.counters.llc_misses += 1;
-            let at = now + self.params.slice_cycles() / 2;
-            let arrives = self.dram.read(line.0, at);
+            let arrives = self.ask_memory(line, now + self.params.slice_cycles() / 2);
             self.fill_llc(now, s, line, false);
-            self.arriving.insert(line, arrives);
+            if let Some(at) = arrives {
+                self.arriving.insert(line, Fill::At(at));
+            }
         }
     }
 }

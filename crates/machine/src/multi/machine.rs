@@ -7,7 +7,10 @@ use super::iommu::InvalidationQueue;
 use super::memory::{AccessStatus, CoherentMemory};
 use super::os_params::{Mover, OsParams};
 use super::params::{MemoryParams, PAGE_LINES};
-use super::parts::{CoreProgram, Event, Hardware, PagePlacement, Software, Then, Timeline, Walk};
+use super::parts::{
+    CoreProgram, Event, FailedTransaction, Hardware, PagePlacement, Software, Then, Timeline, Walk,
+};
+use super::watch::Watch;
 use ample_kit::random::SplitMix64;
 use ample_memory::BadParams;
 use ample_migration::protocol::{LineAddr, OsMigration, Role};
@@ -27,9 +30,17 @@ pub struct MultiCore<P> {
     pub(super) next_entry: Vec<u64>,
     pub(super) frames: Vec<u32>,
     pub(super) group_pages: u32,
+    /// TLB entries that map a group.
+    pub(super) group_entries: u32,
     /// Pages of data under migration in hardware.
     pub(super) hardware: Vec<Hardware>,
     pub(super) software: Option<Software>,
+    /// Copies of the transactional mover that a store made worthless, of pages not moved since.
+    pub(super) failed: Vec<FailedTransaction>,
+    /// Copies that the transactional mover has made while the page stayed mapped.
+    pub transactions: u64,
+    /// Those that a store made worthless.
+    pub failed_transactions: u64,
     pub(super) queue: InvalidationQueue,
     /// What each core does when its kernel's accesses are over.
     pub(super) then: Vec<Then>,
@@ -49,6 +60,8 @@ pub struct MultiCore<P> {
     pub(super) rng: SplitMix64,
     pub(super) token: u64,
     pub(super) walks: HashMap<u64, Walk>,
+    /// The program has a NIC.
+    pub(super) has_nic: bool,
     pub(super) pending_dma: Option<CoreAccess>,
     /// Free frames (the first of each group), taken from the end.
     pub free_frames: Vec<u32>,
@@ -65,6 +78,9 @@ pub struct MultiCore<P> {
     /// Cycles of walks; those of walks that overlap all count.
     pub walk_cycles: u64,
     pub(super) dma_starts: HashMap<u64, u64>,
+    /// When the NIC's next access was to be made first.
+    pub(super) dma_asked_at: Option<u64>,
+    pub(super) watch: Watch,
     /// Accesses of the NIC, and the sum of their latencies.
     pub dma_accesses: u64,
     /// See `dma_accesses`.
@@ -103,8 +119,12 @@ impl<P: CoreProgram> MultiCore<P> {
                 .collect(),
             frames: (0..pages).collect(),
             group_pages: group,
+            group_entries: if placement.is_large_page { 1 } else { group },
             hardware: Vec::new(),
             software: None,
+            failed: Vec::new(),
+            transactions: 0,
+            failed_transactions: 0,
             queue: InvalidationQueue::new(os.invalidation_queue_entries, os.device_invalidations),
             then: vec![Then::Nothing; usize::from(memory.cores)],
             iommu_fetch: None,
@@ -119,6 +139,7 @@ impl<P: CoreProgram> MultiCore<P> {
             walks: HashMap::new(),
             walk_reads: 0,
             walk_cycles: 0,
+            has_nic: false,
             pending_dma: None,
             free_frames: (0..placement.spare).map(|i| pages + i * group).collect(),
             requests: Vec::new(),
@@ -126,6 +147,8 @@ impl<P: CoreProgram> MultiCore<P> {
             aborted: Vec::new(),
             refused: 0,
             dma_starts: HashMap::new(),
+            dma_asked_at: None,
+            watch: Watch::default(),
             dma_accesses: 0,
             dma_latency_cycles: 0,
         };
@@ -141,21 +164,21 @@ impl<P: CoreProgram> MultiCore<P> {
         self.events.push(Reverse((at, self.sequence, event)));
     }
 
-    fn schedule_dma(&mut self, now: u64) {
-        if let Some((wait, op)) = self.program.next_dma() {
-            self.pending_dma = Some(op);
-            self.schedule(now + wait, Event::Nic);
-        }
-    }
-
     /// The program, for what it counts.
     pub fn program(&self) -> &P {
         &self.program
     }
 
-    /// Instructions of the program so far, all cores: the work done.
+    /// Costs of the operating system.
+    pub fn os_params(&self) -> &OsParams {
+        &self.os
+    }
+
+    /// Instructions of the program so far, all cores, without those in which it waited for
+    /// packets: the work done.
     pub fn work(&self) -> u64 {
-        self.cores.iter().map(Core::work).sum()
+        let all: u64 = self.cores.iter().map(Core::work).sum();
+        all.saturating_sub(self.program.waited_instructions())
     }
 
     /// Refuses to go on from a load that returned a wrong value.
@@ -174,7 +197,8 @@ impl<P: CoreProgram> MultiCore<P> {
 
     /// Migrations under way.
     pub fn in_flight(&self) -> usize {
-        self.hardware.len() + usize::from(self.software.is_some()) + self.requests.len()
+        let software = self.software.as_ref().map_or(0, |s| s.moves.len());
+        self.hardware.len() + software + self.requests.len()
     }
 
     /// Runs all events up to cycle `until`.
@@ -207,6 +231,7 @@ impl<P: CoreProgram> MultiCore<P> {
         }
         let mut completed = std::mem::take(&mut self.memory.completed);
         for done in completed.drain(..) {
+            self.seen_end(&done);
             if self.walker_read(done.token, done.at) {
                 continue;
             }
@@ -254,7 +279,7 @@ impl<P: CoreProgram> MultiCore<P> {
                 at: dropped,
             } => self.nic_drops(at, place, page, dropped),
             Event::AskDevices => self.ask_devices(at),
-            Event::ShootdownDone => self.start_software_copy(at),
+            Event::ShootdownDone => self.shootdown_done(at),
             Event::Walk(token) => self.retry_walk(token, at),
         }
     }
@@ -279,22 +304,6 @@ impl<P: CoreProgram> MultiCore<P> {
         LineAddr(frame * PAGE_LINES + u64::from(index))
     }
 
-    fn dma(&mut self, at: u64) {
-        let Some(op) = self.pending_dma else { return };
-        if self.is_unmapped(op.page, self.memory.params().cores) {
-            // The device would fault; here its access waits, and the wait is counted.
-            self.dma_latency_cycles += 100;
-            self.schedule(at + 100, Event::Nic);
-            return;
-        }
-        let cores = self.memory.params().cores;
-        let line = self.translate(op.page, op.index, 1 << cores);
-        self.token += 1;
-        self.dma_starts.insert(self.token, at);
-        self.memory.access(at, cores, line, op.write, self.token);
-        self.schedule_dma(at);
-    }
-
     fn run_core(&mut self, id: u8, at: u64) {
         let c = usize::from(id);
         self.cores[c].skip_to(at);
@@ -316,8 +325,11 @@ impl<P: CoreProgram> MultiCore<P> {
                 self.schedule(now, Event::Core(id));
                 return;
             }
-            if now >= self.next_entry[c] && core.kernel.is_empty() && !self.kernel_entry(id) {
-                return;
+            if now >= self.next_entry[c] && core.kernel.is_empty() {
+                core.hold();
+                if !self.kernel_entry(id) {
+                    return;
+                }
             }
             if !self.issue(id) {
                 return;
@@ -335,24 +347,31 @@ impl<P: CoreProgram> MultiCore<P> {
                 .next
                 .get_or_insert_with(|| self.program.next(id)),
         };
-        if let Err(wait) = self.cores[c].make_room(&op) {
-            self.cores[c].wait = wait;
+        let core = &mut self.cores[c];
+        core.release(copying);
+        if let Err(wait) = core.make_room(&op) {
+            core.wait = wait;
             return false;
         }
-        let mut now = self.cores[c].now();
+        core.come_to_access(copying);
+        let mut now = core.now();
         let line = if copying {
             LineAddr(u64::from(op.page) * PAGE_LINES + u64::from(op.index))
         } else {
             if self.is_unmapped(op.page, id) {
-                self.cores[c].wait = Wait::Page(op.page);
+                self.cores[c].wait_for_page(op.page);
                 return false;
             }
             let mut reads = Vec::new();
             now += self.program.translation(id, &op, &mut reads);
             if !reads.is_empty() {
                 self.cores[c].next = None;
+                self.cores[c].coming = None;
                 self.start_walk(id, op, now, reads);
                 return true;
+            }
+            if op.write {
+                self.note_store(op.page);
             }
             self.translate(op.page, op.index, 1 << id)
         };
@@ -377,9 +396,10 @@ impl<P: CoreProgram> MultiCore<P> {
         if copying {
             core.kernel.pop_front();
             core.kernel_instructions += u64::from(op.gap) + 1;
-        } else {
-            core.next = None;
+            return true;
         }
+        core.next = None;
+        self.note_issued(now, (id, &op), line, token, outcome);
         true
     }
 }

@@ -5,16 +5,18 @@
 //! The directory is exact and covers all memory (as a large snoop filter would); capacity of the
 //! last level decides latency only. Each slice takes one message every other cycle.
 
+use super::below::{Fills, MemoryBelow, Ready};
+use super::deliver::Parked;
 use super::lines::{LineMap, MappedLines};
 use super::params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
 use super::private::{Arrays, Completed, PrivateCache, Seen};
 use super::ring::Ring;
 use super::shadow::Shadow;
-use ample_memory::{BadParams, Dram, LastLevel};
+use super::watch::FollowedRequests;
+use ample_memory::{BadParams, LastLevel};
 use ample_migration::protocol::{
     Command, Completion, Controller, CoreSide, CoreStep, Envelope, Issued, LineAddr, LineRequest,
-    LineStore, Mapping, Message, Outbox, Party, Protocol, QueueFull, RequestKind, Role, Slice,
-    Taken,
+    Mapping, Message, Outbox, Party, Protocol, QueueFull, RequestKind, Role, Slice,
 };
 use std::collections::VecDeque;
 
@@ -53,7 +55,7 @@ pub(super) struct SliceState {
     pub(super) protocol: Slice<MappedLines>,
     /// Tags for timing, and which lines are newer than memory.
     pub(super) tags: LastLevel<()>,
-    free_at: u64,
+    pub(super) free_at: u64,
 }
 
 /// The memory system. Agents `0..cores` are cores; higher numbers are devices. A clone goes on
@@ -63,14 +65,16 @@ pub struct CoherentMemory {
     pub(super) params: MemoryParams,
     pub(super) rules: Protocol,
     pub(super) slices: Vec<SliceState>,
-    controller: Controller,
+    pub(super) controller: Controller,
     pub(super) cores: Vec<PrivateCache>,
-    devices: LineMap<VecDeque<(u8, u64)>>,
-    pub(super) dram: Dram,
-    /// Lines the engine reads ahead, and when they arrive.
-    pub(super) arriving: LineMap<u64>,
-    ring: Ring,
-    waiting: LineMap<VecDeque<Envelope<u64>>>,
+    pub(super) devices: LineMap<VecDeque<(u8, u64)>>,
+    pub(super) dram: MemoryBelow,
+    /// Lines on their way from memory: fetched early, or waited for.
+    pub(super) arriving: Fills,
+    pub(super) ring: Ring,
+    pub(super) waiting: LineMap<VecDeque<Parked>>,
+    /// Requests that are followed on their way.
+    pub(super) followed: FollowedRequests,
     pub(super) shadow: Shadow,
     pub(super) out: Outbox<u64>,
     /// Accesses that ended since the caller last emptied the list.
@@ -106,10 +110,11 @@ impl CoherentMemory {
                 .map(|_| PrivateCache::new(params))
                 .collect::<Result<_, _>>()?,
             devices: LineMap::default(),
-            dram: Dram::new(&params.dram, 1.0 / params.clock_ghz)?,
-            arriving: LineMap::default(),
+            dram: MemoryBelow::new(&params.dram, 1.0 / params.clock_ghz)?,
+            arriving: Fills::default(),
             ring: Ring::new(params),
             waiting: LineMap::default(),
+            followed: FollowedRequests::default(),
             shadow: Shadow::default(),
             out: Outbox::default(),
             completed: Vec::new(),
@@ -146,11 +151,6 @@ impl CoherentMemory {
     /// The parameters in force.
     pub fn params(&self) -> &MemoryParams {
         &self.params
-    }
-
-    /// Main memory, for its counters.
-    pub fn dram(&self) -> &Dram {
-        &self.dram
     }
 
     /// Loads that returned something else than the last store: must stay 0.
@@ -190,7 +190,10 @@ impl CoherentMemory {
         if let Some(latency) = core.hit(line, write, &mut self.shadow) {
             return AccessStatus::Done(now + latency);
         }
-        let capacity = self.params.mshrs as usize;
+        let mut capacity = self.params.mshrs as usize;
+        if self.params.engine.marks_apart {
+            capacity += core.side.marks().len();
+        }
         let issued = self.at_core(now, agent, |core, step| {
             core.miss(step, line, (write, token), capacity)
         });
@@ -209,7 +212,7 @@ impl CoherentMemory {
     }
 
     /// Lets a core take a step of the protocol; what it sends stays in the outbox.
-    fn at_core<R>(
+    pub(super) fn at_core<R>(
         &mut self,
         now: u64,
         id: u8,
@@ -231,7 +234,7 @@ impl CoherentMemory {
     }
 
     /// Sends what a core has produced by cycle `now`.
-    fn post_from_core(&mut self, now: u64) {
+    pub(super) fn post_from_core(&mut self, now: u64) {
         let mut sent = std::mem::take(&mut self.out.sent);
         for envelope in sent.drain(..) {
             let lookup = match envelope.message {
@@ -263,7 +266,7 @@ impl CoherentMemory {
             self.shadow.alias(map);
         }
         self.records.extend(completion.map(|record| (now, record)));
-        self.flush(now, None, 0);
+        self.flush(now, None, Ready::At(now));
         Ok(())
     }
 
@@ -272,143 +275,26 @@ impl CoherentMemory {
         self.shadow.reuse(map);
     }
 
+    /// Core and line of each miss under way to a line of the source.
+    pub(super) fn misses_of(&self, map: Mapping) -> Vec<(u8, LineAddr)> {
+        let mut all = Vec::new();
+        for (id, core) in (0..).zip(&self.cores) {
+            let lines = core.side.misses().iter().map(|miss| miss.line);
+            let own = lines.filter(|line| matches!(map.locate(*line), Some((Role::Source, _))));
+            all.extend(own.map(|line| (id, line)));
+        }
+        all
+    }
+
     /// Migrations in the table.
     pub fn migrations_in_flight(&self) -> usize {
         self.controller.in_flight()
     }
 
-    /// Cycle of the next message, if any is under way.
+    /// Cycle of the next message, or of memory's next command, if any is due.
     pub fn next_event(&self) -> Option<u64> {
-        self.ring.next_arrival()
-    }
-
-    /// Delivers all messages up to and including cycle `until`.
-    pub fn run_until(&mut self, until: u64) {
-        while let Some((at, envelope)) = self.ring.take(until) {
-            self.deliver(at, envelope);
-        }
-    }
-
-    fn deliver(&mut self, now: u64, envelope: Envelope<u64>) {
-        self.counters.messages += 1;
-        match envelope.to {
-            Party::Slice(s) => self.deliver_to_slice(now, s, envelope),
-            Party::Controller => {
-                let record = self
-                    .controller
-                    .handle(&self.rules, envelope.message, &mut self.out);
-                self.records.extend(record.map(|record| (now, record)));
-                self.flush(now, None, 0);
-            }
-            Party::Agent(a) if a < self.params.cores => {
-                let message = envelope.message;
-                self.at_core(now, a, |core, step| core.receive(step, message));
-                self.post_from_core(now);
-            }
-            Party::Agent(_) => {
-                if let Message::Once { line, .. } = envelope.message {
-                    let asked = self.devices.get_mut(&line);
-                    let asked = asked.expect("a device that is answered has asked");
-                    let (agent, token) = asked.pop_front().expect("empty queues are removed");
-                    if asked.is_empty() {
-                        self.devices.remove(&line);
-                    }
-                    let at = now;
-                    self.completed.push(Completed { agent, token, at });
-                }
-            }
-        }
-    }
-
-    fn deliver_to_slice(&mut self, now: u64, s: u8, envelope: Envelope<u64>) {
-        let slice = &mut self.slices[usize::from(s)];
-        debug_assert_eq!(slice.protocol.id, s, "the message is another slice's");
-        let start = now.max(slice.free_at);
-        slice.free_at = start + 2;
-        self.at_slice(start, s, envelope);
-        if let Message::ProbeReply { at, .. } | Message::Unblock { at } = envelope.message {
-            self.wake(start + 2, s, at);
-        }
-        while let Some(at) = self.out.freed.pop() {
-            self.wake(start + 2, s, at);
-        }
-    }
-
-    /// Gives a message to a slice; it is put aside when its line is busy.
-    fn at_slice(&mut self, now: u64, s: u8, envelope: Envelope<u64>) {
-        let slice = &mut self.slices[usize::from(s)].protocol;
-        match slice.handle(&self.rules, envelope.message, &mut self.out) {
-            Taken::Busy(at) => self.waiting.entry(at).or_default().push_back(envelope),
-            Taken::Yes => {
-                self.note_data_in(now, s, &envelope.message);
-                let engine = self.copied_here(now, s);
-                self.flush(now, Some(s), engine);
-                self.fetch_early(now, s, &envelope.message);
-            }
-        }
-    }
-
-    /// Delivers what waited for line `at`, until it is busy again.
-    fn wake(&mut self, now: u64, s: u8, at: LineAddr) {
-        while !self.slices[usize::from(s)]
-            .protocol
-            .lines
-            .line(at)
-            .is_busy()
-            && let Some(queue) = self.waiting.get_mut(&at)
-        {
-            let envelope = queue.pop_front();
-            if queue.is_empty() {
-                self.waiting.remove(&at);
-            }
-            if let Some(envelope) = envelope {
-                self.at_slice(now, s, envelope);
-            }
-        }
-    }
-
-    /// Sends what a party produced at cycle `now`; `slice` says which one, if it was a slice, and
-    /// `engine` for how many cycles its engine is occupied.
-    fn flush(&mut self, now: u64, slice: Option<u8>, engine: u64) {
-        let written = self.out.performed.take().is_some_and(|performed| {
-            self.shadow.performed(&performed);
-            performed.written.is_some()
-        });
-        let tag_cycles = self.params.slice_cycles() / 4;
-        let mut sent = std::mem::take(&mut self.out.sent);
-        for envelope in sent.drain(..) {
-            let table = self.params.engine.table_cycles;
-            let ready = match (envelope.message, slice) {
-                (Message::Data { at, .. }, Some(s)) => self.data_ready(now, s, at, false) + table,
-                (Message::Once { line, .. }, Some(s)) => {
-                    self.data_ready(now, s, line, written) + table
-                }
-                (Message::CopyWrite { map, index, .. }, Some(s)) => {
-                    self.data_ready(now, s, map.line(Role::Source, index), false)
-                }
-                (Message::EngineStep(_), _) => now + engine + self.params.engine.step_cycles,
-                // The purge looks at one line a cycle.
-                (Message::Installed(map), _) => now + tag_cycles + u64::from(map.lines),
-                (Message::Request(_), Some(_)) => {
-                    self.counters.forwards += 1;
-                    now + tag_cycles + table
-                }
-                (Message::Nack { .. }, _) => {
-                    self.counters.nacks += 1;
-                    now + tag_cycles + table
-                }
-                (_, Some(_)) => now + tag_cycles,
-                (_, None) => now,
-            };
-            debug_assert!(
-                ready >= now,
-                "{:?} leaves before it is made",
-                envelope.message
-            );
-            self.ring.post(ready, envelope);
-        }
-        self.out.sent = sent;
-        debug_assert!(self.out.performed.is_none() && self.out.copied_here.is_none());
+        let events = [self.ring.next_arrival(), self.dram.next_event()];
+        events.into_iter().flatten().min()
     }
 }
 

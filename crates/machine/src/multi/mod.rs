@@ -2,23 +2,28 @@
 //! The memory system with time: caches, ring, DRAM, and the protocol's messages with delays;
 //! and a simple server on top of it.
 
+mod below;
 mod core;
+mod deliver;
 mod invalidation;
 mod iommu;
 mod lines;
 mod llc;
 mod machine;
 mod memory;
+mod nic;
 mod os;
 mod os_params;
 mod params;
 mod parts;
 mod private;
 mod ring;
+mod rings;
 mod shadow;
 mod software;
 mod view;
 mod walks;
+mod watch;
 mod way;
 mod workload;
 
@@ -31,8 +36,11 @@ pub use params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
 pub use parts::{CoreProgram, PagePlacement, Timeline};
 pub use private::Completed;
 pub use view::{LineView, PageView, Place};
+pub use watch::{LineDelays, SeenAccess};
 pub use way::Way;
-pub use workload::{BUFFER_PAGES, Requests, Server, Service};
+pub use workload::{Requests, Server, Service};
 
+#[cfg(test)]
+mod mover_tests;
 #[cfg(test)]
 mod tests;

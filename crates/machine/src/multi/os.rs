@@ -8,6 +8,7 @@ use super::os_params::Mover;
 use super::params::PAGE_LINES;
 use super::parts::{CoreProgram, Hardware, Then, Timeline};
 use ample_migration::protocol::{LineAddr, Mapping, OsMigration, OsPhase, Role, Status};
+use std::collections::VecDeque;
 
 /// INVLPG page by page up to this many pages, then one flush of everything that costs as much
 /// (Linux 6.12, `tlb_single_page_flush_ceiling` in arch/x86/mm/tlb.c).
@@ -59,12 +60,22 @@ impl<P: CoreProgram> MultiCore<P> {
     fn start_requests(&mut self, id: u8) {
         while let Some(&(page, mover)) = self.requests.first() {
             let page = page - page % self.group_pages;
-            let busy = self.hardware.iter().any(|h| h.page == page)
-                || (mover != Mover::Hardware && self.software.is_some());
+            if mover != Mover::Hardware {
+                if self.software.is_some() || self.moves_in_hardware(page) {
+                    return;
+                }
+                let moves = self.take_batch(mover);
+                match (mover, moves.front()) {
+                    (_, None) => return,
+                    (Mover::LazySoftware, Some(&(page, frame))) => self.start_lazy(id, page, frame),
+                    _ => return self.start_software(id, mover, moves),
+                }
+                continue;
+            }
             let Some(&frame) = self.free_frames.last() else {
                 return;
             };
-            if busy {
+            if self.moves_in_hardware(page) {
                 return;
             }
             debug_assert!(
@@ -73,15 +84,36 @@ impl<P: CoreProgram> MultiCore<P> {
             );
             self.requests.remove(0);
             self.free_frames.pop();
-            match mover {
-                Mover::Hardware => self.start_hardware(id, page, frame),
-                Mover::Software => {
-                    self.start_software(id, page, frame);
-                    return;
-                }
-                Mover::LazySoftware => self.start_lazy(id, page, frame),
-            }
+            self.start_hardware(id, page, frame);
         }
+    }
+
+    fn moves_in_hardware(&self, page: u32) -> bool {
+        self.hardware.iter().any(|h| h.page == page)
+    }
+
+    /// Takes the first requests of a mover in software, as many as it moves at once: first page
+    /// and destination of each.
+    fn take_batch(&mut self, mover: Mover) -> VecDeque<(u32, u32)> {
+        let most = match mover {
+            Mover::Batched => self.os.batch_pages as usize,
+            _ => 1,
+        };
+        let mut moves: VecDeque<(u32, u32)> = VecDeque::new();
+        while let Some(&(page, asked)) = self.requests.first() {
+            let page = page - page % self.group_pages;
+            let is_new = moves.iter().all(|&(other, _)| other != page);
+            let fits = asked == mover && moves.len() < most && is_new;
+            if !fits || self.moves_in_hardware(page) {
+                break;
+            }
+            let Some(frame) = self.free_frames.pop() else {
+                break;
+            };
+            self.requests.remove(0);
+            moves.push_back((page, frame));
+        }
+        moves
     }
 
     fn start_hardware(&mut self, id: u8, page: u32, frame: u32) {
@@ -116,7 +148,7 @@ impl<P: CoreProgram> MultiCore<P> {
     /// What core `id`, in the kernel, does for one migration.
     fn look_at(&mut self, id: u8, place: usize) {
         let rules = *self.memory.rules();
-        let invlpg = self.invlpg_cycles();
+        let invlpg = self.invlpg_cycles(1);
         let core = &mut self.cores[usize::from(id)];
         let h = &mut self.hardware[place];
         for (at, record) in h.records.drain(..) {
@@ -145,7 +177,6 @@ impl<P: CoreProgram> MultiCore<P> {
             for page in h.page..h.page + self.group_pages {
                 self.program.invalidate(id, page);
             }
-            h.timeline.unavailable_cycles = invlpg;
             h.os.invalidated(&rules, 1 << id);
         }
         self.give_up(id, place);
@@ -211,9 +242,10 @@ impl<P: CoreProgram> MultiCore<P> {
         }
     }
 
-    /// Dropping one migration's translations on one core.
-    pub(super) fn invlpg_cycles(&self) -> u64 {
-        self.os.invlpg_cycles * u64::from(self.group_pages.min(FLUSH_CEILING_PAGES))
+    /// Dropping the translations of some groups on one core.
+    pub(super) fn invlpg_cycles(&self, groups: u32) -> u64 {
+        let entries = groups * self.group_entries;
+        self.os.invlpg_cycles * u64::from(entries.min(FLUSH_CEILING_PAGES))
     }
 
     /// Drops the translations of a group of pages on a core; the caller counts the time.

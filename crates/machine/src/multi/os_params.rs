@@ -43,6 +43,15 @@ pub struct OsParams {
     pub lazy_post_cycles: u64,
     /// Finding a posted shootdown at a kernel entry, without INVLPG.
     pub lazy_sweep_cycles: u64,
+    /// Broadcasting one invalidation to all TLBs and waiting until they have dropped it (as
+    /// INVLPGB and TLBSYNC in kind): the instructions, without the INVLPG of the core itself.
+    pub broadcast_issue_cycles: u64,
+    /// From the broadcast until the last TLB has answered; no other core runs code for it.
+    pub broadcast_sync_cycles: u64,
+    /// Pages that one shootdown of the batched mover serves at most.
+    pub batch_pages: u32,
+    /// Copies that the transactional mover makes before it unmaps the page like plain software.
+    pub transaction_tries: u32,
     /// After `TableFull`: cycles until the descriptor is submitted again, doubled each time up to
     /// 16 times as many; 0 submits at every kernel entry.
     pub table_full_backoff_cycles: u64,
@@ -72,6 +81,10 @@ impl Default for OsParams {
             ipi_ack_cycles: 300,
             lazy_post_cycles: 150,
             lazy_sweep_cycles: 100,
+            broadcast_issue_cycles: 200,
+            broadcast_sync_cycles: 800,
+            batch_pages: 16,
+            transaction_tries: 3,
             table_full_backoff_cycles: 8000,
             abort_ratio: 0.0,
         }
@@ -99,6 +112,9 @@ impl OsParams {
         if !(self.kernel_entries_per_s > 0.0 && self.kernel_entries_per_s.is_finite()) {
             return bad("kernel_entries_per_s", "must be a positive number".into());
         }
+        if self.batch_pages == 0 {
+            return bad("batch_pages", "0; a batch has at least 1".into());
+        }
         if !(0.0..=1.0).contains(&self.abort_ratio) {
             return bad("abort_ratio", "must be a share, 0 to 1".into());
         }
@@ -118,4 +134,14 @@ pub enum Mover {
     /// core drop its translation when it next enters the kernel; the last one copies and
     /// restores. No interrupts, but a core that has dropped its translation waits for the page.
     LazySoftware,
+    /// As `Software`, but all TLBs are told by one broadcast instruction (AMD's INVLPGB and
+    /// TLBSYNC, Arm's TLBI in kind): no interrupts.
+    Broadcast,
+    /// As `Software`, but one shootdown serves all pages that wait to be moved (Linux since 6.3,
+    /// `migrate_pages_batch` in mm/migrate.c): all are unmapped until their own copy is over.
+    Batched,
+    /// As NOMAD (OSDI 2024) does in kind: copy while the page stays mapped, then unmap, and look
+    /// whether a store came between; if so, the copy is thrown away and made again later. Devices
+    /// write the page too: the IOMMU is taken to set dirty bits.
+    Transactional,
 }

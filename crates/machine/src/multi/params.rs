@@ -39,6 +39,9 @@ pub struct EngineParams {
     pub announce: bool,
     /// MSHR entries of a core that marks of pages may take; fewer than all.
     pub mark_entries: u8,
+    /// Marks have entries of their own instead: what those in the MSHRs cost is the difference.
+    #[serde(default)]
+    pub marks_apart: bool,
 }
 
 /// The memory system.

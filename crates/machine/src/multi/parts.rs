@@ -3,9 +3,11 @@
 //! events.
 
 use super::core::CoreAccess;
+use super::os_params::Mover;
 use ample_memory::BadParams;
 use ample_migration::protocol::{Completion, LineAddr, OsMigration};
 use serde::Serialize;
+use std::collections::VecDeque;
 
 /// Frames behind all data: the ring; then the status words, and the lock with the driver's own
 /// head and tail in the last line.
@@ -15,8 +17,13 @@ pub(super) const QUEUE_FRAMES: u64 = 2;
 pub trait CoreProgram {
     /// Its next access.
     fn next(&mut self, core: u8) -> CoreAccess;
-    /// The NIC's next access and the cycles until it, if there is a NIC.
-    fn next_dma(&mut self) -> Option<(u64, CoreAccess)>;
+    /// The cycles until the NIC's next access, and that access unless the NIC has nothing to do;
+    /// `None` when there is no NIC.
+    fn next_dma(&mut self) -> Option<(u64, Option<CoreAccess>)>;
+    /// Instructions so far, of all cores, in which the program only waited.
+    fn waited_instructions(&self) -> u64 {
+        0
+    }
     /// Looks the page of an access up in the core's TLBs: cycles beyond a first-level hit, and
     /// the page-table lines that a walk reads, in order. Without this every access hits.
     fn translation(&mut self, _core: u8, _op: &CoreAccess, _reads: &mut Vec<LineAddr>) -> u64 {
@@ -39,8 +46,9 @@ pub struct Timeline {
     pub clean_cycles: Option<u64>,
     /// The source is free.
     pub done_cycles: Option<u64>,
-    /// Cycles in which an access to the page had to wait (software: until the entry is back).
-    pub unavailable_cycles: u64,
+    /// Software: cycles from the cleared entry until it is back. Hardware never clears it; what
+    /// accesses see is measured by [`super::MultiCore::watch`].
+    pub unavailable_cycles: Option<u64>,
 }
 
 impl Timeline {
@@ -83,6 +91,8 @@ pub struct PagePlacement {
     pub spare: u32,
     /// Pages that one migration moves together: those of one mapping of a device.
     pub group_pages: u32,
+    /// One TLB entry maps a whole group, as a 2 MB page; else each page has its own.
+    pub is_large_page: bool,
 }
 
 impl PagePlacement {
@@ -92,6 +102,7 @@ impl PagePlacement {
             pages,
             spare,
             group_pages: 1,
+            is_large_page: false,
         }
     }
 
@@ -150,24 +161,54 @@ pub(super) struct Hardware {
     pub(super) timeline: Timeline,
 }
 
-/// A migration in software.
+/// What software is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SoftwareStep {
+    /// Entries are cleared; TLBs drop them.
+    Unmapping,
+    /// Transactional: dirty bits are cleared, TLBs drop the entries and load them again.
+    Cleaning,
+    /// The initiator copies.
+    Copying,
+    /// Transactional: the copy is there; the entry is cleared, TLBs drop it, and the dirty bit
+    /// decides.
+    Committing,
+}
+
+/// A migration in software, of several pages when they are batched.
 #[derive(Clone)]
 pub(super) struct Software {
-    /// First page of data.
+    pub(super) mover: Mover,
+    pub(super) step: SoftwareStep,
+    /// First page of the first group; names it in the invalidation queue.
     pub(super) page: u32,
-    pub(super) destination: u32,
+    /// First page and destination of each group that has not moved; the next one first.
+    pub(super) moves: VecDeque<(u32, u32)>,
     /// The core that copies; none yet while a lazy shootdown is under way.
     pub(super) initiator: Option<u8>,
-    pub(super) copying: bool,
-    /// With interrupts, not lazily.
-    pub(super) is_interrupting: bool,
     /// Place of the wait descriptor of its invalidation of devices, once queued.
     pub(super) wait_place: Option<u64>,
     /// When that one's status reached memory.
     pub(super) status_at: Option<u64>,
     /// Agents without a translation: a bit a core, then the NIC.
     pub(super) unmapped: u128,
+    /// Transactional: a store was made since the copy began.
+    pub(super) is_dirty: bool,
+    /// Transactional: stores from before the dirty bits were cleared that have not ended.
+    pub(super) earlier: Option<Vec<(u8, LineAddr)>>,
+    /// When the entry was cleared that is not back.
+    pub(super) unmapped_at: u64,
+    /// What the source held when the copy began.
+    pub(super) digest: u64,
     pub(super) timeline: Timeline,
+}
+
+/// A copy that a store made worthless.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FailedTransaction {
+    pub(super) page: u32,
+    /// When the first of its tries began.
+    pub(super) start_cycle: u64,
 }
 
 /// An access whose translation is being fetched.

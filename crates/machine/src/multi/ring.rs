@@ -41,14 +41,15 @@ impl Ring {
         }
     }
 
-    /// Sends a message that is ready at a cycle, the shorter way around.
-    pub(super) fn post(&mut self, ready: u64, envelope: Envelope<u64>) {
+    /// Sends a message that is ready at a cycle, the shorter way around; returns when it arrives.
+    pub(super) fn post(&mut self, ready: u64, envelope: Envelope<u64>) -> u64 {
         let apart = self.stop(envelope.from).abs_diff(self.stop(envelope.to));
         let hops = apart.min(self.stops - apart);
         debug_assert!(2 * hops <= self.stops, "a longer way than half around");
         self.sequence += 1;
         let at = ready + hops * self.hop_cycles;
         self.arrivals.push(Reverse((at, self.sequence, envelope)));
+        at
     }
 
     /// When the next message arrives, if any is under way.

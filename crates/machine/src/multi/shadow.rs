@@ -3,7 +3,7 @@
 
 use super::lines::LineMap;
 use super::params::PAGE_LINES;
-use ample_migration::protocol::{LineAddr, Mapping, Performed};
+use ample_migration::protocol::{LineAddr, Mapping, Performed, Role};
 
 /// What memory must hold: the last value written to each line.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +54,13 @@ impl Shadow {
             let frame = LineAddr(map.dst.0 / PAGE_LINES + page);
             self.names.insert(frame, name);
         }
+    }
+
+    /// Changes whenever a store is made to one of these lines of the source.
+    pub(super) fn digest(&self, map: Mapping) -> u64 {
+        let line = |index| self.name(map.line(Role::Source, index));
+        let last = |index| self.values.get(&line(index)).copied().unwrap_or(0);
+        (0..map.lines).map(last).sum()
     }
 
     /// A value no store has had.

@@ -76,6 +76,9 @@ impl<P: CoreProgram> MultiCore<P> {
             return self.later(walk, now);
         }
         let (core, op, token) = (walk.core, walk.op, walk.token);
+        if op.write {
+            self.note_store(op.page);
+        }
         let line = self.translate(op.page, op.index, 1 << core);
         match self.memory.access(now, core, line, op.write, token) {
             AccessStatus::Done(at) => {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Synthetic servers: every core serves requests back to back, packets come and go through
-//! network buffers that a NIC reads and writes.
+//! rings of network buffers that a NIC reads and writes.
 
+use super::rings::{BUFFER_PAGES_EACH, PacketRings};
 use super::{
     BadParams, CoreAccess, CoreParams, CoreProgram, MemoryParams, MultiCore, OsParams, PAGE_LINES,
     PagePlacement,
@@ -38,7 +39,7 @@ struct Shape {
     sent_lines: u32,
     /// Instructions between two accesses.
     gap: u32,
-    /// Mean cycles between two DMA accesses of the NIC.
+    /// Mean cycles between two DMA accesses of the NIC; 0: none. 5 at 2 GHz: 200 Gb/s.
     dma_cycles: u64,
 }
 
@@ -54,7 +55,7 @@ impl Service {
                 received_lines: 8,
                 sent_lines: 48,
                 gap: 3,
-                dma_cycles: 60,
+                dma_cycles: 5,
             },
             Self::Memcached => Shape {
                 hot_accesses: 700,
@@ -65,7 +66,7 @@ impl Service {
                 received_lines: 2,
                 sent_lines: 16,
                 gap: 3,
-                dma_cycles: 60,
+                dma_cycles: 5,
             },
             Self::Idle => Shape {
                 hot_accesses: 1000,
@@ -119,8 +120,8 @@ const KERNEL_PAGES: u32 = 256;
 /// Pages of 4 KB in one of 2 MB, with which the kernel maps its data.
 const LARGE_PAGE: u32 = 512;
 
-/// Network buffer pages, shared by all cores and the NIC: a pool as a driver keeps one.
-pub const BUFFER_PAGES: u32 = 64;
+/// Instructions between two looks at an empty ring.
+const POLL_GAP: u32 = 39;
 
 /// Destinations that are free at first.
 const SPARE_GROUPS: u32 = 64;
@@ -135,11 +136,13 @@ pub struct Server {
     cores: u32,
     rngs: Vec<SplitMix64>,
     nic: SplitMix64,
-    /// Accesses left of the current request of each core, and its packet's place.
-    left: Vec<(u32, u64)>,
+    rings: PacketRings,
+    /// Accesses left of the current request of each core.
+    left: Vec<u32>,
+    /// Instructions in which cores waited for packets or buffers.
+    waited: u64,
     /// The key each core looks up.
     keys: Vec<u64>,
-    dma_at: u64,
 }
 
 impl Server {
@@ -165,7 +168,8 @@ impl Server {
             table_pages,
             ..service.shape()
         };
-        let own = shape.hot_accesses + shape.lookups * shape.chain + shape.packet_lines();
+        let own =
+            shape.hot_accesses + shape.lookups * shape.chain + shape.receives() + shape.sends();
         let of_own = requests.kernel_share / (1.0 - requests.kernel_share);
         Self {
             shape,
@@ -174,9 +178,14 @@ impl Server {
             cores: u32::from(cores),
             rngs,
             nic: SplitMix64::new(seeds.next_u64()),
-            left: vec![(0, 0); usize::from(cores)],
+            rings: PacketRings::new(
+                u32::from(cores),
+                (shape.received_lines, shape.sent_lines),
+                Self::buffer_pages(cores) + u32::from(cores) * shape.hot_pages + table_pages,
+            ),
+            left: vec![0; usize::from(cores)],
+            waited: 0,
             keys: vec![0; usize::from(cores)],
-            dma_at: 0,
         }
     }
 
@@ -195,6 +204,7 @@ impl Server {
             pages: Self::pages(service, memory.cores).next_multiple_of(group_pages),
             spare: SPARE_GROUPS,
             group_pages,
+            is_large_page: false,
         };
         let program = Self::new(service, memory.cores, seed);
         MultiCore::new(memory, CoreParams::table1(), os, program, placement, seed)
@@ -210,7 +220,20 @@ impl Server {
 
     /// Pages of the server's own data.
     pub fn user_pages(&self) -> u32 {
-        BUFFER_PAGES + self.cores * self.shape.hot_pages + self.shape.table_pages
+        self.table_first_page() + self.shape.table_pages + self.cores
+    }
+
+    fn hot_first_page(&self) -> u32 {
+        self.cores * BUFFER_PAGES_EACH
+    }
+
+    fn table_first_page(&self) -> u32 {
+        self.hot_first_page() + self.cores * self.shape.hot_pages
+    }
+
+    /// Network buffers, the first pages of a server.
+    pub fn buffer_pages(cores: u8) -> u32 {
+        u32::from(cores) * BUFFER_PAGES_EACH
     }
 
     /// Pages of the kernel's data; empty when the kernel does nothing.
@@ -223,17 +246,12 @@ impl Server {
         self.user_pages().next_multiple_of(LARGE_PAGE)
     }
 
-    /// Pages of data of such a server. The first [`BUFFER_PAGES`] are network buffers.
+    /// Pages of data of such a server: network buffers, each core's own, the table, and a page of
+    /// descriptors for each core.
     pub fn pages(service: Service, cores: u8) -> u32 {
         let shape = service.shape();
-        BUFFER_PAGES + u32::from(cores) * shape.hot_pages + shape.table_pages
-    }
-
-    /// Line `place` of the pool, which the packets use in turn.
-    fn buffer(place: u64) -> (u32, u32) {
-        let lines = u64::from(BUFFER_PAGES) * PAGE_LINES;
-        let line = place % lines;
-        ((line / PAGE_LINES) as u32, (line % PAGE_LINES) as u32)
+        let own = u32::from(cores) * (shape.hot_pages + 1);
+        Self::buffer_pages(cores) + own + shape.table_pages
     }
 
     /// Load `step` of the look-ups of a request on a core: page and line.
@@ -245,8 +263,7 @@ impl Server {
             let rng = &mut self.rngs[usize::from(core)];
             (rng.below(pages), rng.below(PAGE_LINES))
         };
-        let first = BUFFER_PAGES + self.cores * self.shape.hot_pages;
-        (first + page as u32, index as u32)
+        (self.table_first_page() + page as u32, index as u32)
     }
 
     /// The same within the table: a key's bucket, then its item.
@@ -277,8 +294,61 @@ impl Server {
 const KEYS_PER_PAGE: u64 = 8;
 
 impl Shape {
-    fn packet_lines(&self) -> u32 {
-        self.received_lines + self.sent_lines
+    /// Accesses of a core to a packet received and its descriptor.
+    fn receives(&self) -> u32 {
+        self.received_lines + u32::from(self.received_lines > 0)
+    }
+
+    /// The same for a packet sent.
+    fn sends(&self) -> u32 {
+        self.sent_lines + u32::from(self.sent_lines > 0)
+    }
+}
+
+impl Server {
+    /// Where access `step` of a core's request goes, and whether it writes and depends.
+    fn step(&mut self, core: u8, step: u32, total: u32) -> (u32, u32, bool, bool) {
+        let (c, s) = (usize::from(core), self.shape);
+        let (chain, sends) = (s.lookups * s.chain, s.sends());
+        let packet_end = s.receives();
+        let lookups_end = packet_end + chain;
+        if step < packet_end {
+            let (page, index) = self.rings.read(c, step);
+            return (page, index, false, false);
+        }
+        if step < lookups_end {
+            let (page, index) = self.look_up(core, step - packet_end);
+            let dependent = !(step - packet_end).is_multiple_of(s.chain);
+            return (page, index, self.rngs[c].below(10) == 0, dependent);
+        }
+        if step >= total - sends {
+            let (page, index) = self.rings.write(c, step + sends - total);
+            return (page, index, true, false);
+        }
+        let page = match step < lookups_end + self.kernel_accesses {
+            true => {
+                let first = self.kernel_first_page() + u32::from(core) * KERNEL_PAGES;
+                first + self.skewed(c, KERNEL_PAGES)
+            }
+            false => {
+                let first = self.hot_first_page() + u32::from(core) * s.hot_pages;
+                first + self.skewed(c, s.hot_pages)
+            }
+        };
+        let rng = &mut self.rngs[c];
+        let index = rng.below(PAGE_LINES) as u32;
+        (page, index, rng.below(4) == 0, false)
+    }
+
+    /// Whether a core can go on with its request: there is a packet to serve at its beginning,
+    /// and a buffer for the answer when that is written.
+    fn can_go_on(&self, core: usize, step: u32, total: u32) -> bool {
+        let has_nic = self.shape.dma_cycles > 0;
+        match step {
+            0 => !has_nic || self.rings.has_packet(core),
+            step if step == total - self.shape.sends() => !has_nic || self.rings.has_room(core),
+            _ => true,
+        }
     }
 }
 
@@ -287,72 +357,56 @@ impl CoreProgram for Server {
         let c = usize::from(core);
         let s = self.shape;
         let chain = s.lookups * s.chain;
-        let total = s.hot_accesses + chain + s.packet_lines() + self.kernel_accesses;
-        let rng = &mut self.rngs[c];
-        if self.left[c].0 == 0 {
-            let lines = u64::from(BUFFER_PAGES) * PAGE_LINES;
-            self.left[c] = (total, rng.below(lines));
+        let total = s.hot_accesses + chain + s.receives() + s.sends() + self.kernel_accesses;
+        if self.left[c] == 0 {
+            self.left[c] = total;
         }
-        let step = total - self.left[c].0;
-        self.left[c].0 -= 1;
-        let place = self.left[c].1;
-        let gap = (rng.below(2 * u64::from(s.gap) + 1)) as u32;
-        let op = |page, index, write, dependent| CoreAccess {
+        let step = total - self.left[c];
+        if !self.can_go_on(c, step, total) {
+            self.waited += u64::from(POLL_GAP) + 1;
+            let (page, index) = self.rings.polled(c);
+            return CoreAccess {
+                gap: POLL_GAP,
+                page,
+                index,
+                write: false,
+                dependent: false,
+            };
+        }
+        self.left[c] -= 1;
+        let gap = (self.rngs[c].below(2 * u64::from(s.gap) + 1)) as u32;
+        let (page, index, write, dependent) = self.step(core, step, total);
+        if self.left[c] == 0 && s.dma_cycles > 0 {
+            self.rings.served(c);
+        }
+        CoreAccess {
             gap,
             page,
             index,
             write,
             dependent,
-        };
-        let packet_first = s.received_lines;
-        if step < packet_first {
-            let (page, index) = Self::buffer(place + u64::from(step));
-            return op(page, index, false, false);
         }
-        let kernel_first = packet_first + chain;
-        if step < kernel_first {
-            let (page, index) = self.look_up(core, step - packet_first);
-            let dependent = !(step - packet_first).is_multiple_of(s.chain);
-            return op(page, index, self.rngs[c].below(10) == 0, dependent);
-        }
-        if step >= total - s.sent_lines {
-            let (page, index) = Self::buffer(place + u64::from(total - step) + 64);
-            return op(page, index, true, false);
-        }
-        let page = match step < kernel_first + self.kernel_accesses {
-            true => {
-                let first = self.kernel_first_page() + u32::from(core) * KERNEL_PAGES;
-                first + self.skewed(c, KERNEL_PAGES)
-            }
-            false => {
-                let first = BUFFER_PAGES + u32::from(core) * s.hot_pages;
-                first + self.skewed(c, s.hot_pages)
-            }
-        };
-        let rng = &mut self.rngs[c];
-        let index = rng.below(PAGE_LINES) as u32;
-        op(page, index, rng.below(4) == 0, false)
     }
 
-    fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
+    fn next_dma(&mut self) -> Option<(u64, Option<CoreAccess>)> {
         if self.shape.dma_cycles == 0 {
             return None;
         }
         let wait = 1 + self.nic.below(2 * self.shape.dma_cycles);
-        // Received packets are written, sent ones read, in proportion.
-        let share = self.nic.below(u64::from(self.shape.packet_lines()));
-        self.dma_at += 1;
-        if self.dma_at.is_multiple_of(16) {
-            self.dma_at = self.nic.below(u64::from(BUFFER_PAGES) * PAGE_LINES);
-        }
-        let (page, index) = Self::buffer(self.dma_at);
-        let op = CoreAccess {
-            gap: 0,
-            page,
-            index,
-            write: share < u64::from(self.shape.received_lines),
-            dependent: false,
-        };
+        let op = self
+            .rings
+            .next_dma()
+            .map(|((page, index), write)| CoreAccess {
+                gap: 0,
+                page,
+                index,
+                write,
+                dependent: false,
+            });
         Some((wait, op))
+    }
+
+    fn waited_instructions(&self) -> u64 {
+        self.waited
     }
 }

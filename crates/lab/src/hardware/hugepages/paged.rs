@@ -110,8 +110,12 @@ impl CoreProgram for Paged {
         self.server.next(core)
     }
 
-    fn next_dma(&mut self) -> Option<(u64, CoreAccess)> {
+    fn next_dma(&mut self) -> Option<(u64, Option<CoreAccess>)> {
         self.server.next_dma()
+    }
+
+    fn waited_instructions(&self) -> u64 {
+        self.server.waited_instructions()
     }
 
     fn translation(&mut self, core: u8, op: &CoreAccess, reads: &mut Vec<LineAddr>) -> u64 {
@@ -183,11 +187,14 @@ pub(super) fn simulate(
     let end = start + (parameters.measured_us * per_us) as u64;
     let interval = per_us * 1e6 / rate_per_s.max(1e-9);
     let mut next = start as f64 + interval / 2.0;
+    let buffers = Server::buffer_pages(memory.cores);
     let (mut page, mut now) = (0, start);
     while rate_per_s > 0.0 && next < end as f64 {
         advance(&mut machine, now, next as u64);
         now = next as u64;
-        machine.requests.push((page % 64, parameters.way.mover()));
+        machine
+            .requests
+            .push((page % buffers, parameters.way.mover()));
         (page, next) = (page + 1, next + interval);
     }
     advance(&mut machine, now, end);

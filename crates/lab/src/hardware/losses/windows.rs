@@ -2,13 +2,13 @@
 //! Windows of a run and of its clones, one of which migrates a page in each.
 
 use super::super::stats::advance;
-use super::super::{BUFFER_PAGES, Server, Service, Way};
+use super::super::{Server, Service, Way};
 use super::LossParams;
 use ample_kit::random::SplitMix64;
 use ample_machine::multi::MultiCore;
 use anyhow::{Result, bail};
 
-/// One window of one clone.
+/// One window of one clone; times are those of one page where several move at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) lost_ns: f64,
@@ -45,17 +45,20 @@ fn future(
     let ghz = machine.memory.params().clock_ghz;
     let before = still.0;
     let blocked_before = blocked(&machine);
+    let pages = way.map_or(1, |way| way.pages_at_once(machine.os_params()));
     match way {
         Some(way) => {
             let engine = machine.memory.params().engine;
             machine.memory.set_engine(way.engine(engine))?;
-            machine.requests.push((page, way.mover()));
+            let buffers = Server::buffer_pages(machine.memory.params().cores);
+            let each = (page..page + pages).map(|page| (page % buffers, way.mover()));
+            machine.requests.extend(each);
         }
         None => machine.cores[0].spend(PLACEBO_CYCLES),
     }
     let (at_late, at_end) = observe(&mut machine, start, late, end);
     machine.check_values()?;
-    if way.is_some() && machine.finished.len() != 1 {
+    if way.is_some() && machine.finished.len() != pages as usize {
         let way = format!("{way:?}");
         bail!("window_us: a migration ({way}) had not ended after the window; choose a longer one");
     }
@@ -63,15 +66,16 @@ fn future(
     let (_, still_late, still_end) = still;
     let whole = (end - start) as f64 / ghz;
     let tail = (end - late) as f64 / ghz;
+    let each = 1.0 / f64::from(pages);
     let event = Event {
-        lost_ns: share(at_end - before, still_end - before) * whole,
-        late_lost_ns: share(at_end - at_late, still_end - still_late) * tail,
+        lost_ns: share(at_end - before, still_end - before) * whole * each,
+        late_lost_ns: share(at_end - at_late, still_end - still_late) * tail * each,
         migration_ns: machine
             .finished
             .first()
             .and_then(|t| t.done_cycles)
             .map(|cycles| cycles as f64 / ghz),
-        blocked_ns: (blocked(&machine) - blocked_before) as f64 / ghz,
+        blocked_ns: (blocked(&machine) - blocked_before) as f64 / ghz * each,
     };
     Ok((event, at_end - before))
 }
@@ -97,7 +101,7 @@ pub(super) fn one_seed(
         advance(&mut machine, before, now);
         let end = now + (params.window_us * per_us) as u64;
         let late = now + (params.window_us * per_us * 2.0 / 3.0) as u64;
-        let page = rng.below(u64::from(BUFFER_PAGES)) as u32;
+        let page = rng.below(u64::from(Server::buffer_pages(memory.cores))) as u32;
         let past = machine.clone();
         let before = machine.work();
         let (still_late, still_end) = observe(&mut machine, now, late, end);

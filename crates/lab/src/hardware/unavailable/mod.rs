@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figure 13 of Contiguitas: cycles a page is unavailable while it moves, against the number of
-//! remote TLBs; and where the time of one migration goes.
+//! remote TLBs, as accesses to it see them; and where the time of one migration goes.
 
-use super::stats::{advance, parallel};
-use super::{BUFFER_PAGES, Server, Service};
+mod watched;
+
+use super::stats::{advance, mean_of, parallel};
+use super::{Server, Service, Way};
 use crate::charts::{line as points_of, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::stop;
@@ -16,6 +18,8 @@ use ample_migration::protocol::Design;
 use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+pub use watched::{CycleTail, SeenRow};
+use watched::{Watched, WatchedCase, watch};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +29,14 @@ pub struct UnavailableParams {
     pub remote_tlbs: Vec<u8>,
     /// Migrations averaged for each point.
     pub migrations: u32,
+    /// Ways to move a page that are watched.
+    pub ways: Vec<Way>,
+    /// Share of the cores' accesses that are stores.
+    pub write_share: f64,
+    /// Numbers of remote TLBs for pages of 2 MB.
+    pub large_remote_tlbs: Vec<u8>,
+    /// Migrations of a page of 2 MB for each point.
+    pub large_migrations: u32,
     /// Misses outstanding a core, for the copies in software.
     pub mshrs: Vec<u32>,
     /// Costs of the operating system.
@@ -34,25 +46,28 @@ pub struct UnavailableParams {
     pub seed: u64,
 }
 
-/// One number of TLBs, all in core cycles, means over the migrations unless said otherwise.
+/// One number of TLBs and pages of 4 KB, all in core cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnavailablePoint {
     /// TLBs of other cores that must drop the entry.
     pub remote_tlbs: u8,
-    /// Software: until all TLBs have acknowledged.
+    /// Software: until all TLBs have acknowledged, mean.
     pub software_shootdown_cycles: f64,
     /// Software: from there until the page is back, median.
     pub software_copy_cycles: f64,
-    /// Shortest and longest copy: one in 16 pairs of pages shares a bank of memory, and then each
-    /// line closes the other page's row (this controller does not reorder).
+    /// Shortest and longest copy.
     pub software_copy_min_max: [f64; 2],
-    /// Software: both.
+    /// Software: from the cleared entry to the new one, mean.
     pub software_unavailable_cycles: f64,
-    /// Hardware, either design: one local invalidation.
+    /// Software: longest delay of an access in each migration, median.
+    pub software_seen_cycles: f64,
+    /// Hardware: the same, mean of the two designs.
     pub hardware_unavailable_cycles: f64,
-    /// Non-cacheable design: command until copied.
+    /// Hardware: longest delay of all.
+    pub hardware_longest_cycles: f64,
+    /// Non-cacheable design: command until copied, mean.
     pub noncacheable_copy_cycles: f64,
-    /// Cacheable design: command until both mappings are usable.
+    /// Cacheable design: command until both mappings are usable, mean.
     pub cacheable_install_cycles: f64,
 }
 
@@ -91,6 +106,8 @@ pub struct UnavailableReport {
     pub seed: u64,
     /// Points of the figure.
     pub points: Vec<UnavailablePoint>,
+    /// What accesses saw: each way, number of TLBs and size of page.
+    pub seen: Vec<SeenRow>,
     /// Fit of the software line: cycles = fixed + each × TLBs; none without a point.
     pub software_fixed_cycles: Option<f64>,
     /// See `software_fixed_cycles`.
@@ -143,8 +160,9 @@ fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>> {
     // Caches fill, all cores run.
     let mut now = 100_000;
     advance(&mut machine, 0, now);
+    let buffers = Server::buffer_pages(case.cores);
     for n in 0..params.migrations {
-        machine.requests.push((n * 7 % BUFFER_PAGES, case.mover));
+        machine.requests.push((n * 7 % buffers, case.mover));
         let limit = now + 5_000_000;
         while machine.in_flight() > 0 && now < limit {
             advance(&mut machine, now, now + 10_000);
@@ -185,9 +203,26 @@ impl Experiment for Unavailable {
             params.migrations > 0 && !params.remote_tlbs.is_empty(),
             "migrations: at least one migration and one number of TLBs are needed"
         );
+        ensure!(
+            (0.0..=1.0).contains(&params.write_share),
+            "write_share: {}: must be from 0 to 1",
+            params.write_share
+        );
+        let tlbs = params.remote_tlbs.iter().chain(&params.large_remote_tlbs);
+        ensure!(
+            tlbs.clone().all(|&tlbs| tlbs < 64),
+            "remote_tlbs, large_remote_tlbs: at most 63, for 64 cores"
+        );
+        let cases = cases(params);
         let curve = |share| progress(0.8 * share);
-        let points = parallel(&params.remote_tlbs, &curve, |&tlbs| point(params, tlbs))?;
-        let points: Vec<UnavailablePoint> = points.into_iter().flatten().collect();
+        let watched = parallel(&cases, &curve, |&case| watch(params, case))?;
+        let watched: Vec<Watched> = watched.into_iter().flatten().collect();
+        let points = params.remote_tlbs.iter().map(|&tlbs| point(&watched, tlbs));
+        let points: Vec<UnavailablePoint> = points
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect();
         let xy: Vec<(f64, f64)> = points
             .iter()
             .map(|p| (f64::from(p.remote_tlbs), p.software_unavailable_cycles))
@@ -201,6 +236,7 @@ impl Experiment for Unavailable {
         Ok(UnavailableReport {
             seed: params.seed,
             points,
+            seen: watched.into_iter().map(|one| one.row).collect(),
             software_fixed_cycles: fixed,
             software_each_cycles: each,
             paper_copy_cycles: 1300,
@@ -230,7 +266,9 @@ impl Outcome for UnavailableReport {
                 p.software_unavailable_cycles
             }),
             over("of it the copy", |p| p.software_copy_cycles),
-            over("hardware: unavailable", |p| p.hardware_unavailable_cycles),
+            over("hardware: longest delay seen", |p| {
+                p.hardware_unavailable_cycles
+            }),
         ];
         let chart = lines(
             title,
@@ -242,37 +280,54 @@ impl Outcome for UnavailableReport {
 }
 
 fn copies(all: &[Timeline]) -> Vec<f64> {
-    let one = |t: &Timeline| Some((t.unavailable_cycles - t.clean_cycles?) as f64);
+    let one = |t: &Timeline| Some((t.copied_cycles? - t.clean_cycles?) as f64);
     all.iter().filter_map(one).collect()
 }
 
-fn point(params: &UnavailableParams, remote_tlbs: u8) -> Result<UnavailablePoint> {
-    let go = |design, mover| {
-        let case = Case {
-            cores: remote_tlbs.saturating_add(1),
-            design,
-            mover,
-            service: Service::Idle,
-            ..EIGHT
-        };
-        migrate(params, case)
+/// Pages of 4 KB with every way, pages of 2 MB with every way that moves one at a time.
+fn cases(params: &UnavailableParams) -> Vec<WatchedCase> {
+    let of = |tlbs: &[u8], is_large: bool| -> Vec<WatchedCase> {
+        let ways = params.ways.iter();
+        let fits = move |way: &&Way| !is_large || **way != Way::Batched;
+        let each = ways.filter(fits).flat_map(|&way| {
+            tlbs.iter().map(move |&remote_tlbs| WatchedCase {
+                way,
+                remote_tlbs,
+                is_large,
+            })
+        });
+        each.collect()
     };
-    let software = go(Design::NonCacheable, Mover::Software)?;
-    let plain = go(Design::NonCacheable, Mover::Hardware)?;
-    let cacheable = go(Design::Cacheable, Mover::Hardware)?;
-    let shootdown = mean(&software, |t| t.clean_cycles);
-    let both: Vec<Timeline> = plain.iter().chain(&cacheable).copied().collect();
-    let copy = range(copies(&software))?;
-    Ok(UnavailablePoint {
+    let small = of(&params.remote_tlbs, false);
+    [small, of(&params.large_remote_tlbs, true)].concat()
+}
+
+/// The point of the figure, when the three ways that it needs have been watched.
+fn point(watched: &[Watched], remote_tlbs: u8) -> Result<Option<UnavailablePoint>> {
+    let of = |way| {
+        watched.iter().find(|w| {
+            let row = &w.row;
+            (row.way, row.remote_tlbs, row.page_bytes) == (way, remote_tlbs, 4096)
+        })
+    };
+    let ways = (of(Way::Software), of(Way::NonCacheable), of(Way::Cacheable));
+    let (Some(software), Some(plain), Some(cacheable)) = ways else {
+        return Ok(None);
+    };
+    let hardware = [&plain.row, &cacheable.row];
+    let copy = range(copies(&software.timelines))?;
+    Ok(Some(UnavailablePoint {
         remote_tlbs,
-        software_shootdown_cycles: shootdown,
+        software_shootdown_cycles: mean(&software.timelines, |t| t.clean_cycles),
         software_copy_cycles: copy.median,
         software_copy_min_max: [copy.min, copy.max],
-        software_unavailable_cycles: shootdown + copy.median,
-        hardware_unavailable_cycles: mean(&both, |t| Some(t.unavailable_cycles)),
-        noncacheable_copy_cycles: mean(&plain, |t| t.copied_cycles),
-        cacheable_install_cycles: mean(&cacheable, |t| t.installed_cycles),
-    })
+        software_unavailable_cycles: mean(&software.timelines, |t| t.unavailable_cycles),
+        software_seen_cycles: software.row.longest.median,
+        hardware_unavailable_cycles: mean_of(&hardware, |row| row.longest.median),
+        hardware_longest_cycles: hardware.iter().map(|r| r.delay.max).fold(0.0, f64::max),
+        noncacheable_copy_cycles: mean(&plain.timelines, |t| t.copied_cycles),
+        cacheable_install_cycles: mean(&cacheable.timelines, |t| t.installed_cycles),
+    }))
 }
 
 fn range(values: Vec<f64>) -> Result<MedianRange> {

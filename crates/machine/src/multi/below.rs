@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What lies below the last level: memory that serves in order and knows at once when a line will
+//! be there, or one that reorders and says so later.
+
+use super::lines::LineMap;
+use super::memory::CoherentMemory;
+use ample_memory::{Arrival, BadParams, Dram, DramConfig, MainMemory, ReorderingDram};
+use ample_migration::protocol::{Envelope, LineAddr};
+
+/// Main memory, as its configuration has it.
+#[derive(Clone)]
+pub(super) enum MemoryBelow {
+    InOrder(Dram),
+    Reordering(ReorderingDram),
+}
+
+impl MemoryBelow {
+    pub(super) fn new(config: &DramConfig, unit_ns: f64) -> Result<Self, BadParams> {
+        Ok(match &config.reorder {
+            None => Self::InOrder(Dram::new(config, unit_ns)?),
+            Some(reorder) => Self::Reordering(ReorderingDram::new(config, reorder, unit_ns)?),
+        })
+    }
+
+    /// Asks for a line; when it will be there, if that is known.
+    fn read(&mut self, line: LineAddr, now: u64) -> Option<u64> {
+        match self {
+            Self::InOrder(dram) => Some(dram.read(line.0, now)),
+            Self::Reordering(dram) => {
+                dram.read(line.0, now);
+                None
+            }
+        }
+    }
+
+    pub(super) fn next_event(&self) -> Option<u64> {
+        match self {
+            Self::InOrder(_) => None,
+            Self::Reordering(dram) => dram.next_event(),
+        }
+    }
+
+    fn run_until(&mut self, until: u64) -> Vec<Arrival> {
+        match self {
+            Self::InOrder(_) => Vec::new(),
+            Self::Reordering(dram) => dram.run_until(until).collect(),
+        }
+    }
+}
+
+impl MainMemory for MemoryBelow {
+    fn write(&mut self, line: u64, now: u64) {
+        match self {
+            Self::InOrder(dram) => dram.write(line, now),
+            Self::Reordering(dram) => dram.write(line, now),
+        }
+    }
+}
+
+/// When something can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ready {
+    At(u64),
+    /// `extra` cycles after this line has come from memory, and after `earliest`.
+    OnArrival {
+        line: LineAddr,
+        earliest: u64,
+        extra: u64,
+    },
+}
+
+impl Ready {
+    /// The same, some cycles later.
+    pub(super) fn later(self, cycles: u64) -> Self {
+        match self {
+            Self::At(at) => Self::At(at + cycles),
+            Self::OnArrival {
+                line,
+                earliest,
+                extra,
+            } => Self::OnArrival {
+                line,
+                earliest,
+                extra: extra + cycles,
+            },
+        }
+    }
+}
+
+/// A message that waits for a line from memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    envelope: Envelope<u64>,
+    earliest: u64,
+    extra: u64,
+}
+
+/// A line on its way from memory, which the data array has room for already.
+#[derive(Clone, Debug)]
+pub(super) enum Fill {
+    /// It is there at this cycle.
+    At(u64),
+    /// Memory has not said; these messages wait.
+    Asked(Vec<Held>),
+}
+
+/// Lines on their way.
+pub(super) type Fills = LineMap<Fill>;
+
+impl CoherentMemory {
+    /// Asks memory for a line: when it will be there, if that is known.
+    pub(super) fn ask_memory(&mut self, line: LineAddr, at: u64) -> Option<u64> {
+        self.counters.llc_misses += 1;
+        let known = self.dram.read(line, at);
+        if known.is_none() {
+            let asked = || Fill::Asked(Vec::new());
+            self.arriving.entry(line).or_insert_with(asked);
+        }
+        known
+    }
+
+    /// Sends a message when it is ready; returns when it arrives, if that is known.
+    pub(super) fn post(&mut self, ready: Ready, envelope: Envelope<u64>) -> Option<u64> {
+        match ready {
+            Ready::At(at) => Some(self.ring.post(at, envelope)),
+            Ready::OnArrival {
+                line,
+                earliest,
+                extra,
+            } => {
+                let held = Held {
+                    envelope,
+                    earliest,
+                    extra,
+                };
+                match self.arriving.get_mut(&line) {
+                    Some(Fill::Asked(waiting)) => {
+                        waiting.push(held);
+                        None
+                    }
+                    _ => Some(self.ring.post(earliest + extra, envelope)),
+                }
+            }
+        }
+    }
+
+    /// Lets memory issue its commands up to `until`.
+    pub(super) fn run_memory(&mut self, until: u64) {
+        for Arrival { line, at } in self.dram.run_until(until) {
+            let line = LineAddr(line);
+            match self.arriving.remove(&line) {
+                // Fetched early: whoever wants it first will wait.
+                Some(Fill::Asked(waiting)) if waiting.is_empty() => {
+                    self.arriving.insert(line, Fill::At(at));
+                }
+                Some(Fill::Asked(waiting)) => {
+                    for held in waiting {
+                        let ready = at.max(held.earliest) + held.extra;
+                        self.ring.post(ready, held.envelope);
+                    }
+                }
+                Some(known) => {
+                    self.arriving.insert(line, known);
+                }
+                None => {}
+            }
+        }
+    }
+}
