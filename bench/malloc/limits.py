@@ -7,8 +7,10 @@ ends, to 1 MiB, and its time there and without a limit. Needs root and a control
 (version 1 or 2); swap is not used.
 `creep`: resident memory of a program that has freed most of its heap, 3 s, 60 s and 300 s later,
 with khugepaged as the machine has it; all allocators at once.
+`waves`: resident memory between waves of demand and 3 s after the last, page faults and processor
+time; not run unless asked for.
 
-usage: limits.py [turnover] [creep] [--allocators NAMES] [--json FILE]
+usage: limits.py [turnover] [creep] [waves] [--allocators NAMES] [--json FILE]
 """
 
 import argparse
@@ -25,6 +27,12 @@ from run import allocators, build, environment
 
 MIB = 1 << 20
 LEAST_MIB, MOST_MIB = 190, 640
+# Size of the objects, MiB of them, waves, ms between two, calls in each pause.
+WAVES = {"20 of 200 MiB of 4,000 B, 0.5 s between": "4000 200 20 500 8",
+         "6 of 200 MiB of 4,000 B, 5 s between": "4000 200 6 5000 8",
+         "10 of 286 MiB of 64 KiB, 0.1 s between": "65536 286 10 100 0",
+         "10 of 286 MiB of 64 KiB, 0.05 s between": "65536 286 10 50 0",
+         "10 of 286 MiB of 64 KiB, no pause": "65536 286 10 0 0"}
 
 
 class Group:
@@ -97,15 +105,29 @@ def creep(programs, wanted):
     return {name: json.loads(process.communicate()[0]) for name, process in running.items()}
 
 
+def waves(programs, wanted):
+    """One after the other, in turns: processor times are compared."""
+    found = {}
+    wanted = {name: (allocator, "") for name, allocator in wanted.items()}
+    if "ample" in wanted:
+        wanted["ample, window=60"] = (wanted["ample"][0], "window=60")
+    for case, words in WAVES.items():
+        for name, (allocator, options) in wanted.items():
+            run = subprocess.run([str(programs / "kept"), "waves", *words.split()], check=True,
+                                 stdout=subprocess.PIPE, env=environment(allocator, options))
+            found[f"{case}; {name}"] = json.loads(run.stdout)
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("suites", nargs="*", help="turnover and creep (default: both)")
+    parser.add_argument("suites", nargs="*", help="turnover and creep (default: these two); waves")
     parser.add_argument("--allocators", type=lambda names: names.split(","), default=None)
     parser.add_argument("--json", help="write all figures to this file")
     options = parser.parse_args()
     suites = options.suites or ["turnover", "creep"]
-    if set(suites) - {"turnover", "creep"}:
-        parser.error(f"suites are turnover and creep, not {' '.join(suites)}")
+    if set(suites) - {"turnover", "creep", "waves"}:
+        parser.error(f"suites are turnover, creep and waves, not {' '.join(suites)}")
     wanted, result = allocators(options.allocators), {}
     with tempfile.TemporaryDirectory() as folder:
         programs = Path(folder)
@@ -115,10 +137,10 @@ def main():
             for name, allocator in wanted.items():
                 result["turnover"][name] = turnover(programs, allocator)
                 print(f"turnover {name}: {result['turnover'][name]}", flush=True)
-        if "creep" in suites:
-            result["creep"] = creep(programs, wanted)
-            for name, figures in result["creep"].items():
-                print(f"creep {name}: {figures}", flush=True)
+        for suite, measure in (("creep", creep), ("waves", waves)):
+            result[suite] = measure(programs, wanted) if suite in suites else {}
+            for name, figures in result[suite].items():
+                print(f"{suite} {name}: {figures}", flush=True)
     result["load"] = os.getloadavg()
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n")

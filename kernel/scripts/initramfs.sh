@@ -65,6 +65,7 @@ done
 # The allocator for the plans that run it, and its own test programs.
 if [[ $plan = numa || $plan = layers || $plan = overcommit ]]; then
 	add "$here/../target/malloc/libample_malloc.so"
+	mkdir -p "$root/usr/lib"
 	mv "$root/usr/bin/libample_malloc.so" "$root/usr/lib/"
 fi
 case $plan in

@@ -7,6 +7,11 @@
  *             which it ends is what counts
  *   creep     400 MiB of objects of 300 to 900 bytes, of which one in nine stays at random; then a
  *             call each 10 ms. Prints resident memory and that on huge pages at 3, 60 and 300 s
+ *   waves BYTES MIB COUNT PAUSE_MS CALLS
+ *             makes MIB of objects of BYTES, each written whole, and frees them, COUNT times with a
+ *             pause after each, in which it makes CALLS large calls. Prints resident memory in the
+ *             pauses and 3 s after the last wave, without a further call, page faults and
+ *             processor time
  */
 #include "common.h"
 
@@ -91,12 +96,45 @@ static void creep(void)
 	puts("}");
 }
 
+static void waves(char **words)
+{
+	size_t bytes = (size_t)atol(words[0]), count = ((size_t)atol(words[1]) << 20) / bytes;
+	int number = atoi(words[2]), pause_us = atoi(words[3]) * 1000, calls = atoi(words[4]);
+	struct object *table = table_of(count);
+	long rss_kib, huge_kib;
+	double pauses_kib = 0;
+
+	for (int wave = 0; wave < number; wave++) {
+		for (size_t i = 0; i < count; i++)
+			make(&table[i], bytes);
+		for (size_t i = 0; i < count; i++)
+			drop(&table[i]);
+		if (wave + 1 == number)
+			break;
+		usleep(pause_us / 2);
+		for (int i = 0; i < calls; i++)
+			free(malloc(300000));
+		usleep(pause_us / 2);
+		resident(&rss_kib, &huge_kib);
+		pauses_kib += (double)rss_kib;
+	}
+	long faults = minor_faults();
+	double cpu = cpu_s();
+
+	usleep(3000000);
+	resident(&rss_kib, &huge_kib);
+	printf("{\"pauses_mib\": %.1f, \"left_mib\": %.1f, \"faults\": %ld, \"cpu_s\": %.3f}\n",
+	       pauses_kib / (number - 1) / 1024, (double)rss_kib / 1024, faults, cpu);
+}
+
 int main(int count, char **words)
 {
 	if (count == 2 && !strcmp(words[1], "turnover"))
 		turnover();
 	else if (count == 2 && !strcmp(words[1], "creep"))
 		creep();
+	else if (count == 7 && !strcmp(words[1], "waves"))
+		waves(words + 2);
 	else
 		return 2;
 	return 0;

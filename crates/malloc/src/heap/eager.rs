@@ -32,9 +32,10 @@ impl<V: Vm> PageHeap<V> {
         pages
     }
 
-    /// Whether [`PageHeap::note_idle`] is to be called before [`PageHeap::eager_pages`].
-    pub fn asks_idle(&self, policy: &ReleasePolicy) -> bool {
-        self.superfluous(policy).is_some() && self.eager.asks_idle(self.vm.now_ns())
+    /// Whether [`PageHeap::note_idle`] is to be called before [`PageHeap::eager_pages`], if there is
+    /// something superfluous.
+    pub fn asks_idle(&self) -> bool {
+        self.eager.asks_idle(self.vm.now_ns())
     }
 
     /// Takes note of how long the process was idle; `None` if that may not be asked.
@@ -44,7 +45,7 @@ impl<V: Vm> PageHeap<V> {
     }
 
     /// Free pages beyond those to keep, if there are so many that they are worth a call.
-    fn superfluous(&self, policy: &ReleasePolicy) -> Option<usize> {
+    pub fn superfluous(&self, policy: &ReleasePolicy) -> Option<usize> {
         let used = self.in_use_pages();
         let free = self.backed_pages().saturating_sub(used);
         let share = |percent: u32| used * percent as usize / 100;
@@ -90,7 +91,7 @@ mod tests {
             .collect();
         spans.into_iter().for_each(|page| heap.free(page, 64));
         heap.run_queued();
-        if heap.asks_idle(&policy) {
+        if heap.superfluous(&policy).is_some() && heap.asks_idle() {
             heap.note_idle(idle_ns.map(|idle_ns| Idle { thread: 1, idle_ns }));
         }
         let wanted = heap.eager_pages(&policy);

@@ -373,7 +373,10 @@ fn finish(mut pages: Guard<'static, Pages>, node: usize) {
     let Some(AtOnce { policy, idle }) = pages.eager else {
         return;
     };
-    if pages.heap.asks_idle(&policy) {
+    if pages.heap.superfluous(&policy).is_none() {
+        return;
+    }
+    if pages.heap.asks_idle() {
         drop(pages);
         let idle = idle();
         pages = PAGES[node].lock();
