@@ -13,7 +13,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 	model-mutants properties \
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
 	malloc-lifetimes count-instructions \
-	record-pages fleet-bench fleet-spark dist fmt lint book deny advisories rtl tighten clean
+	record-pages fleet-bench fleet-spark fleet-ray fleet-search python wheel dist fmt lint book deny advisories rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -51,6 +51,23 @@ fleet-bench: build ## time the study of a fleet at size: 100,000 made hosts
 
 fleet-spark: build ## the study of a made fleet on Spark workers: equal to the digit
 	scripts/fleet-spark.sh
+
+fleet-ray:       ## simulate a fleet on two nodes of Ray, one killed in the middle: the same bytes
+	@scripts/setup.sh ray
+	scripts/python.sh ray
+
+fleet-search:    ## search the constants of Algorithm 1 over four objectives (ARGS="--help")
+	@scripts/setup.sh python
+	scripts/python.sh search $(ARGS)
+
+python:          ## test the Python package: types, notebook, the bytes of the command
+	@scripts/setup.sh python
+	$(CARGO) build --locked --profile test -p ample-cli
+	scripts/python.sh test
+
+wheel:           ## build the Python package into target/wheels and try it
+	@scripts/setup.sh python
+	scripts/python.sh wheel
 
 fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N)
 	scripts/fuzz.sh $(SECONDS)

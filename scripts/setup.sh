@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
-# Usage: setup.sh build|book|deny|dist|mutants|rtl|test; test is all but dist and mutants.
+# Usage: setup.sh build|book|deny|dist|mutants|python|ray|rtl|test; test is all but dist, mutants
+# and ray.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -9,7 +10,7 @@ MIN_RUST=1.90
 MDBOOK=0.5.4
 CARGO_DENY=0.20.2
 CARGO_MUTANTS=27.1.0
-what=${1:?usage: setup.sh build|book|deny|dist|mutants|rtl|test}
+what=${1:?usage: setup.sh build|book|deny|dist|mutants|python|ray|rtl|test}
 
 wanted() { # wanted PART: is it asked for?
 	[[ $what == "$1" || $what == test ]]
@@ -20,6 +21,9 @@ wanted() { # wanted PART: is it asked for?
 packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certificates)
 if wanted rtl; then
 	packages+=(iverilog yosys)
+fi
+if wanted python || [[ $what == ray ]]; then
+	packages+=(python3 python3-venv)
 fi
 if [[ $what == test ]]; then
 	packages+=(jq g++ dpkg-dev systemd python3 python3-venv util-linux)
@@ -120,10 +124,10 @@ if [[ $what == mutants ]]; then
 	tool cargo-mutants "$CARGO_MUTANTS" cargo mutants --version
 fi
 
+cd "$(dirname "$0")/.."
 # Python packages, each set in an environment of its own.
 venv() { # venv NAME PACKAGE...: build/NAME, with these packages
-	local folder
-	folder=$(dirname "$0")/../build/$1
+	local folder=build/$1
 	[[ -f $folder/.installed && $(<"$folder/.installed") == "${*:2}" ]] && return
 	echo "setup: installing ${*:2} for Python" >&2
 	rm -rf "$folder"
@@ -136,9 +140,27 @@ if [[ $what == test ]]; then
 	venv grafana 'grafana-foundation-sdk==1769699998!10.1.0'
 fi
 
+# The environment of the Python package: every version and hash is in the files named here.
+environment() { # environment REQUIREMENTS...
+	local place=build/python stamp=build/python/requirements wanted
+	wanted=$(cat "$@" | sha256sum)
+	[[ -f $stamp-$# && $(cat "$stamp-$#") == "$wanted" ]] && return
+	echo "setup: making $place" >&2
+	[[ -x $place/bin/pip ]] || python3 -m venv --clear "$place"
+	"$place/bin/pip" install --quiet --disable-pip-version-check --require-hashes \
+		"${@/#/--requirement=}"
+	echo "$wanted" >"$stamp-$#"
+}
+if wanted python; then
+	environment crates/python/requirements.txt
+fi
+if [[ $what == ray ]]; then
+	environment crates/python/requirements.txt crates/python/requirements-ray.txt
+fi
+
 # A Prometheus for the metrics of ample agent: unpacked here, because the installed package would
 # start a server.
-prometheus=$(dirname "$0")/../build/prometheus
+prometheus=build/prometheus
 if [[ $what == test && ! -x $prometheus/usr/bin/promtool ]]; then
 	mkdir -p "$prometheus"
 	cd "$prometheus"

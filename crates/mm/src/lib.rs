@@ -24,6 +24,6 @@ pub use memory::PoolId;
 pub use policy::policy_ffi;
 pub use policy::policy_ffi::ResizeParams;
 pub use psi::{Psi, Stall};
-pub use run::{HugeResult, RunResult, Sample, pages_after, run, run_after, run_on};
+pub use run::{HugeResult, RunResult, Sample, looks, pages_after, run, run_after, run_on};
 pub use server::{ServerError, ServerModel};
 pub use workload::{Observed, Workload, WorkloadError};

@@ -8,8 +8,8 @@ use crate::psi::Stall;
 use crate::server::{ServerError, ServerModel};
 use crate::workload::{Driver, Workload};
 use ample_pfn::{
-    BASE_PAGE_BYTES, BlockTally, Coverage, Definition, Metrics, PageClass, PageSource, Pfn,
-    RatioInterval,
+    BASE_PAGE_BYTES, BlockTally, Coverage, Definition, GroupMetrics, Metrics, PageClass,
+    PageSource, Pfn, RatioInterval,
 };
 use serde::Serialize;
 
@@ -186,6 +186,39 @@ fn drive(server: &mut ServerModel, driver: &mut Driver, duration_s: f64, progres
             progress(second as f64 / seconds as f64);
         }
     }
+}
+
+/// Runs `workload` on a fresh server and looks at it after each of `at_s` simulated seconds, given
+/// in any order; the metrics are in the same order. A look changes nothing: each is what a run of
+/// that length ends with. `progress` is told the share done, now and then.
+///
+/// # Errors
+/// [`ServerError`] when the memory size is out of range.
+pub fn looks(
+    config: &Config,
+    workload: &Workload,
+    at_s: &[u64],
+    progress: &dyn Fn(f64),
+) -> Result<Vec<GroupMetrics>, ServerError> {
+    let mut server = ServerModel::new(config)?;
+    let mut driver = Driver::new(&mut server, workload, config.event_ratio);
+    let mut order: Vec<usize> = (0..at_s.len()).collect();
+    order.sort_by_key(|&index| at_s[index]);
+    let end = order.last().map_or(0, |&index| at_s[index]);
+    let mut found = vec![None; at_s.len()];
+    let mut second = 0;
+    for index in order {
+        while second < at_s[index] {
+            driver.second(&mut server);
+            second += 1;
+            if second % 32 == 0 {
+                progress(second as f64 / end as f64);
+            }
+        }
+        found[index] = Some(server.tallies().total(&Coverage::exact()));
+    }
+    progress(1.0);
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Runs `workload` on a fresh server for `duration_s` simulated seconds and gives the use of each

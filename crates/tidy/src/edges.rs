@@ -20,8 +20,9 @@ const EDGES: &str = "
     malloc-tools: kit malloc
     report: kit pfn
     fleet: kit pfn host
-    lab: kit pfn host trace mm translate memory migration machine malloc-tools report
+    lab: kit pfn host trace mm translate memory migration machine malloc-tools report fleet
     cli: kit pfn host trace mm translate memory migration machine malloc-tools report fleet lab
+    python: kit pfn host mm report fleet lab
     tidy: | lab
 ";
 

@@ -80,7 +80,7 @@ impl FigureSpec {
     }
 
     /// The chart as an SVG document. The record has passed its checks.
-    pub(crate) fn to_svg(&self, record: &ResultRecord) -> String {
+    pub fn to_svg(&self, record: &ResultRecord) -> String {
         let points = self.points(record);
         let labels = distinct(points.iter().map(|point| &point.0));
         let series = distinct(points.iter().map(|point| &point.1));

@@ -9,6 +9,7 @@ mod simulate;
 mod text;
 
 use super::Verdict;
+use ample_lab::server_model::drawn_fleet::SIMULATED_AT;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -86,9 +87,6 @@ pub fn run(args: &FleetArgs) -> Result<Verdict> {
     }
 }
 
-/// The time of a fleet that does not exist: 1 November 2026.
-const GENERATED_FROM: i64 = 1_793_491_200;
-
 fn generate(args: &GenerateArgs) -> Result<Verdict> {
     let real = ample_fleet::scans(&args.sources)?;
     ensure!(
@@ -100,7 +98,7 @@ fn generate(args: &GenerateArgs) -> Result<Verdict> {
         hosts: args.hosts,
         scans: args.scans,
         every_seconds: i64::from(args.every) * 3600,
-        from_seconds: GENERATED_FROM,
+        from_seconds: SIMULATED_AT,
         seed: args.seed,
     };
     let bar = super::progress_bar("making machines");

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample fleet simulate`: a fleet drawn from distributions, one file a server.
 
-use super::GENERATED_FROM;
 use crate::cmd::sim::stop_on_interrupt;
 use crate::cmd::{Verdict, write_file};
-use ample_fleet::{FleetRow, encode, rows_of};
-use ample_lab::server_model::drawn_fleet::{DrawnFleet, DrawnServer};
-use ample_mm::{PolicyKind, RunResult};
+use ample_fleet::encode;
+use ample_lab::server_model::drawn_fleet::DrawnFleet;
+use ample_mm::PolicyKind;
 use anyhow::{Context, Result, ensure};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -87,8 +86,7 @@ pub fn run(args: &SimulateArgs) -> Result<Verdict> {
     let missing: Vec<u32> = servers.filter(|&number| !path(number).exists()).collect();
     let bar = crate::cmd::progress_bar("simulating servers");
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
-    let made = fleet.run(&missing, &told, |server, run| {
-        let rows = rows_of(&about(server, &run), &run.metrics.total);
+    let made = fleet.run(&missing, &told, |server, rows| {
         write_file(&path(server.number), encode(&[rows])?)
     })?;
     bar.finish_and_clear();
@@ -104,19 +102,6 @@ pub fn run(args: &SimulateArgs) -> Result<Verdict> {
         args.output.display()
     );
     Ok(Verdict::Ok)
-}
-
-/// Which server it is. Names and times tell that it is simulated.
-fn about(server: &DrawnServer, run: &RunResult) -> FleetRow {
-    FleetRow {
-        host: Some(format!("simulated{:06}", server.number)),
-        kernel: Some(format!("6.12 (model, {})", run.policy.name())),
-        role: Some(server.role.clone()),
-        reader: Some("model".into()),
-        unix_time_seconds: Some(GENERATED_FROM),
-        uptime_seconds: Some(run.duration_s as i64),
-        ..FleetRow::default()
-    }
 }
 
 /// Makes the directory, or finds that it holds servers of this very fleet.

@@ -4,133 +4,35 @@
 //!
 //! What is drawn for a server depends on the seed and on its number alone. So the same fleet runs
 //! under every policy, and any machine may simulate any part of it.
+//!
+//! Several servers may be looks at one history, each after an uptime of its own
+//! ([`FleetSpec::looks`]): every one of them is what it would be if it ran alone, and only their
+//! independence is lost.
 
 use super::{check_memory, side_by_side};
 use crate::experiment::Progress;
+use ample_fleet::{FleetRow, rows_of};
 use ample_kit::random::SplitMix64;
-use ample_mm::{Config, PolicyKind, RunResult, Workload, run};
+use ample_mm::{Config, PolicyKind, Workload, looks};
+use ample_pfn::GroupMetrics;
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
 
-/// A fleet, as its file describes it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FleetSpec {
-    /// Number of servers.
-    pub servers: u32,
-    /// Seed of everything that is drawn.
-    #[serde(default = "one_u64")]
-    pub seed: u64,
-    /// Memory manager of every server.
-    #[serde(default = "linux")]
-    pub policy: PolicyKind,
-    /// Share of page-cache traffic that is simulated (see [`Config::event_ratio`]).
-    #[serde(default = "one")]
-    pub event_ratio: f64,
-    /// Kinds of servers.
-    pub group: Vec<FleetGroup>,
-}
+mod spec;
 
-/// Servers of one kind.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FleetGroup {
-    /// What they are for.
-    pub role: String,
-    /// Share of the fleet, relative to the other groups.
-    pub share: f64,
-    /// A shipped workload or the path of one.
-    pub workload: String,
-    /// Memory, GB; rounded to whole 4 MB.
-    pub memory_gb: Drawn,
-    /// Uptime when it is looked at, hours.
-    pub uptime_h: Drawn,
-    /// Factor of all kernel memory of the workload.
-    #[serde(default = "always_one")]
-    pub kernel_factor: Drawn,
-    /// Factor of the time between restarts of each process.
-    #[serde(default = "always_one")]
-    pub restart_factor: Drawn,
-    /// Hours between deploys; 0: none. The workload's without it.
-    #[serde(default)]
-    pub deploy_every_h: Option<Drawn>,
-}
+pub use spec::{Drawn, FleetGroup, FleetSpec};
 
-/// How a quantity is spread over the servers of a group, and within which limits.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Drawn {
-    /// The same value for every server.
-    Always(f64),
-    /// Evenly between two values.
-    Uniform([f64; 2]),
-    /// Evenly between the logarithms of two values.
-    LogUniform([f64; 2]),
-    /// One of these.
-    OneOf(Vec<f64>),
-}
-
-fn one() -> f64 {
-    1.0
-}
-
-fn one_u64() -> u64 {
-    1
-}
-
-fn linux() -> PolicyKind {
-    PolicyKind::Linux
-}
-
-fn always_one() -> Drawn {
-    Drawn::Always(1.0)
-}
-
-impl Drawn {
-    fn draw(&self, random: &mut SplitMix64) -> f64 {
-        // One number whatever the distribution, so that another field's does not move this one's.
-        let unit = random.unit();
-        match self {
-            Drawn::Always(value) => *value,
-            Drawn::Uniform([low, high]) => low + (high - low) * unit,
-            Drawn::LogUniform([low, high]) => low * (high / low).powf(unit),
-            Drawn::OneOf(values) => values[(unit * values.len() as f64) as usize],
-        }
-    }
-
-    /// Refuses values outside a range, and distributions of nothing.
-    fn check(&self, field: &str, least: f64, most: f64) -> Result<()> {
-        let values = match self {
-            Drawn::Always(value) => std::slice::from_ref(value),
-            Drawn::Uniform(ends) | Drawn::LogUniform(ends) => {
-                ensure!(
-                    ends[0] <= ends[1],
-                    "{field} goes from {ends:?}: name the lower end first"
-                );
-                ends
-            }
-            Drawn::OneOf(values) => values,
-        };
-        ensure!(!values.is_empty(), "{field} is one of nothing");
-        for value in values {
-            ensure!(
-                (least..=most).contains(value),
-                "{field} may be {value}, but must be from {least} to {most}"
-            );
-        }
-        ensure!(
-            !matches!(self, Drawn::LogUniform(ends) if ends[0] <= 0.0),
-            "{field} has no logarithm at 0"
-        );
-        Ok(())
-    }
-}
+/// Most servers of one history: more of them would tell little.
+const MOST_LOOKS: u32 = 64;
+/// Time of every scan of a simulated fleet, in seconds since 1970: 2026-11-01.
+pub const SIMULATED_AT: i64 = 1_793_491_200;
 
 /// One server of the fleet, before it runs.
 #[derive(Clone, Debug)]
 pub struct DrawnServer {
     /// Its place in the fleet, from 0.
     pub number: u32,
+    /// The history that it is a look at, from 0.
+    pub history: u32,
     /// What it is for.
     pub role: String,
     /// Simulated hours.
@@ -161,6 +63,11 @@ impl DrawnFleet {
             (1e-4..=1.0).contains(&spec.event_ratio),
             "event_ratio is {}, but must be from 0.0001 to 1",
             spec.event_ratio
+        );
+        ensure!(
+            (1..=MOST_LOOKS).contains(&spec.looks),
+            "looks is {}, but must be from 1 to {MOST_LOOKS}",
+            spec.looks
         );
         ensure!(!spec.group.is_empty(), "no [[group]]; give at least one");
         let mut workloads = Vec::new();
@@ -206,7 +113,8 @@ impl DrawnFleet {
     /// When the fleet has no server of this number.
     pub fn server(&self, number: u32) -> DrawnServer {
         assert!(number < self.spec.servers, "no server {number}");
-        let seed = self.spec.seed.wrapping_add(u64::from(number));
+        let history = number / self.spec.looks;
+        let seed = self.spec.seed.wrapping_add(u64::from(history));
         let mut random = SplitMix64::scattered(seed);
         let all: f64 = self.spec.group.iter().map(|group| group.share).sum();
         let mut left = random.unit() * all;
@@ -217,7 +125,7 @@ impl DrawnFleet {
         let chosen = chosen.unwrap_or(self.spec.group.len() - 1);
         let group = &self.spec.group[chosen];
         let memory_gb = group.memory_gb.draw(&mut random);
-        let uptime_h = group.uptime_h.draw(&mut random);
+        let mut uptime_h = group.uptime_h.draw(&mut random);
         let kernel_factor = group.kernel_factor.draw(&mut random);
         let restart_factor = group.restart_factor.draw(&mut random);
         let mut workload = self.workloads[chosen].clone();
@@ -229,11 +137,20 @@ impl DrawnFleet {
         for process in &mut workload.process {
             process.restart_s *= restart_factor;
         }
+        if let Some(ratio) = &group.cache_drop_ratio {
+            let cache = &mut workload.cache;
+            let read_per_hour = cache.read_per_hour * (1.0 - cache.reuse_ratio);
+            cache.drop_per_hour = read_per_hour * ratio.draw(&mut random);
+        }
         if let Some(every) = &group.deploy_every_h {
             workload.deploy.every_s = every.draw(&mut random) * 3600.0;
         }
+        for _ in 0..number % self.spec.looks {
+            uptime_h = group.uptime_h.draw(&mut random);
+        }
         DrawnServer {
             number,
+            history,
             role: group.role.clone(),
             uptime_h,
             config: Config {
@@ -248,8 +165,8 @@ impl DrawnFleet {
 }
 
 impl DrawnFleet {
-    /// Runs some servers side by side and hands each to `done`. Says how many ran: fewer when an
-    /// early end was asked for.
+    /// Runs some servers side by side and hands each to `done` as its scan. Says how many ran:
+    /// fewer when an early end was asked for.
     ///
     /// # Errors
     /// The first of a run or of `done`.
@@ -257,49 +174,43 @@ impl DrawnFleet {
         &self,
         servers: &[u32],
         progress: Progress<'_>,
-        done: impl Fn(&DrawnServer, RunResult) -> Result<()> + Sync,
+        done: impl Fn(&DrawnServer, Vec<FleetRow>) -> Result<()> + Sync,
     ) -> Result<usize> {
-        let one = |&number: &u32, told: &dyn Fn(f64)| {
-            let server = self.server(number);
-            done(&server, server.run(told)?)
+        let drawn: Vec<DrawnServer> = servers.iter().map(|&n| self.server(n)).collect();
+        let histories: Vec<&[DrawnServer]> =
+            drawn.chunk_by(|a, b| a.history == b.history).collect();
+        let one = |history: &&[DrawnServer], told: &dyn Fn(f64)| {
+            let first = &history[0];
+            let at_s: Vec<u64> = history.iter().map(DrawnServer::uptime_s).collect();
+            let found = looks(&first.config, &first.workload, &at_s, told)?;
+            for (server, metrics) in history.iter().zip(&found) {
+                done(server, server.rows(metrics))?;
+            }
+            Ok(history.len())
         };
-        let ran = side_by_side(servers, progress, one)?;
-        Ok(ran.into_iter().flatten().count())
-    }
-}
-
-impl FleetGroup {
-    fn check(&self) -> Result<()> {
-        ensure!(
-            self.share > 0.0 && self.share.is_finite(),
-            "share is {}; give a number above 0",
-            self.share
-        );
-        self.memory_gb.check("memory_gb", 0.0625, 1024.0)?;
-        self.uptime_h.check("uptime_h", 0.001, 2160.0)?;
-        self.kernel_factor.check("kernel_factor", 0.0, 4.0)?;
-        self.restart_factor.check("restart_factor", 0.001, 1000.0)?;
-        if let Some(every) = &self.deploy_every_h {
-            every.check("deploy_every_h", 0.0, 2160.0)?;
-        }
-        Ok(())
+        let ran = side_by_side(&histories, progress, one)?;
+        Ok(ran.into_iter().flatten().sum())
     }
 }
 
 impl DrawnServer {
-    /// Simulates the server up to its uptime.
-    ///
-    /// # Errors
-    /// When its memory is out of the model's range.
-    pub fn run(&self, progress: &dyn Fn(f64)) -> Result<RunResult> {
-        let seconds = self.uptime_h * 3600.0;
-        Ok(run(
-            &self.config,
-            &self.workload,
-            seconds,
-            seconds,
-            progress,
-        )?)
+    /// Simulated seconds.
+    pub fn uptime_s(&self) -> u64 {
+        (self.uptime_h * 3600.0).round() as u64
+    }
+
+    /// Its scan as rows of the table of a fleet. Names and times tell that it is simulated.
+    fn rows(&self, found: &GroupMetrics) -> Vec<FleetRow> {
+        let about = FleetRow {
+            host: Some(format!("simulated{:06}", self.number)),
+            kernel: Some(format!("6.12 (model, {})", self.config.policy.kind.name())),
+            role: Some(self.role.clone()),
+            reader: Some("model".into()),
+            unix_time_seconds: Some(SIMULATED_AT),
+            uptime_seconds: Some(self.uptime_s() as i64),
+            ..FleetRow::default()
+        };
+        rows_of(&about, found)
     }
 }
 
@@ -353,8 +264,50 @@ deploy_every_h = { always = 1 }
             assert_eq!(twin.uptime_h, server.uptime_h);
             assert_eq!(twin.config.seed, server.config.seed);
         }
-        let run = servers[0].run(&|_| ()).expect("runs");
-        assert_eq!(run.memory_bytes, servers[0].config.memory_bytes);
+    }
+
+    /// Every server of a history has the digits of a run that nothing looked at before.
+    #[test]
+    fn a_look_at_a_history_is_a_server_that_ran_alone() {
+        for seed in 1..=5 {
+            let text = SPEC.replace("seed = 3", &format!("seed = {seed}\nlooks = 4"));
+            let fleet = DrawnFleet::parse(&text).expect("valid");
+            let found = std::sync::Mutex::new(Vec::new());
+            let keep = |server: &DrawnServer, rows: Vec<FleetRow>| {
+                found.lock().expect("no panic").push((server.number, rows));
+                Ok(())
+            };
+            let servers: Vec<u32> = (0..8).collect();
+            assert_eq!(fleet.run(&servers, &|_| (), keep).expect("runs"), 8);
+            for (number, rows) in found.into_inner().expect("no panic") {
+                let server = fleet.server(number);
+                assert_eq!(server.history, number / 4);
+                let seconds = server.uptime_s() as f64;
+                let run = ample_mm::run(&server.config, &server.workload, seconds, 7.0, &|_| ());
+                let alone = server.rows(&run.expect("runs").metrics.total);
+                assert_eq!(rows, alone, "seed {seed}, server {number}");
+            }
+        }
+    }
+
+    /// The mean uptime of many looks is that of the distribution: (b - a) / ln(b / a).
+    #[test]
+    fn looks_have_the_uptimes_of_the_distribution() {
+        let text = SPEC.replace("servers = 200", "servers = 20000\nlooks = 8");
+        let fleet = DrawnFleet::parse(&text).expect("valid");
+        let servers = (0..20_000).map(|number| fleet.server(number));
+        let web: Vec<f64> = servers
+            .filter(|s| s.role == "web")
+            .map(|s| s.uptime_h)
+            .collect();
+        let mean = web.iter().sum::<f64>() / web.len() as f64;
+        let wanted = (0.05 - 0.01) / (0.05f64 / 0.01).ln();
+        assert!(
+            (mean / wanted - 1.0).abs() < 0.02,
+            "{mean}, wanted {wanted}"
+        );
+        assert_eq!(fleet.server(9).workload, fleet.server(15).workload);
+        assert_ne!(fleet.server(9).uptime_h, fleet.server(15).uptime_h);
     }
 
     #[test]
@@ -362,6 +315,7 @@ deploy_every_h = { always = 1 }
         for (from, to, told) in [
             ("servers = 200", "servers = 0", "servers"),
             ("share = 3", "share = 0", "share"),
+            ("seed = 3", "looks = 0", "looks"),
             ("workload = \"ci\"", "workload = \"nothing\"", "nothing"),
             ("[0.01, 0.05]", "[0.05, 0.01]", "lower end first"),
             ("[0.25, 0.5]", "[]", "one of nothing"),

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The Python package: its tests, its wheel, and what runs on it.
+# Usage: python.sh test [PYTEST ARGS]   builds as cargo test does, checks types, runs the notebook
+#        python.sh wheel                builds target/wheels, tries it in a new environment
+#        python.sh ray                  the tests on two nodes of Ray, one of which is killed
+#        python.sh search [ARGS]        the search of the resizing parameters
+# scripts/setup.sh python has made build/python before.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+export PYO3_PYTHON=$PWD/build/python/bin/python PYTHONDONTWRITEBYTECODE=1
+what=${1:?usage: python.sh test|wheel|ray|search}
+shift
+
+assembled() { # assembled PROFILE FOLDER: the package of that build in build/python-PROFILE
+	cargo build --locked --quiet --profile "$1" -p ample-python
+	local place=build/python-$1
+	mkdir -p "$place"
+	rm -rf "$place/ample"
+	cp -r crates/python/python/ample "$place/"
+	cp "target/$2/lib_ample.so" "$place/ample/_ample.abi3.so"
+	export PYTHONPATH=$PWD/$place
+}
+
+case $what in
+test)
+	assembled test debug
+	export AMPLE=${AMPLE:-$PWD/target/debug/ample}
+	cd crates/python/tests
+	exec "$PYO3_PYTHON" -m pytest -q -p no:cacheprovider \
+		test_tables.py test_simulations.py test_search.py test_package.py "$@"
+	;;
+wheel)
+	rm -rf target/wheels build/python-clean
+	build/python/bin/maturin build --quiet --locked --release --out target/wheels \
+		-m crates/python/Cargo.toml
+	python3 -m venv build/python-clean
+	# By the file alone, without a registry: the package needs no other one.
+	build/python-clean/bin/pip install --quiet --no-index target/wheels/ample-*.whl
+	cd build/python-clean
+	bin/python ../../scripts/python-smoke.py
+	ls -l ../../target/wheels
+	;;
+ray)
+	assembled release release
+	exec "$PYO3_PYTHON" -m pytest -q -s -p no:cacheprovider \
+		crates/python/tests/test_ray.py "$@"
+	;;
+search)
+	assembled release release
+	exec "$PYO3_PYTHON" -m ample.search "$@"
+	;;
+*)
+	echo "python.sh: no part $what; give test, wheel, ray or search" >&2
+	exit 2
+	;;
+esac
