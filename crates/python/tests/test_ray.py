@@ -6,6 +6,7 @@ Run by `make fleet-ray`; left out where Ray is not installed.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,8 @@ import ample.search
 import ample.spread
 from conftest import SPEC
 
+# A node needs a while to start on a machine with other work.
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 

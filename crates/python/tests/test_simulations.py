@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,12 +61,14 @@ def test_servers_of_a_fleet_are_the_files_of_the_command(spec: Path, tmp_path: P
 
 
 def test_a_server_repeats_itself_and_heeds_its_tunables() -> None:
-    size = {"memory_gb": 0.125, "hours": 0.05, "seed": 7, "sample_every_s": 30}
+    size = {"memory_gb": 0.25, "hours": 0.05, "seed": 7, "sample_every_s": 30}
     first = ample.simulate("web", "contiguitas", **size)
     assert first == ample.simulate("web", "contiguitas", **size)
     assert first == ample.simulate("web", "contiguitas", **size, resize=ample.search.DEFAULTS)
-    eager = {"c_ue_milli": 1000, "threshold_unmov_bp": 1}
-    assert first != ample.simulate("web", "contiguitas", **size, resize=eager)
+    storm: dict[str, Any] = {"memory_gb": 0.5, "hours": 0.4}
+    given = {"c_us_milli": 50}
+    changed = ample.simulate("storm", "contiguitas", **storm, resize=given)
+    assert changed != ample.simulate("storm", "contiguitas", **storm)
     assert first["seed"] == 7 and len(first["samples"]) == 7
 
 
