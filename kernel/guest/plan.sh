@@ -179,8 +179,8 @@ marked() {
 }
 
 # confined [FUNCTION|since=NS]: no unmovable page above the border, by page_owner, and none that
-# FUNCTION allocated; of those since then. Reading that takes seconds; if the border has moved meanwhile, pages above its old
-# place prove nothing, and it is read again.
+# FUNCTION allocated; of those since then. Reading that takes seconds; if the border has moved
+# meanwhile, pages above its old place prove nothing, and it is read again.
 confined() {
 	for try in 1 2 3 4 5; do
 		at=$(borders)

@@ -21,7 +21,8 @@ hog 30
 echo $((total * 20 / 100)) > $hostile/hold
 result held cat $hostile/stats
 counters after_hold
-[ ! -d $ctg/node0 ] || echo "@@ note waited for the border: $(cat $ctg/node0/pressure_unmovable_bp) bp"
+[ ! -d $ctg/node0 ] ||
+	echo "@@ note waited for the border: $(cat $ctg/node0/pressure_unmovable_bp) bp"
 # more user memory than there is: somebody has to go
 hog 40
 counters after_oom

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Confinement turned on while the machine runs and all its memory is in use, after a load that has
-# scattered unmovable pages; off, and on again. What cannot be moved is told, nothing unmovable comes
-# to lie above the border any more, and what is movable below goes home. Boot with page_owner=on and
-# without contiguitas=.
+# scattered unmovable pages; off, and on again. What cannot be moved is told, nothing unmovable
+# comes to lie above the border any more, and what is movable below goes home. Boot with
+# page_owner=on and without contiguitas=.
 disk
 mkdir -p /mnt/t
 switch=$ctg/enabled
