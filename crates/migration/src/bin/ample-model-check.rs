@@ -29,6 +29,9 @@ struct Args {
     /// End at the first configuration that does not hold; plant no errors
     #[arg(long)]
     stop: bool,
+    /// Only the first machines of the suite
+    #[arg(long, value_name = "N")]
+    first: Option<usize>,
     /// Threads that explore at once
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         full: args.full,
         only: args.only.clone(),
         stop: args.stop,
+        first: args.first,
         threads: args.threads.max(1),
         liveness_states: args.liveness_states,
     };

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is explored: sizes, design, and what may happen.
 
-use crate::protocol::{Design, LineAddr, Mapping, PlantedFault, Protocol, SliceHash};
+use crate::protocol::{Design, HOST, LineAddr, Mapping, PlantedFault, Protocol, SliceHash};
+
+/// The function of the guest.
+const GUEST: u8 = 2;
 
 /// A bounded machine.
 #[derive(Clone, Debug)]
@@ -17,6 +20,14 @@ pub struct CheckConfig {
     pub second_move: bool,
     /// Whether a NIC reads and writes.
     pub nic: bool,
+    /// Whether the NIC has a TLB of its own. Without one each DMA is translated by the IOMMU.
+    pub device_tlb: bool,
+    /// Whether the answer to a translation request of the NIC may be late.
+    pub late_translations: bool,
+    /// Whether the host's function is reset once, at any time.
+    pub reset: bool,
+    /// Whether the second page is a guest's, which moves it through a virtual function.
+    pub guest: bool,
     /// Accesses that a core may have under way at once.
     pub accesses: u8,
     /// Miss-status entries of a core, for accesses and marks.
@@ -66,6 +77,10 @@ impl CheckConfig {
             pages: 1,
             second_move: false,
             nic: false,
+            device_tlb: true,
+            late_translations: false,
+            reset: false,
+            guest: false,
             accesses: 1,
             // Beside the entries of marks there is one for the miss.
             mshrs: 2,
@@ -86,6 +101,14 @@ impl CheckConfig {
     /// Lines of a page.
     pub fn lines(&self) -> u32 {
         self.rules.page_lines
+    }
+
+    /// The function that moves page `p`.
+    pub fn function(&self, p: usize) -> u8 {
+        match self.guest && p == 1 {
+            true => GUEST,
+            false => HOST,
+        }
     }
 
     /// The migration of page `p`.

@@ -157,6 +157,8 @@ fn event_name(action: &Action) -> &'static str {
         Action::Invalidate { .. } => "INVLPG",
         Action::InvalidateIotlb { .. } => "IOTLB invalidation",
         Action::InvalidateNicTlb { .. } => "device TLB invalidation",
+        Action::NicTranslated { .. } => "NIC takes a translation",
+        Action::Reset => "reset",
         Action::MoveAgain { .. } => "move again",
     }
 }

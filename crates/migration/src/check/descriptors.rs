@@ -63,7 +63,9 @@ pub fn wrong_descriptors_refused(config: &CheckConfig, state: &State) -> bool {
     }
     let key = hasher.finish();
     let asked = || ASKED.with_borrow(|asked| asked.contains(&key));
-    let right = state.controller.has_work() || asked() || all_refused(config, state);
+    // A function that is being reset takes none at all.
+    let closed = state.controller.has_work() || state.controller.is_resetting(HOST);
+    let right = closed || asked() || all_refused(config, state);
     if right {
         ASKED.with_borrow_mut(|asked| asked.insert(key));
     }

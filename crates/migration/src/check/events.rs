@@ -24,6 +24,10 @@ pub enum Action {
     Evict { core: u8, line: LineAddr },
     /// The NIC fills its TLB from the IOTLB, or that from the page table.
     NicTranslate { page: u8 },
+    /// A late answer to the NIC's translation request arrives.
+    NicTranslated { page: u8 },
+    /// The host resets its function.
+    Reset,
     /// The NIC reads or writes.
     NicAccess { page: u8, index: u32, write: bool },
     /// A message arrives.
@@ -67,6 +71,8 @@ impl fmt::Debug for Action {
             ),
             Self::Evict { core, line } => write!(f, "core {core}: evicts {line:?}"),
             Self::NicTranslate { page } => write!(f, "NIC: translates page {page}"),
+            Self::NicTranslated { page } => write!(f, "NIC: takes the translation of page {page}"),
+            Self::Reset => write!(f, "OS: resets its function"),
             Self::NicAccess { page, index, write } => {
                 write!(f, "NIC: {} line {index} of page {page}", verb(*write))
             }
@@ -99,6 +105,9 @@ pub fn actions(config: &CheckConfig, state: &State, all: &mut Vec<Action>) {
     if state.controller.has_work() {
         all.push(Action::TakeCommand);
     }
+    if config.reset && !state.was_reset {
+        all.push(Action::Reset);
+    }
     for page in 0..config.pages {
         os_actions(config, state, page, all);
         for core in 0..config.rules.cores {
@@ -129,11 +138,13 @@ fn os_actions(config: &CheckConfig, state: &State, page: u8, all: &mut Vec<Actio
     if config.aborts && os.can_abort() {
         all.push(Action::Abort { page });
     }
-    if os.may_invalidate(&config.rules, OsMigration::iotlb(&config.rules)) {
-        all.push(Action::InvalidateIotlb { page });
-    }
     let drains = config.rules.fault != Some(PlantedFault::NicDoesNotDrain);
     let idle = state.nic.pending.is_none() || !drains;
+    // Who translated an access waits for its end.
+    let iotlb_idle = idle || config.device_tlb;
+    if iotlb_idle && os.may_invalidate(&config.rules, OsMigration::iotlb(&config.rules)) {
+        all.push(Action::InvalidateIotlb { page });
+    }
     if idle && os.may_invalidate(&config.rules, OsMigration::nic_tlb(&config.rules)) {
         all.push(Action::InvalidateNicTlb { page });
     }
@@ -176,7 +187,9 @@ fn core_actions(config: &CheckConfig, state: &State, core: u8, page: u8, all: &m
 
 fn nic_actions(config: &CheckConfig, state: &State, page: u8, all: &mut Vec<Action>) {
     let nic = &state.nic;
-    if nic.tlb[usize::from(page)].is_none() {
+    if nic.translating[usize::from(page)].is_some() {
+        all.push(Action::NicTranslated { page });
+    } else if config.device_tlb && nic.tlb[usize::from(page)].is_none() {
         all.push(Action::NicTranslate { page });
     } else if nic.pending.is_none() {
         for index in 0..config.lines() {

@@ -8,6 +8,7 @@
 //! the private caches leaves no line whose loss the core would notice: the value of a load counts
 //! only if all loads before it had ended when it was asked for.
 
+use super::programs::{LitmusTest, Op};
 use super::state::{EachLine, FewLines};
 use super::step::is_answer;
 use crate::protocol::{
@@ -17,56 +18,6 @@ use crate::protocol::{
 };
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-
-/// A load (`None`) or a store of a variable.
-type Op = (u8, Option<u8>);
-
-/// Programs of the cores, and of a device that does one thing after the other.
-#[derive(Clone, Copy, Debug)]
-pub struct LitmusTest {
-    /// Usual name.
-    pub name: &'static str,
-    cores: &'static [&'static [Op]],
-    device: &'static [Op],
-}
-
-const X: u8 = 0;
-const Y: u8 = 1;
-
-/// Store buffering, message passing, load buffering, coherence of two reads, and message passing
-/// from and to a device (payload X, descriptor Y).
-pub const LITMUS_TESTS: [LitmusTest; 6] = [
-    LitmusTest {
-        name: "SB",
-        cores: &[&[(X, Some(1)), (Y, None)], &[(Y, Some(1)), (X, None)]],
-        device: &[],
-    },
-    LitmusTest {
-        name: "MP",
-        cores: &[&[(X, Some(1)), (Y, Some(1))], &[(Y, None), (X, None)]],
-        device: &[],
-    },
-    LitmusTest {
-        name: "LB",
-        cores: &[&[(X, None), (Y, Some(1))], &[(Y, None), (X, Some(1))]],
-        device: &[],
-    },
-    LitmusTest {
-        name: "CoRR",
-        cores: &[&[(X, Some(1))], &[(X, None), (X, None)]],
-        device: &[],
-    },
-    LitmusTest {
-        name: "DMA write",
-        cores: &[&[(Y, None), (X, None)]],
-        device: &[(X, Some(1)), (Y, Some(1))],
-    },
-    LitmusTest {
-        name: "DMA read",
-        cores: &[&[(X, Some(1)), (Y, Some(1))]],
-        device: &[(Y, None), (X, None)],
-    },
-];
 
 /// How far an access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -489,49 +440,4 @@ pub fn litmus_outcomes(
         open.extend(after.filter(|world| known.insert(print(world))));
     }
     (outcomes, known.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Outcomes that TSO, and a device that does one thing after the other, forbid.
-    fn forbidden(name: &str) -> Option<[u8; 2]> {
-        match name {
-            "MP" | "DMA write" | "DMA read" | "CoRR" => Some([1, 0]),
-            "LB" => Some([1, 1]),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn a_migration_adds_no_reordering() {
-        for test in LITMUS_TESTS {
-            for design in [Design::NonCacheable, Design::Cacheable] {
-                let (still, _) = litmus_outcomes(test, design, false, false);
-                let (moving, states) = litmus_outcomes(test, design, true, false);
-                println!("{} {design:?}: {states} states, {moving:?}", test.name);
-                assert_eq!(still, moving, "{} {design:?}", test.name);
-                let outcomes = if forbidden(test.name).is_some() { 3 } else { 4 };
-                assert_eq!(moving.len(), outcomes, "{}: {moving:?}", test.name);
-                let bad = forbidden(test.name).map(|bad| bad.to_vec());
-                assert!(
-                    bad.is_none_or(|bad| !moving.contains(&bad)),
-                    "{}",
-                    test.name
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn loads_that_bypass_the_caches_early_are_noticed() {
-        let found = |test: LitmusTest| {
-            let (moving, _) = litmus_outcomes(test, Design::NonCacheable, true, true);
-            forbidden(test.name).is_some_and(|bad| moving.contains(&bad.to_vec()))
-        };
-        let names = LITMUS_TESTS.into_iter().filter(|test| found(*test));
-        let names: Vec<_> = names.map(|test| test.name).collect();
-        assert_eq!(names, ["MP", "CoRR", "DMA write"]);
-    }
 }

@@ -182,10 +182,15 @@ fn kernel_waits_for_something(config: &CheckConfig, state: &State) -> bool {
             PlantedFault::EarlyClear
                 | PlantedFault::PteBeforeInstall
                 | PlantedFault::CopyBeforeTlbsClean
+                | PlantedFault::ResetDropsTable
         )
     );
     let devices = OsMigration::iotlb(rules) | OsMigration::nic_tlb(rules);
     let cores = (1u128 << rules.cores) - 1;
+    let devices = match config.device_tlb {
+        true => devices,
+        false => OsMigration::iotlb(rules),
+    };
     let tlbs = if config.nic { cores | devices } else { cores };
     early
         || state.error.is_some()

@@ -15,6 +15,8 @@ pub struct Params {
     pub only: Option<String>,
     /// End at the first configuration that does not hold, and plant no errors.
     pub stop: bool,
+    /// Only so many machines, the first ones of the suite.
+    pub first: Option<usize>,
     /// Threads for the safety check; the result does not depend on them.
     pub threads: usize,
     /// States up to which the graph is also checked for "everything can end".
@@ -139,6 +141,7 @@ pub fn run(params: &Params, mut progress: impl FnMut(&str)) -> Result<Report, St
             return Err(format!("no configuration {only:?}; there are: {names}"));
         }
     }
+    suite.truncate(params.first.unwrap_or(suite.len()));
     let mut met = HashSet::new();
     let mut configurations = Vec::new();
     for config in &suite {

@@ -9,6 +9,7 @@ use super::config::{CheckConfig, DeadLine};
 use crate::protocol::{
     Busy, Cached, Controller, CoreSide, Directory, Envelope, HomeLine, LineAddr, LineStore,
     Mapping, Message, OsMigration, Party, PrivateLines, RequestKind, Role, Slice, Todo,
+    VirtualFunction,
 };
 
 /// Lines a slice is home of, in order.
@@ -84,6 +85,8 @@ pub struct ModelNic {
     pub tlb: Vec<Option<Role>>,
     /// Translations that the IOMMU caches.
     pub iotlb: Vec<Option<Role>>,
+    /// Answers of the IOMMU that are under way.
+    pub translating: Vec<Option<Role>>,
     /// The DMA that waits, at most one at a time: its line, and whether it writes.
     pub pending: Option<(LineAddr, bool)>,
 }
@@ -105,6 +108,8 @@ pub struct State {
     pub moved_again: Vec<bool>,
     /// Messages under way, sorted: any may arrive next.
     pub net: Vec<Envelope<bool>>,
+    /// Whether the host's function has been reset.
+    pub was_reset: bool,
     /// What went wrong in the step that led here.
     pub error: Option<&'static str>,
 }
@@ -134,6 +139,7 @@ impl State {
             nic: ModelNic {
                 tlb: vec![None; pages],
                 iotlb: vec![None; pages],
+                translating: vec![None; pages],
                 pending: None,
             },
             slices,
@@ -143,8 +149,18 @@ impl State {
                 .collect(),
             moved_again: vec![false; pages],
             net: Vec::new(),
+            was_reset: false,
             error: None,
         };
+        if config.guest {
+            let map = config.mapping(1);
+            state.controller.grant(VirtualFunction {
+                function: config.function(1),
+                first: map.src,
+                lines: 2 * u64::from(map.lines),
+                entries: 1,
+            });
+        }
         if let Some(dead) = config.dead_line {
             let tag = config.mapping(0).dst;
             let (cached, directory) = match dead {
@@ -166,7 +182,11 @@ impl State {
         };
         self.os[page] = OsMigration::new(Mapping { src, dst, lines });
         self.moved_again[page] = true;
-        let devices = [&mut self.nic.tlb, &mut self.nic.iotlb];
+        let devices = [
+            &mut self.nic.tlb,
+            &mut self.nic.iotlb,
+            &mut self.nic.translating,
+        ];
         let tlbs = self.cores.iter_mut().map(|core| &mut core.tlb);
         for tlb in tlbs.chain(devices) {
             // All of them are clean: what they hold is where the page lies.

@@ -5,8 +5,9 @@ use super::config::CheckConfig;
 use super::events::Action;
 use super::state::{ModelCore, State};
 use crate::protocol::{
-    Cached, Completion, CoreStep, Envelope, Issued, LineAddr, LineRequest, Message, Observer,
-    OsMigration, OsPhase, Outbox, Party, Performed, RequestKind, Taken,
+    Cached, Completion, Controller, CoreStep, Envelope, HOST, Issued, LineAddr, LineRequest,
+    Message, MetadataTable, Observer, OsMigration, OsPhase, Outbox, Party, Performed, PlantedFault,
+    RequestKind, Taken,
 };
 
 /// The state after `action`, or `None` when it cannot happen yet (a busy line, a full queue).
@@ -41,10 +42,22 @@ pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<Stat
         Action::NicTranslate { page } => {
             let page = usize::from(page);
             let pte = state.os[page].pte;
-            state.nic.tlb[page] = Some(*state.nic.iotlb[page].get_or_insert(pte));
+            let answer = Some(*state.nic.iotlb[page].get_or_insert(pte));
+            match config.late_translations {
+                true => state.nic.translating[page] = answer,
+                false => state.nic.tlb[page] = answer,
+            }
+        }
+        Action::NicTranslated { page } => {
+            let page = usize::from(page);
+            state.nic.tlb[page] = state.nic.translating[page].take();
         }
         Action::NicAccess { page, index, write } => {
-            let role = state.nic.tlb[usize::from(page)]?;
+            let (place, pte) = (usize::from(page), state.os[usize::from(page)].pte);
+            let role = match config.device_tlb {
+                true => state.nic.tlb[place]?,
+                false => *state.nic.iotlb[place].get_or_insert(pte),
+            };
             let line = state.os[usize::from(page)].map.line(role, index);
             state.nic.pending = Some((line, write));
             let request = LineRequest::of_device(rules.cores, line, write.then_some(true));
@@ -69,7 +82,9 @@ fn apply_os(config: &CheckConfig, state: &mut State, action: &Action) -> Option<
         Action::Submit { page } => {
             let os = &mut state.os[usize::from(page)];
             let command = os.next_command(rules)?;
-            state.controller.submit(rules, command).ok()?;
+            let function = config.function(usize::from(page));
+            let submitted = state.controller.submit_as(rules, function, command);
+            submitted.ok()?;
             os.submitted(rules);
         }
         Action::TakeCommand => {
@@ -93,7 +108,21 @@ fn apply_os(config: &CheckConfig, state: &mut State, action: &Action) -> Option<
         }
         Action::InvalidateNicTlb { page } => {
             state.nic.tlb[usize::from(page)] = None;
+            if !rules.has(PlantedFault::TranslationAfterInvalidation) {
+                state.nic.translating[usize::from(page)] = None;
+            }
             state.os[usize::from(page)].invalidated(rules, OsMigration::nic_tlb(rules));
+        }
+        Action::Reset => {
+            state.was_reset = true;
+            for dropped in state.controller.reset(HOST) {
+                complete(config, state, Some(dropped));
+            }
+            if rules.has(PlantedFault::ResetDropsTable) {
+                state.controller = Controller::default();
+                let slices = state.slices.iter_mut();
+                slices.for_each(|slice| slice.table = MetadataTable::default());
+            }
         }
         Action::MoveAgain { page } => state.move_again(usize::from(page)),
         _ => unreachable!("not an event of the OS: {action:?}"),
@@ -240,6 +269,8 @@ fn complete(config: &CheckConfig, state: &mut State, completion: Option<Completi
 fn without_nic(config: &CheckConfig, os: &mut OsMigration) {
     if !config.nic {
         os.invalidated(&config.rules, OsMigration::iotlb(&config.rules));
+    }
+    if !config.nic || !config.device_tlb {
         os.invalidated(&config.rules, OsMigration::nic_tlb(&config.rules));
     }
 }

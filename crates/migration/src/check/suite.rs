@@ -42,11 +42,36 @@ fn one_core() -> Vec<CheckConfig> {
     let mut config = CheckConfig::new("nc-dead-shared", NonCacheable);
     (config.rules.cores, config.dead_line) = (1, Some(DeadLine::Shared));
     all.push(config);
+    // The host's function is reset at any time.
+    all.extend(both(["nc-reset", "c-reset"], |c| {
+        c.rules.cores = 1;
+        (c.reset, c.evictions) = (true, false);
+    }));
+    // Accesses that come while their line is waited for.
+    all.extend(both(["nc-joined", "c-joined"], |c| {
+        c.rules.cores = 1;
+        (c.accesses, c.mshrs) = (2, 3);
+    }));
     all.extend(both(["nc-3slices", "c-3slices"], |c| {
         c.rules.cores = 1;
         c.rules.slices = 3;
         c.rules.page_lines = 2;
         c.evictions = false;
+    }));
+    // A device without a TLB, and one whose requests for translations are answered late.
+    all.extend(both(["nc-no-device-tlb", "c-no-device-tlb"], |c| {
+        nic(c);
+        (c.device_tlb, c.evictions) = (false, false);
+    }));
+    all.extend(both(["nc-late-translation", "c-late-translation"], |c| {
+        nic(c);
+        (c.late_translations, c.evictions) = (true, false);
+    }));
+    // A core that runs out of miss-status entries.
+    all.extend(both(["nc-scarce", "c-scarce"], |c| {
+        c.rules.cores = 1;
+        c.rules.page_lines = 2;
+        (c.accesses, c.mshrs, c.evictions) = (2, 2, false);
     }));
     all.extend(both(["nc-late-answers", "c-late-answers"], |c| {
         c.rules.cores = 1;
@@ -61,15 +86,11 @@ fn one_core() -> Vec<CheckConfig> {
         c.rules.copy_window = 2;
         c.evictions = false;
     }));
-    // Accesses that come while their line is waited for, and a core that runs out of entries.
-    all.extend(both(["nc-joined", "c-joined"], |c| {
-        c.rules.cores = 1;
-        (c.accesses, c.mshrs) = (2, 3);
-    }));
-    all.extend(both(["nc-scarce", "c-scarce"], |c| {
-        c.rules.cores = 1;
-        c.rules.page_lines = 2;
-        (c.accesses, c.mshrs, c.evictions) = (2, 2, false);
+    // One of the pages is a guest's.
+    all.extend(both(["nc-guest", "c-guest"], |c| {
+        two_pages(c);
+        (c.guest, c.evictions) = (true, false);
+        (c.rules.slices, c.rules.table_entries) = (1, 2);
     }));
     all.extend(both(["nc-2pages", "c-2pages"], |c| {
         two_pages(c);
@@ -158,6 +179,8 @@ pub fn with_faults() -> Vec<(PlantedFault, CheckConfig)> {
         let mut config = CheckConfig::new("fault", design).with_fault(fault);
         nic(&mut config);
         config.symmetry = false;
+        config.late_translations = fault == PlantedFault::TranslationAfterInvalidation;
+        config.reset = fault == PlantedFault::ResetDropsTable;
         if fault == PlantedFault::ClearBeforeForwardsServed {
             again(&mut config);
         }

@@ -3,7 +3,7 @@
 
 use super::config::CheckConfig;
 use super::coverage::MESSAGES;
-use super::{liveness, quick, run, safety, with_faults};
+use super::{LITMUS_TESTS, LitmusTest, litmus_outcomes, liveness, quick, run, safety, with_faults};
 use crate::protocol::{Design, FAULTS, PlantedFault};
 use std::collections::HashSet;
 
@@ -89,9 +89,50 @@ fn an_unknown_name_lists_the_names() {
         full: false,
         only: Some("no-such".into()),
         stop: false,
+        first: None,
         threads: 1,
         liveness_states: 0,
     };
     let error = run(&params, |_| {}).unwrap_err();
     assert!(error.contains("c-2cores"), "{error}");
+}
+
+/// Outcomes that TSO, and a device that does one thing after the other, forbid.
+fn forbidden(name: &str) -> Option<[u8; 2]> {
+    match name {
+        "MP" | "DMA write" | "DMA read" | "CoRR" => Some([1, 0]),
+        "LB" => Some([1, 1]),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_migration_adds_no_reordering() {
+    for test in LITMUS_TESTS {
+        for design in [Design::NonCacheable, Design::Cacheable] {
+            let (still, _) = litmus_outcomes(test, design, false, false);
+            let (moving, states) = litmus_outcomes(test, design, true, false);
+            println!("{} {design:?}: {states} states, {moving:?}", test.name);
+            assert_eq!(still, moving, "{} {design:?}", test.name);
+            let outcomes = if forbidden(test.name).is_some() { 3 } else { 4 };
+            assert_eq!(moving.len(), outcomes, "{}: {moving:?}", test.name);
+            let bad = forbidden(test.name).map(|bad| bad.to_vec());
+            assert!(
+                bad.is_none_or(|bad| !moving.contains(&bad)),
+                "{}",
+                test.name
+            );
+        }
+    }
+}
+
+#[test]
+fn loads_that_bypass_the_caches_early_are_noticed() {
+    let found = |test: LitmusTest| {
+        let (moving, _) = litmus_outcomes(test, Design::NonCacheable, true, true);
+        forbidden(test.name).is_some_and(|bad| moving.contains(bad.as_slice()))
+    };
+    let names = LITMUS_TESTS.into_iter().filter(|test| found(*test));
+    let names: Vec<_> = names.map(|test| test.name).collect();
+    assert_eq!(names, ["MP", "CoRR", "DMA write"]);
 }

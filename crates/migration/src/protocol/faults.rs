@@ -51,10 +51,14 @@ pub enum PlantedFault {
     /// An entry is cleared while requests that its slice has forwarded are under way. (Not planted:
     /// the checker found it once a page could move a second time.)
     ClearBeforeForwardsServed,
+    /// A device takes the answer to a translation request that came before an invalidation.
+    TranslationAfterInvalidation,
+    /// A reset of the front end empties the metadata tables too.
+    ResetDropsTable,
 }
 
 /// All planted faults, for tests and reports.
-pub const FAULTS: [PlantedFault; 20] = [
+pub const FAULTS: [PlantedFault; 22] = [
     PlantedFault::SkipOppositeCheck,
     PlantedFault::PointerOffByOne,
     PlantedFault::EarlyClear,
@@ -75,4 +79,6 @@ pub const FAULTS: [PlantedFault; 20] = [
     PlantedFault::ForgetUnmark,
     PlantedFault::UnmarkBeforeMarked,
     PlantedFault::ClearBeforeForwardsServed,
+    PlantedFault::TranslationAfterInvalidation,
+    PlantedFault::ResetDropsTable,
 ];

@@ -14,17 +14,19 @@ mod os;
 mod portal;
 mod private;
 mod slice;
+mod status;
 mod table;
 mod types;
 
 pub use self::core::{CoreSide, CoreStep, Issued, MarkedPages, Miss, Observer, PrivateLines};
-pub use controller::{Command, Completion, Controller, HOST, QueueFull, Status, VirtualFunction};
+pub use controller::{Command, Completion, Controller, HOST, QueueFull, VirtualFunction};
 pub use faults::{FAULTS, PlantedFault};
 pub use home::{Busy, Directory, HomeLine, Todo};
 pub use os::{OsMigration, OsPhase};
 pub use portal::{Order, Portal, Register};
 pub use private::Cached;
 pub use slice::{LineStore, Slice};
+pub use status::Status;
 pub use table::{MetadataEntry, MetadataTable, Phase};
 pub use types::{
     Design, Envelope, Grant, LineAddr, LineRequest, Mapping, Message, Outbox, Party, Performed,

@@ -2,8 +2,9 @@
 //! The operating system's part of one migration: page table entry, lazy TLB invalidations, and
 //! the order of commands (Contiguitas §3.3).
 
-use super::controller::{Command, Status};
+use super::controller::Command;
 use super::faults::PlantedFault;
+use super::status::Status;
 use super::types::{Design, Mapping, Protocol, Role};
 
 /// Where the OS is with a migration.

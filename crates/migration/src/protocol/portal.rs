@@ -3,7 +3,8 @@
 //! submits it. (ENQCMD writes a whole descriptor at once; a slice in Verilog and a guest without
 //! that instruction have these.)
 
-use super::controller::{Command, Status};
+use super::controller::Command;
+use super::status::Status;
 use super::types::{LineAddr, Mapping, Protocol};
 
 /// Bytes of a line.
