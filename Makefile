@@ -13,7 +13,8 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 	model-mutants properties \
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
 	malloc-lifetimes count-instructions \
-	record-pages fleet-bench fleet-spark fleet-ray fleet-search python wheel dist fmt lint book deny advisories rtl tighten clean
+	record-pages fleet-bench fleet-spark fleet-ray fleet-search python wheel dist fmt lint book \
+	book-pages book-run pages-check screenshots deny advisories rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -136,6 +137,20 @@ lint:            ## format, clippy and rustdoc, warnings denied
 book:            ## build the book of docs/ into target/book
 	@scripts/setup.sh book
 	mdbook build docs --dest-dir target/book
+
+book-pages: build ## make the pages of the book that say what the program says
+	scripts/book-pages.py $(AMPLE)
+
+book-run: build  ## run every command of the book and of the README, made small
+	scripts/book-run.py $(AMPLE) $(ARGS)
+
+pages-check: build ## look at every kind of page in a browser: axe-core, widths, paper, keyboard
+	@scripts/setup.sh pages
+	scripts/pages-check.py $(AMPLE) $(ARGS)
+
+screenshots: build ## take the pictures of the book
+	@scripts/setup.sh pages
+	scripts/screenshots.py $(AMPLE)
 
 deny:            ## licences, advisories, versions and sources of the dependencies
 	@scripts/setup.sh deny

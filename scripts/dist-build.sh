@@ -11,6 +11,8 @@ cd "$root"
 export RUSTFLAGS="--remap-path-prefix=$root=/usr/src/ample --remap-path-prefix=$home=/usr/src/cargo"
 export CFLAGS="-ffile-prefix-map=$root=/usr/src/ample -ffile-prefix-map=$home=/usr/src/cargo"
 export CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$root/target/dist
+# What is packed is stripped: lines for debuggers would be written for nothing.
+export CARGO_PROFILE_RELEASE_DEBUG=false
 # The time of the commit would build all C code anew with every commit, and none of it asks for it.
 unset CARGO_ENCODED_RUSTFLAGS RUSTC_WRAPPER SOURCE_DATE_EPOCH
 exec "${CARGO:-cargo}" "$@"

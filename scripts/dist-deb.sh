@@ -101,6 +101,7 @@ documents ample
 doc=$root/usr/share/doc/ample
 install -Dm644 -t "$doc/examples" packaging/grafana/ample.json packaging/prometheus/ample.rules.yml
 install -Dm644 -t "$doc/book" docs/*.md
+install -Dm644 -t "$doc/book/images" docs/images/*.png
 pack ample "$(needs ample "$ample")"
 
 # libample-malloc

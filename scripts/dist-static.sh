@@ -36,10 +36,15 @@ pack() { # pack PROGRAM ARCHITECTURE: the archive; texts come from a program tha
 		--mtime="@$SOURCE_DATE_EPOCH" -c "$name" | gzip -9n >"$out/$name.tar.gz"
 }
 
+# In one go: crates of one architecture are compiled while the other waits for its own.
+targets=()
+for arch in x86_64 aarch64; do
+	targets+=(--target "$arch-unknown-linux-musl")
+done
+scripts/dist-build.sh build --locked --release "${targets[@]}" -p ample-cli \
+	--no-default-features --features watch
 for arch in x86_64 aarch64; do
 	target=$arch-unknown-linux-musl
-	scripts/dist-build.sh build --locked --release --target "$target" -p ample-cli \
-		--no-default-features --features watch
 	strip=strip
 	[[ $arch == x86_64 ]] || strip=aarch64-linux-gnu-strip
 	$strip --remove-section=.comment -o "$stripped/ample-$arch" \

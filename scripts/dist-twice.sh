@@ -15,11 +15,14 @@ trap 'rm -rf "$other"' EXIT
 mkdir "$other/tree"
 git archive HEAD | tar -x -C "$other/tree"
 cd "$other/tree"
-scripts/dist-build.sh build --locked --quiet --profile malloc -p ample-malloc
+host=$(rustc -vV | sed -n 's/^host: //p')
+built=target/dist/$host/malloc
+scripts/dist-build.sh build --locked --quiet --profile malloc --target "$host" -p ample-malloc
 strip --strip-unneeded --remove-section=.comment -o "$other/libample_malloc.so" \
-	target/dist/malloc/libample_malloc.so
-scripts/dist-build.sh build --locked --quiet --profile malloc -p ample-malloc-tools
-strip --remove-section=.comment -o "$other/ample-malloc" target/dist/malloc/ample-malloc
+	"$built/libample_malloc.so"
+scripts/dist-build.sh build --locked --quiet --profile malloc --target "$host" \
+	-p ample-malloc-tools
+strip --remove-section=.comment -o "$other/ample-malloc" "$built/ample-malloc"
 for name in libample_malloc.so ample-malloc; do
 	cmp "$other/$name" "$stripped/$name"
 	echo "  right: $name has the same bytes from another folder"

@@ -17,14 +17,17 @@ rm -rf "$out" "$stripped"
 mkdir -p "$out" "$stripped"
 
 # Apart, so that the features of one are not those of the other: the commands must not contain the
-# malloc of the library.
-scripts/dist-build.sh build --locked --release -p ample-cli --no-default-features \
-	--features "$features"
-scripts/dist-build.sh build --locked --profile malloc -p ample-malloc
-cp target/dist/malloc/libample_malloc.so "$stripped/"
-scripts/dist-build.sh build --locked --profile malloc -p ample-malloc-tools
-strip --remove-section=.comment -o "$stripped/ample" target/dist/release/ample
-strip --remove-section=.comment -o "$stripped/ample-malloc" target/dist/malloc/ample-malloc
+# malloc of the library. A target is named, so that what the compiler itself loads is built once for
+# these and for the static programs.
+host=$(rustc -vV | sed -n 's/^host: //p')
+built=target/dist/$host
+scripts/dist-build.sh build --locked --release --target "$host" -p ample-cli \
+	--no-default-features --features "$features"
+scripts/dist-build.sh build --locked --profile malloc --target "$host" -p ample-malloc
+cp "$built/malloc/libample_malloc.so" "$stripped/"
+scripts/dist-build.sh build --locked --profile malloc --target "$host" -p ample-malloc-tools
+strip --remove-section=.comment -o "$stripped/ample" "$built/release/ample"
+strip --remove-section=.comment -o "$stripped/ample-malloc" "$built/malloc/ample-malloc"
 strip --strip-unneeded --remove-section=.comment "$stripped/libample_malloc.so"
 
 no_path_of_the_build() {

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
-# Usage: setup.sh build|book|deny|dist|mutants|python|ray|rtl|test; test is all but dist, mutants
-# and ray.
+# Usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test; test is all but dist,
+# mutants and ray.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -10,7 +10,9 @@ MIN_RUST=1.90
 MDBOOK=0.5.4
 CARGO_DENY=0.20.2
 CARGO_MUTANTS=27.1.0
-what=${1:?usage: setup.sh build|book|deny|dist|mutants|python|ray|rtl|test}
+AXE_CORE=4.14.1
+AXE_CORE_SHA256=e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
+what=${1:?usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test}
 
 wanted() { # wanted PART: is it asked for?
 	[[ $what == "$1" || $what == test ]]
@@ -24,6 +26,11 @@ if wanted rtl; then
 fi
 if wanted python || [[ $what == ray ]]; then
 	packages+=(python3 python3-venv)
+fi
+# A browser to look at pages with; npm comes with other packages of Node.js, too.
+if wanted pages; then
+	packages+=(chromium python3)
+	command -v npm >/dev/null || packages+=(npm)
 fi
 if [[ $what == test ]]; then
 	packages+=(jq g++ dpkg-dev systemd python3 python3-venv util-linux)
@@ -156,6 +163,19 @@ if wanted python; then
 fi
 if [[ $what == ray ]]; then
 	environment crates/python/requirements.txt crates/python/requirements-ray.txt
+fi
+
+# Judges how accessible a page is. Unpacked here; nothing of it is installed or run outside a page.
+axe=build/axe
+if wanted pages && ! grep -qs "v$AXE_CORE" "$axe/package/axe.min.js"; then
+	rm -rf "$axe" && mkdir -p "$axe"
+	(
+		cd "$axe"
+		npm pack --silent "axe-core@$AXE_CORE" >/dev/null
+		echo "$AXE_CORE_SHA256  axe-core-$AXE_CORE.tgz" | sha256sum --check --quiet
+		tar -xzf "axe-core-$AXE_CORE.tgz" package/axe.min.js package/LICENSE
+		rm "axe-core-$AXE_CORE.tgz"
+	)
 fi
 
 # A Prometheus for the metrics of ample agent: unpacked here, because the installed package would

@@ -19,13 +19,16 @@ fn check(root: &Path, name: &str) -> (String, bool) {
     )
 }
 
+const STATUS: &[u8] = b"Name:\tample\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n";
 const THP: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 const POOL: &str = "sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
 
 #[test]
 fn a_machine_with_everything_needs_no_advice() {
     let root = tempfile::tempdir().unwrap();
-    let files: [(&str, &[u8]); 12] = [
+    let files: [(&str, &[u8]); 14] = [
+        ("proc/self/status", STATUS),
+        ("sys/kernel/tracing/events/kmem/mm_page_alloc/id", b"1\n"),
         ("proc/kpageflags", &[0; 8]),
         ("proc/cmdline", b"quiet page_owner=on hugetlb_cma=4G\n"),
         ("proc/cpuinfo", b"flags\t\t: fpu pdpe1gb lm\n"),
@@ -47,8 +50,10 @@ fn a_machine_with_everything_needs_no_advice() {
     ];
     save(root.path(), &files);
     for name in [
+        "rights",
         "page flags",
         "page_owner",
+        "page events",
         "huge pages",
         "1 GB pages",
         "reserves",
@@ -79,6 +84,17 @@ fn each_thing_that_lacks_has_its_advice() {
     assert_eq!(output.status.code(), Some(1), "pages cannot be looked at");
     assert!(String::from_utf8_lossy(&output.stdout).contains("What to do"));
     assert_eq!(check(root.path(), "page flags"), ("missing".into(), true));
+    assert_eq!(check(root.path(), "page events"), ("unknown".into(), true));
+    assert_eq!(check(root.path(), "rights"), ("unknown".into(), false));
+    for (status, state) in [
+        ("Uid:\t7\t7\nCapEff:\t0000000000200000\n", "ok"),
+        ("Uid:\t0\t0\nCapEff:\t00000000a80425fb\n", "missing"),
+        ("Uid:\t7\t7\nCapEff:\t0000000000000000\n", "missing"),
+        ("CapEff:\tnonsense\n", "unknown"),
+    ] {
+        save(root.path(), &[("proc/self/status", status.as_bytes())]);
+        assert_eq!(check(root.path(), "rights").0, state, "{status}");
+    }
     assert_eq!(check(root.path(), "1 GB pages"), ("missing".into(), false));
     assert_eq!(check(root.path(), "Contiguitas"), ("missing".into(), true));
     save(

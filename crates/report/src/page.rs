@@ -48,7 +48,13 @@ nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)
 @media print{body{font-size:12px}main{padding:0}h2{break-after:avoid}\
 figure,tr,.verdict,.card{break-inside:avoid}.drawn,.scroll{overflow:visible}\
 nav,.tools,.tip,details:not([open]){display:none}.card b{font-size:17px}\
+pre{white-space:pre-wrap}td,th{overflow-wrap:anywhere}\
 table{font-size:11px}td.num{white-space:normal}svg.fig{min-width:0}}";
+
+/// Text of a paragraph: no line breaks between a number and its per cent sign.
+fn prose(text: &str) -> String {
+    escape(text).replace(" %", "\u{a0}%")
+}
 
 /// One section of a page.
 #[derive(Clone, Debug, Default)]
@@ -71,19 +77,19 @@ impl Section {
     /// A paragraph of plain text.
     #[must_use]
     pub fn text(self, text: &str) -> Section {
-        self.html(&format!("<p>{}</p>\n", escape(text)))
+        self.html(&format!("<p>{}</p>\n", prose(text)))
     }
 
     /// A paragraph in small, soft type.
     #[must_use]
     pub fn note(self, text: &str) -> Section {
-        self.html(&format!("<p class='note'>{}</p>\n", escape(text)))
+        self.html(&format!("<p class='note'>{}</p>\n", prose(text)))
     }
 
     /// A paragraph that carries the page's answer.
     #[must_use]
     pub fn verdict(self, text: &str) -> Section {
-        self.html(&format!("<p class='verdict'>{}</p>\n", escape(text)))
+        self.html(&format!("<p class='verdict'>{}</p>\n", prose(text)))
     }
 
     /// A heading within the section.
@@ -110,8 +116,11 @@ impl Section {
     pub fn figure(self, svg: &str, caption: &str) -> Section {
         let caption = escape(caption);
         let (svg, values) = on_a_page(svg);
+        // Where the figure itself is not reached by the keyboard, what scrolls it has to be.
+        let reached = svg.contains(" data-at=") || svg.contains(" data-map=");
+        let focus = if reached { "" } else { " tabindex='0'" };
         self.html(&format!(
-            "<figure>\n<div class='drawn'>{svg}</div>\
+            "<figure>\n<div class='drawn'{focus}>{svg}</div>\
              <figcaption>{caption}</figcaption>\n{values}</figure>\n"
         ))
     }

@@ -101,6 +101,7 @@ fn claims_section(claims: &[JudgedClaim]) -> Section {
     let count = |verdict| claims.iter().filter(|c| c.verdict == verdict).count();
     let counts = Verdict::ALL.map(|verdict| (count(verdict).to_string(), verdict.text().into()));
     let mut section = Section::new("claims", "Claims")
+        .verdict(&summary(claims))
         .text(
             "Every claim of the papers, and the rule by which it is judged. Rules of experiments \
              that had run before the rules existed were written with their results known. \
@@ -118,6 +119,29 @@ fn claims_section(claims: &[JudgedClaim]) -> Section {
         section = section.text(&format!("{} ({}): {why}", claim.id, claim.what));
     }
     section
+}
+
+/// The answer of the whole run in a sentence or two.
+fn summary(claims: &[JudgedClaim]) -> String {
+    let of = |verdict| claims.iter().filter(move |claim| claim.verdict == verdict);
+    let (holds, misses) = (of(Verdict::Holds).count(), of(Verdict::Misses).count());
+    let judged = holds + misses;
+    if judged == 0 {
+        return format!(
+            "None of the {} claims was judged in this run.",
+            claims.len()
+        );
+    }
+    let missed: Vec<&str> = of(Verdict::Misses).map(|claim| claim.id.as_str()).collect();
+    let missed = match missed.is_empty() {
+        true => String::new(),
+        false => format!(" Missed: {}.", missed.join(", ")),
+    };
+    let others = match claims.len() - judged {
+        0 => String::new(),
+        others => format!(" Of the other {others} the cards say why they were not judged."),
+    };
+    format!("{holds} of {judged} claims that were judged hold.{missed}{others}")
 }
 
 fn section(title: &str, done: &Done) -> Section {
@@ -139,7 +163,7 @@ fn section(title: &str, done: &Done) -> Section {
     }
     if !finished.head.is_empty() {
         section = section.html(&format!(
-            "<pre>{}</pre>\n",
+            "<pre tabindex='0'>{}</pre>\n",
             escape(finished.head.trim_end())
         ));
     }

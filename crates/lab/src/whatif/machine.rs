@@ -5,20 +5,32 @@ use super::culprits;
 use super::options::Choice;
 use super::simulate::{FutureRun, WhatIf};
 use super::tables::{gains_table, memory_table, ways_table};
-use super::verdict::{Advice, interval, k_size};
+use super::verdict::{Advice, RECOMMENDED, interval, k_size};
 use crate::charts::lines;
 use ample_kit::statistics::MedianRange;
 use ample_mm::RunResult;
 use ample_pfn::{BASE_PAGE_BYTES, Definition, GroupMetrics, format_bytes};
 use ample_report::{Align, MemoryMap, Section, Series, Table, Unit};
 
-/// What to do.
+/// What to do, then the figures of today, then what it follows from.
 pub(super) fn answer(whatif: &WhatIf, verdict: &Advice) -> Section {
-    let section = Section::new("verdict", "Verdict").cards(&cards(whatif, verdict));
-    verdict
-        .sentences
+    let is_advice = |text: &&String| text.starts_with(RECOMMENDED);
+    let (advice, others): (Vec<_>, Vec<_>) = verdict.sentences.iter().partition(is_advice);
+    let (first, rest) = match advice.split_first() {
+        Some((first, _)) => (Some(*first), others),
+        // Nothing was simulated: what is known is today.
+        None => match others.split_first() {
+            Some((first, rest)) => (Some(*first), rest.to_vec()),
+            None => (None, Vec::new()),
+        },
+    };
+    let section = Section::new("verdict", "Verdict");
+    let section = first
         .iter()
-        .fold(section, |section, text| section.verdict(text))
+        .fold(section, |section, text| section.verdict(text));
+    let section = section.cards(&cards(whatif, verdict));
+    rest.iter()
+        .fold(section, |section, text| section.text(text))
 }
 
 fn cards(whatif: &WhatIf, verdict: &Advice) -> Vec<(String, String)> {

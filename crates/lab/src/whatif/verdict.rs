@@ -11,6 +11,9 @@ use ample_pfn::{DefinitionSize, GroupMetrics, RatioInterval};
 use ample_report::Unit;
 use serde::Serialize;
 
+/// How the sentence with the recommendation begins.
+pub(super) const RECOMMENDED: &str = "Recommended: ";
+
 const MB2: u64 = 2 << 20;
 const GB1: u64 = 1 << 30;
 
@@ -58,7 +61,7 @@ pub fn verdict(whatif: &WhatIf) -> Advice {
     sentences.extend(
         recommendation
             .iter()
-            .map(|own| format!("Recommended: {}", own.reason)),
+            .map(|own| format!("{RECOMMENDED}{}", own.reason)),
     );
     sentences.extend(worth(whatif));
     sentences.extend(stock.map(|_| how_sure(whatif, workload)));

@@ -23,6 +23,43 @@ fn the_book_lists_every_guide() {
     super::report(&problems);
 }
 
+/// Fences of a page that open a block without saying its language: `sh` is run by
+/// scripts/book-run.py, anything else is not.
+fn untold_blocks(page: &str) -> Vec<usize> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for (index, line) in page.lines().enumerate() {
+        let Some(language) = line.trim_start().strip_prefix("```") else {
+            continue;
+        };
+        if !inside && language.trim().is_empty() {
+            found.push(index + 1);
+        }
+        inside = !inside;
+    }
+    found
+}
+
+#[test]
+fn blocks_of_the_book_say_their_language() {
+    assert_eq!(untold_blocks("```sh\n```\n\n```\n```\n"), [4]);
+    let of_the_book =
+        |path: &str| path == "README.md" || (path.starts_with("docs/") && path.ends_with(".md"));
+    let pages = files().iter().filter(|file| of_the_book(&file.path));
+    let problems: Vec<String> = pages
+        .flat_map(|file| {
+            let lines = untold_blocks(&file.text);
+            lines.into_iter().map(|line| {
+                format!(
+                    "{}:{line}: a block without a language: sh where it can be run, text, toml",
+                    file.path
+                )
+            })
+        })
+        .collect();
+    super::report(&problems);
+}
+
 /// What a command of a result names and the tree does not hold: a target of make, a script, or a
 /// package, bench, example or test of cargo.
 fn absent(command: &str) -> Vec<String> {

@@ -9,9 +9,11 @@ pub fn all(root: &Root) -> (bool, Vec<Check>) {
     let flags = page_flags(root);
     let can_scan = flags.state == State::Ok;
     let checks = vec![
+        rights(root),
         flags,
         bpf(root),
         page_owner(root),
+        page_events(root),
         transparent(root),
         gigantic(root),
         reserve(root),
@@ -61,6 +63,46 @@ fn option(root: &Root, name: &str) -> Option<String> {
         Some((key, value)) if key == name => Some(value.to_string()),
         _ => (word == name).then(String::new),
     })
+}
+
+/// What this process may do, from its own status: looking at pages takes CAP_SYS_ADMIN.
+fn rights(root: &Root) -> Check {
+    const NAME: &str = "rights";
+    const SYS_ADMIN: u32 = 21;
+    let status = read(root, "proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_whitespace().next())
+    };
+    let may = field("CapEff:").and_then(|set| u64::from_str_radix(set, 16).ok());
+    let is_root = field("Uid:") == Some("0");
+    match may.map(|set| set >> SYS_ADMIN & 1 == 1) {
+        None => check(NAME, State::Unknown, "no /proc/self/status", None),
+        Some(true) if is_root => check(NAME, State::Ok, "root", None),
+        Some(true) => check(NAME, State::Ok, "cap_sys_admin, not root", None),
+        Some(false) => {
+            let found = match is_root {
+                true => "root without cap_sys_admin, as in a container",
+                false => "neither root nor cap_sys_admin",
+            };
+            let advice =
+                "run as root; in a container add SYS_ADMIN; the agent's unit needs no more";
+            check(NAME, State::Missing, found, advice)
+        }
+    }
+}
+
+fn page_events(root: &Root) -> Check {
+    const NAME: &str = "page events";
+    const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+    let event = |place: &&&str| exists(root, &format!("{place}/events/kmem/mm_page_alloc"));
+    if let Some(place) = PLACES.iter().find(event) {
+        let found = format!("/{place}: ample replay can have a recording");
+        return check(NAME, State::Ok, found, None);
+    }
+    let advice = "mount -t tracefs none /sys/kernel/tracing, as root: scripts/record-pages.sh \
+                  records for ample replay";
+    check(NAME, State::Unknown, "not seen", advice)
 }
 
 fn page_flags(root: &Root) -> Check {

@@ -63,7 +63,7 @@ pub struct Args {
     /// Write the page to FILE.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print one object, schema ample.whatif/1.
+    /// Print one object, schema ample.whatif/2.
     #[arg(long)]
     json: bool,
 }
