@@ -14,7 +14,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
 	malloc-lifetimes count-instructions \
 	record-pages fleet-bench fleet-spark fleet-ray fleet-search python wheel dist fmt lint book \
-	book-pages book-run pages-check screenshots deny advisories rtl tighten clean
+	book-pages book-run pages-check screenshots deny advisories hw hw-full rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -159,6 +159,17 @@ deny:            ## licences, advisories, versions and sources of the dependenci
 advisories:      ## renew the snapshot of the advisory database from a clone of it (FROM=folder)
 	$(CARGO) run --locked -p ample-tidy --bin ample-advisories -- \
 		take $(FROM) crates/tidy/advisories.toml
+
+hw:              ## lint the hardware of a slice, and follow the protocol's code with it
+	@scripts/setup.sh rtl
+	hw/lint.sh
+	hw/sim/cosim.sh quick
+
+hw-full:         ## the same over ten million events on four machines, and its coverage
+	@scripts/setup.sh rtl
+	hw/lint.sh
+	hw/sim/cosim.sh full
+	hw/sim/cosim.sh coverage
 
 rtl:             ## simulate and synthesise the metadata table of the migration hardware
 	@scripts/setup.sh rtl

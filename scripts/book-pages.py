@@ -104,7 +104,8 @@ def experiments(_ample):
         MADE,
         "",
         "Each experiment is a file `experiments/ID.toml`. `ample sim ID` runs it,",
-        "`--set KEY=VALUE` changes a parameter, and the path of a copy runs that instead. In a copy",
+        "`--set KEY=VALUE` changes a parameter, and the path of a copy runs that instead. In a "
+        "copy",
         "only `[experiment] id` and what differs are needed. [The laboratory](lab.md) explains the",
         "fields of `[experiment]`. The time is for two cores at full size; `--quick` takes what",
         "`[quick]` changes.",
@@ -185,11 +186,12 @@ def schemas(ample):
         MADE,
         "",
         *wrapped(
-            "With `--json` a command prints one object. Its first field, `schema`, names it and the "
-            "version of its form: a field that goes or changes its meaning makes a new version, one "
-            "that is added does not. Units are part of the keys, a ratio is 0 to 1, and what is "
-            "absent is `null`. The fields below are those of an example from the tree; `[]` is any "
-            "place of a list. Every experiment has a schema of its own, `ample.ID/VERSION`. "
+            "With `--json` a command prints one object. Its first field, `schema`, names it and "
+            "the version of its form: a field that goes or changes its meaning makes a new "
+            "version, one that is added does not. Units are part of the keys, a ratio is 0 to 1, "
+            "and what is absent is `null`. The fields below are those of an example from the "
+            "tree; `[]` is any place of a list. Every experiment has a schema of its own, "
+            "`ample.ID/VERSION`. "
             "`ample watch --json` is told in [ample watch](watch.md#json), the table of a fleet in "
             "[ample fleet](fleet.md#the-table), a snapshot in [ample scan](scan.md#snapshots)."
         ),

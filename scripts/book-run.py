@@ -6,8 +6,9 @@ Usage: book-run.py AMPLE [PAGE...]
 
 A block of commands is fenced as `sh`. Each page has a folder of its own, in which the folders of
 the tree are there under their names, and before each block the files that other machines would
-have made (see FILES: a guest of 1 GB stands for the reader's server). What takes long is made small, by the rules of SMALLER and no other; what is long by its
-nature, needs another machine or changes this one says so in a comment on the line before:
+have made (see FILES: a guest of 1 GB stands for the reader's server). What takes long is made
+small, by the rules of SMALLER and no other; what is long by its nature, needs another machine or
+changes this one says so in a comment on the line before:
 
     <!-- not run: hours of simulation -->
     <!-- needs: root -->            or bpf: run where this machine and program have it

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The dashboard of ample agent against Grafana's own types, as its makers publish them for Python:
 read as a dashboard and written again, no field is lost and none changes. So a field that Grafana
-does not know is noticed, and one that is a text where it should have parts. Whether the expressions find series is asked of a
-real Prometheus by agent-prometheus.py.
+does not know is noticed, and one that is a text where it should have parts. Whether the expressions
+find series is asked of a real Prometheus by agent-prometheus.py.
 
 usage: build/grafana/bin/python scripts/dashboard-check.py   (scripts/setup.sh test installs it)
 """

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Looks at every kind of page that `ample` writes in a headless Chromium: no request to anywhere, no
-error of the script, nothing that axe-core finds in light or dark, no overflow at 360 px and on paper,
-no word of a card broken, the verdict first, values as text, and charts that answer the keyboard.
+"""Looks at every kind of page that `ample` writes in a headless Chromium: no request to anywhere,
+no error of the script, nothing that axe-core finds in light or dark, no overflow at 360 px and on
+paper, no word of a card broken, the verdict first, values as text, and charts that answer the
+keyboard.
 
 Usage: pages-check.py AMPLE [--pictures DIR], which also writes what it has seen.
 """
@@ -52,7 +53,8 @@ BROKEN = """
 """
 FINDINGS = """
 axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.map((own) =>
-  `${own.id}: ${own.help}: ${own.nodes.map((node) => node.target.join(' ')).slice(0, 3).join('; ')}`))
+  `${own.id}: ${own.help}: `
+    + own.nodes.map((node) => node.target.join(' ')).slice(0, 3).join('; ')))
 """
 VERDICT = """
 (() => {

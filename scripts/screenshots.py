@@ -17,7 +17,9 @@ COURSE = os.path.join(ROOT, "kernel/tests/courses/stock-1g-web-1")
 WIDTH, HEIGHT = 1000, 700
 # Picture, the command that writes its page, and the part of the page that is shown.
 PICTURES = {
-    "whatif.png": (f"whatif --snapshot {COURSE}.third.snap --hours 0.1 --report page.html", "#verdict"),
+    "whatif.png": (
+        f"whatif --snapshot {COURSE}.third.snap --hours 0.1 --report page.html", "#verdict"
+    ),
     "map.png": (None, "#now figure"),
     "fleet.png": ("fleet report snaps --page page.html", "#verdict"),
 }

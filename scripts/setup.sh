@@ -22,7 +22,7 @@ wanted() { # wanted PART: is it asked for?
 # reader (bpf/*.bpf.c is compiled for the bpf target).
 packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certificates)
 if wanted rtl; then
-	packages+=(iverilog yosys)
+	packages+=(g++ iverilog verilator yosys)
 fi
 if wanted python || [[ $what == ray ]]; then
 	packages+=(python3 python3-venv)

@@ -2,8 +2,8 @@
 //! The table of bad input in docs/contiguitas-hw.md, row by row.
 
 use ample_migration::protocol::{
-    Command, Completion, Controller, Design, HOST, LineAddr, Mapping, Message, Order, Outbox,
-    Party, Portal, Protocol, Register, SliceHash, Status, VirtualFunction,
+    Command, Completion, Controller, Design, DoorbellOrder, HOST, LineAddr, Mapping, Message,
+    Outbox, Party, Portal, Protocol, Register, SliceHash, Status, VirtualFunction,
 };
 
 const PAGE_BYTES: u64 = 4096;
@@ -28,7 +28,7 @@ fn rules() -> Protocol {
 }
 
 /// Writes registers in this order.
-fn write(portal: &mut Portal, writes: &[(Register, u64)]) -> Result<Option<Order>, Status> {
+fn write(portal: &mut Portal, writes: &[(Register, u64)]) -> Result<Option<DoorbellOrder>, Status> {
     let mut last = Ok(None);
     for &(register, value) in writes {
         last = portal.write(&rules(), register, value);
@@ -54,7 +54,7 @@ const WHOLE: [(Register, u64); 3] = [
 fn registers_are_written_in_any_order_and_the_last_value_counts() {
     let wanted = |start| {
         let map = map(1, 2, 1);
-        Ok(Some(Order::Submit(Command::Migrate { map, start })))
+        Ok(Some(DoorbellOrder::Submit(Command::Migrate { map, start })))
     };
     let orders = [
         [0, 1, 2],
@@ -107,12 +107,12 @@ fn a_doorbell_says_what_is_wrong_and_leaves_the_registers() {
         let rung = write(&mut portal, &[(register, value), (Register::Doorbell, 2)]);
         assert_eq!(rung, Err(status), "{register:?} {value}");
     }
-    let clear = Order::Submit(Command::Clear { map: map(1, 2, 1) });
+    let clear = DoorbellOrder::Submit(Command::Clear { map: map(1, 2, 1) });
     let rung = write(&mut portal, &[(Register::Doorbell, 3)]);
     assert_eq!(rung, Ok(Some(clear)));
     write(&mut portal, &WHOLE[..2]).expect("fills registers");
     let rung = write(&mut portal, &[(Register::Doorbell, 4)]);
-    assert_eq!(rung, Ok(Some(Order::Reset)));
+    assert_eq!(rung, Ok(Some(DoorbellOrder::Reset)));
     assert_eq!(portal, Portal::default());
 }
 

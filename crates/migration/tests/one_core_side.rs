@@ -3,8 +3,8 @@
 //! once, in `protocol`: the checker explores the transitions that the timed system takes.
 //!
 //! The compiler keeps most of it: outside `protocol` no cached line can be filled, probed or
-//! evicted, no miss or request made, no mark set, since all of these are private to it. What is left
-//! is text: nobody else may ask for a copy, or answer a home or the front end.
+//! evicted, no miss or request made, no mark set, since all of these are private to it. What is
+//! left is text: nobody else may ask for a copy, or answer a home or the front end.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -20,7 +20,7 @@ mod extension {
     #[pymodule_export]
     use super::simulate::{PyFleet, PyRun, experiments, run_experiment, simulate_server};
     #[pymodule_export]
-    use super::table::Table;
+    use super::table::ArrowTable;
     #[pymodule_export]
     use super::work::AmpleError;
 }

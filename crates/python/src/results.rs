@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The results of the project, as they were when the package was built.
 
-use crate::table::Table;
+use crate::table::ArrowTable;
 use crate::work::AmpleError;
 use ample_report::results::{Cell, ResultRecord};
 use ample_report::standalone;
@@ -49,7 +49,7 @@ impl PyResultRecord {
         self.record.layer.name()
     }
 
-    /// Heading.
+    /// Heading of the table on its page.
     #[getter]
     fn title(&self) -> &str {
         &self.record.title
@@ -69,7 +69,7 @@ impl PyResultRecord {
 
     /// The table. A column whose cells have a spread is followed by `NAME.low`, `NAME.high` or
     /// `NAME.plus_minus`.
-    fn table(&self) -> Table {
+    fn table(&self) -> ArrowTable {
         let (mut names, mut picked) = (Vec::new(), Vec::new());
         for (at, column) in self.record.columns.iter().enumerate() {
             for ending in PARTS {
@@ -85,7 +85,7 @@ impl PyResultRecord {
             cells.collect()
         };
         let rows: Vec<Vec<Value>> = self.record.rows.iter().map(row).collect();
-        Table::of_rows(&names, &rows)
+        ArrowTable::of_rows(&names, &rows)
     }
 
     /// The chart of the table as SVG; `None` for a table without one.
@@ -109,7 +109,7 @@ impl PyResultRecord {
 
 /// Ids, layers, titles, kinds and commands of all results.
 #[pyfunction]
-pub fn results() -> PyResult<Table> {
+pub fn results() -> PyResult<ArrowTable> {
     let names = ["id", "layer", "title", "kind", "command"].map(String::from);
     let mut rows = Vec::new();
     for &(_, json) in FILES {
@@ -124,7 +124,7 @@ pub fn results() -> PyResult<Table> {
         ];
         rows.push(texts.map(Value::from).to_vec());
     }
-    Ok(Table::of_rows(&names, &rows))
+    Ok(ArrowTable::of_rows(&names, &rows))
 }
 
 /// The result with this id.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scans of this machine and from snapshots.
 
-use crate::table::Table;
+use crate::table::ArrowTable;
 use crate::work::{AmpleError, exception, work};
 use ample_fleet::{Labels, encode, rows};
 use ample_host::{ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot};
@@ -83,9 +83,9 @@ impl PyScan {
 
     /// The scan as rows of the table of a fleet.
     #[pyo3(signature = (role = None, rack = None))]
-    fn table(&self, py: Python<'_>, role: Option<String>, rack: Option<String>) -> Table {
+    fn table(&self, py: Python<'_>, role: Option<String>, rack: Option<String>) -> ArrowTable {
         let found = self.with(py, |scan| rows(scan, &labels(role, rack)));
-        Table::of_fleet(&found)
+        ArrowTable::of_fleet(&found)
     }
 
     /// The bytes of `ample scan --format parquet`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiments, single servers and fleets.
 
-use crate::table::Table;
+use crate::table::ArrowTable;
 use crate::work::{AmpleError, exception, work};
 use ample_fleet::{FleetRow, encode};
 use ample_lab::experiment::{Finished, Request};
@@ -39,7 +39,7 @@ impl PyRun {
 
     /// The lists of the result as tables, by their names.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        Table::of_lists(py, &self.done.rows)
+        ArrowTable::of_lists(py, &self.done.rows)
     }
 
     /// Captions of the figures by their names.
@@ -77,7 +77,7 @@ impl PyRun {
 
 /// All experiments: id, title, and the seconds that a run costs on two cores.
 #[pyfunction]
-pub fn experiments() -> Table {
+pub fn experiments() -> ArrowTable {
     let names = [
         "id",
         "title",
@@ -98,7 +98,7 @@ pub fn experiments() -> Table {
             Value::from(about.measured),
         ]
     });
-    Table::of_rows(&names, &rows.collect::<Vec<_>>())
+    ArrowTable::of_rows(&names, &rows.collect::<Vec<_>>())
 }
 
 /// Parameters from a JSON object, as an experiment takes them.
@@ -316,10 +316,10 @@ impl PyFleet {
         py: Python<'_>,
         servers: Vec<u32>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Table> {
+    ) -> PyResult<ArrowTable> {
         let scans = self.scans(py, servers, progress)?;
         let rows: Vec<FleetRow> = scans.into_iter().flat_map(|(_, rows)| rows).collect();
-        Ok(Table::of_fleet(&rows))
+        Ok(ArrowTable::of_fleet(&rows))
     }
 
     /// Simulates servers side by side; each as the bytes of its file of `ample fleet simulate`.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The values of one column; each may be absent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Text.
+    /// Text, in UTF-8.
     Text(Vec<Option<String>>),
     /// Whole numbers.
     Whole(Vec<Option<i64>>),
@@ -85,15 +85,15 @@ impl Values {
 
 /// Columns of equal length. pyarrow, polars, pandas and DuckDB take it as it is; without them its
 /// columns are lists.
-#[pyclass(frozen, module = "ample")]
-pub struct Table {
+#[pyclass(frozen, name = "Table", module = "ample")]
+pub struct ArrowTable {
     columns: Vec<(String, Values)>,
     rows: usize,
 }
 
-impl Table {
+impl ArrowTable {
     /// A table of cells as plain values, row by row; a row that is too short ends with nulls.
-    pub fn of_rows(names: &[String], rows: &[Vec<Value>]) -> Table {
+    pub fn of_rows(names: &[String], rows: &[Vec<Value>]) -> ArrowTable {
         let column = |(at, name): (usize, &String)| {
             let cells: Vec<&Value> = rows
                 .iter()
@@ -101,7 +101,7 @@ impl Table {
                 .collect();
             (name.clone(), Values::of_json(&cells))
         };
-        Table {
+        ArrowTable {
             columns: names.iter().enumerate().map(column).collect(),
             rows: rows.len(),
         }
@@ -113,14 +113,14 @@ impl Table {
         for list in lists {
             tables.set_item(
                 &list.name,
-                Table::of_rows(&list.columns, &list.rows).into_pyobject(py)?,
+                ArrowTable::of_rows(&list.columns, &list.rows).into_pyobject(py)?,
             )?;
         }
         Ok(tables)
     }
 
     /// Scans, in the columns of the table of a fleet.
-    pub fn of_fleet(rows: &[FleetRow]) -> Table {
+    pub fn of_fleet(rows: &[FleetRow]) -> ArrowTable {
         let texts: Vec<_> = rows.iter().map(FleetRow::texts).collect();
         let numbers: Vec<_> = rows.iter().map(FleetRow::numbers).collect();
         let text = |(at, name): (usize, &&str)| {
@@ -133,7 +133,7 @@ impl Table {
         };
         let texts = FleetRow::TEXTS.iter().enumerate().map(text);
         let numbers = FleetRow::NUMBERS.iter().enumerate().map(number);
-        Table {
+        ArrowTable {
             columns: texts.chain(numbers).collect(),
             rows: rows.len(),
         }
@@ -159,8 +159,8 @@ fn arrow(error: ArrowError) -> PyErr {
 }
 
 #[pymethods]
-impl Table {
-    /// Names of the columns.
+impl ArrowTable {
+    /// Names of the columns, from the left.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.columns.iter().map(|(name, _)| name.clone()).collect()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The search: the same front wherever it runs, nothing on it beaten, judged on what it has not seen."""
+"""The search: the same front wherever it runs, nothing on it beaten, judged on the unseen."""
 
 from __future__ import annotations
 
@@ -69,5 +69,7 @@ def test_the_command_writes_it(tmp_path: Path) -> None:
 def test_the_defaults_are_those_of_the_model() -> None:
     size = {"memory_gb": 0.125, "hours": 0.05, "sample_every_s": 60}
     plain = ample.simulate("storm", "contiguitas", **size)  # type: ignore[arg-type]
-    given = ample.simulate("storm", "contiguitas", **size, resize=DEFAULTS)  # type: ignore[arg-type]
+    given = ample.simulate(
+        "storm", "contiguitas", **size, resize=DEFAULTS  # type: ignore[arg-type]
+    )
     assert plain == given

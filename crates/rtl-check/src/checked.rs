@@ -2,7 +2,7 @@
 //! Sequences of the model checker: its graph is explored breadth first, and a path is taken to
 //! every step of a kind that no earlier one was of.
 
-use crate::trace::Pages;
+use crate::trace::PageNumbering;
 use crate::world::World;
 use ample_migration::check::{Action, CheckConfig, Explored, State, actions, apply};
 use ample_migration::protocol::{
@@ -51,7 +51,7 @@ fn machines(slices: u8) -> Vec<CheckConfig> {
 /// When `slices` is neither 2 nor 3, or the trace cannot be written.
 pub fn write(states: usize, slices: u8, out: impl Write) -> Result<()> {
     ensure!((2..=3).contains(&slices), "--slices {slices}: 2 or 3");
-    let sizes = Pages {
+    let sizes = PageNumbering {
         small_log2: 1,
         large_log2: 1,
     };
@@ -144,7 +144,8 @@ fn replay<W: Write>(world: &mut World<W>, config: &CheckConfig, path: &[Action])
         }
         for Completion {
             command, status, ..
-        } in std::mem::take(&mut world.records) {
+        } in std::mem::take(&mut world.records)
+        {
             let mine = |os: &&mut OsMigration| os.map == command.map();
             if let Some(os) = software.os.iter_mut().find(mine) {
                 os.completed(&config.rules, status);
@@ -177,7 +178,8 @@ fn step<W: Write>(
     };
     match *action {
         Action::Deliver(envelope) => {
-            let place = world.net.iter().position(|e| forget(*e) == forget(envelope));
+            let mut net = world.net.iter();
+            let place = net.position(|e| forget(*e) == forget(envelope));
             return world.deliver(place.expect("the path's message is under way"));
         }
         Action::Translate { core, page } => {

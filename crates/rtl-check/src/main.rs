@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use random::RandomRun;
 use std::io::{BufWriter, Write};
-use trace::Pages;
+use trace::PageNumbering;
 use world::World;
 
 #[derive(Parser)]
@@ -44,7 +44,7 @@ struct RandomArgs {
     /// Events to write.
     #[arg(long, default_value_t = 100_000)]
     events: u64,
-    /// Seed.
+    /// Seed of the sequence; the same seed writes the same bytes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Slices of the last level.
@@ -53,7 +53,7 @@ struct RandomArgs {
     /// Entries of the metadata table.
     #[arg(long, default_value_t = 4)]
     entries: u8,
-    /// Cores.
+    /// Cores that use the pages while they move.
     #[arg(long, default_value_t = 4)]
     cores: u8,
     /// Hash: 0 modulo, 1 exclusive-or fold, 2 Gray, 3 whole pages.
@@ -125,7 +125,7 @@ fn random_run(args: &RandomArgs, out: impl Write) -> Result<()> {
         queue_entries: args.queue,
         fault: None,
     };
-    let sizes = Pages {
+    let sizes = PageNumbering {
         small_log2: args.small,
         large_log2: args.large,
     };

@@ -2,7 +2,7 @@
 //! Random sequences: pages that move while cores and a device use them, commands that make no
 //! sense, resets.
 
-use crate::trace::Pages;
+use crate::trace::PageNumbering;
 use crate::world::World;
 use ample_kit::random::Xoshiro256;
 use ample_migration::protocol::{
@@ -37,7 +37,7 @@ impl<W: Write> RandomRun<W> {
     /// A machine with `small` and `large` pages of data.
     pub fn new(
         world: World<W>,
-        sizes: Pages,
+        sizes: PageNumbering,
         (small, large): (u32, u32),
         seed: u64,
     ) -> Self {
@@ -53,7 +53,7 @@ impl<W: Write> RandomRun<W> {
         run
     }
 
-    fn lay_out(&mut self, sizes: Pages, small: u32, large: u32) {
+    fn lay_out(&mut self, sizes: PageNumbering, small: u32, large: u32) {
         let mut next = 0;
         let mut frames = |lines: u32, pages: u32, run: &mut Self| {
             for _ in 0..pages {
@@ -227,7 +227,8 @@ impl<W: Write> RandomRun<W> {
         let rules = self.world.rules;
         for Completion {
             command, status, ..
-        } in std::mem::take(&mut self.world.records) {
+        } in std::mem::take(&mut self.world.records)
+        {
             let mine = |os: &OsMigration| os.map == command.map();
             let page = self
                 .pages

@@ -10,14 +10,14 @@ use std::io::{self, Write};
 
 /// How pages are numbered in the hardware.
 #[derive(Clone, Copy, Debug)]
-pub struct Pages {
+pub struct PageNumbering {
     /// Log2 of the lines of a small page.
     pub small_log2: u32,
     /// Log2 of the lines of a large page.
     pub large_log2: u32,
 }
 
-impl Pages {
+impl PageNumbering {
     /// Source page number, destination page number, and whether the pages are large.
     pub fn of(self, map: Mapping) -> (u64, u64, u8) {
         let wide = self.large_log2 != self.small_log2 && map.lines == 1 << self.large_log2;
@@ -48,7 +48,7 @@ pub fn code(message: &Message<bool>) -> Option<(u8, Mapping)> {
     })
 }
 
-/// The code of a phase.
+/// The code of a phase in `hw/rtl/ctg_pkg.sv`.
 pub fn phase_code(phase: Phase) -> u8 {
     match phase {
         Phase::Purging => 0,
@@ -100,7 +100,7 @@ impl<W: Write> Tracer<W> {
         }
     }
 
-    /// An event.
+    /// Writes an event that the hardware is given, and counts it.
     pub fn event(&mut self, text: std::fmt::Arguments<'_>) {
         self.events += 1;
         self.line(text);
@@ -117,17 +117,15 @@ impl<W: Write> Tracer<W> {
     }
 
     /// A descriptor is put into the work queue, or finds it full.
-    pub fn submit(&mut self, pages: Pages, command: Command, taken: bool) {
+    pub fn submit(&mut self, pages: PageNumbering, command: Command, taken: bool) {
         let (src, dst, wide) = pages.of(command.map());
         let (clear, start) = flags(command);
         let taken = u8::from(taken);
-        self.event(format_args!(
-            "c {clear} {start} {wide} {src} {dst} {taken}"
-        ));
+        self.event(format_args!("c {clear} {start} {wide} {src} {dst} {taken}"));
     }
 
     /// A completion record.
-    pub fn record(&mut self, pages: Pages, completion: Completion) {
+    pub fn record(&mut self, pages: PageNumbering, completion: Completion) {
         let (src, dst, wide) = pages.of(completion.command.map());
         let (clear, start) = flags(completion.command);
         let status = completion.status.code();

@@ -15,6 +15,7 @@ const EDGES: &str = "
     translate: kit pfn
     memory: kit
     migration: kit memory
+    rtl-check: kit migration
     machine: kit trace translate memory migration
     malloc:
     malloc-tools: kit malloc

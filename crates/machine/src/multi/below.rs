@@ -3,7 +3,6 @@
 //! be there, or one that reorders and says so later.
 
 use super::lines::LineMap;
-use super::memory::CoherentMemory;
 use ample_memory::{Arrival, BadParams, Dram, DramConfig, MainMemory, ReorderingDram};
 use ample_migration::protocol::{Envelope, LineAddr};
 
@@ -23,7 +22,7 @@ impl MemoryBelow {
     }
 
     /// Asks for a line; when it will be there, if that is known.
-    fn read(&mut self, line: LineAddr, now: u64) -> Option<u64> {
+    pub(super) fn read(&mut self, line: LineAddr, now: u64) -> Option<u64> {
         match self {
             Self::InOrder(dram) => Some(dram.read(line.0, now)),
             Self::Reordering(dram) => {
@@ -40,7 +39,7 @@ impl MemoryBelow {
         }
     }
 
-    fn run_until(&mut self, until: u64) -> Vec<Arrival> {
+    pub(super) fn run_until(&mut self, until: u64) -> Vec<Arrival> {
         match self {
             Self::InOrder(_) => Vec::new(),
             Self::Reordering(dram) => dram.run_until(until).collect(),
@@ -90,9 +89,9 @@ impl Ready {
 /// A message that waits for a line from memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    envelope: Envelope<u64>,
-    earliest: u64,
-    extra: u64,
+    pub(super) envelope: Envelope<u64>,
+    pub(super) earliest: u64,
+    pub(super) extra: u64,
 }
 
 /// A line on its way from memory, which the data array has room for already.
@@ -107,63 +106,11 @@ pub(super) enum Fill {
 /// Lines on their way.
 pub(super) type Fills = LineMap<Fill>;
 
-impl CoherentMemory {
-    /// Asks memory for a line: when it will be there, if that is known.
-    pub(super) fn ask_memory(&mut self, line: LineAddr, at: u64) -> Option<u64> {
-        self.counters.llc_misses += 1;
-        let known = self.dram.read(line, at);
-        if known.is_none() {
-            let asked = || Fill::Asked(Vec::new());
-            self.arriving.entry(line).or_insert_with(asked);
-        }
-        known
-    }
-
-    /// Sends a message when it is ready; returns when it arrives, if that is known.
-    pub(super) fn post(&mut self, ready: Ready, envelope: Envelope<u64>) -> Option<u64> {
-        match ready {
-            Ready::At(at) => Some(self.ring.post(at, envelope)),
-            Ready::OnArrival {
-                line,
-                earliest,
-                extra,
-            } => {
-                let held = Held {
-                    envelope,
-                    earliest,
-                    extra,
-                };
-                match self.arriving.get_mut(&line) {
-                    Some(Fill::Asked(waiting)) => {
-                        waiting.push(held);
-                        None
-                    }
-                    _ => Some(self.ring.post(earliest + extra, envelope)),
-                }
-            }
-        }
-    }
-
-    /// Lets memory issue its commands up to `until`.
-    pub(super) fn run_memory(&mut self, until: u64) {
-        for Arrival { line, at } in self.dram.run_until(until) {
-            let line = LineAddr(line);
-            match self.arriving.remove(&line) {
-                // Fetched early: whoever wants it first will wait.
-                Some(Fill::Asked(waiting)) if waiting.is_empty() => {
-                    self.arriving.insert(line, Fill::At(at));
-                }
-                Some(Fill::Asked(waiting)) => {
-                    for held in waiting {
-                        let ready = at.max(held.earliest) + held.extra;
-                        self.ring.post(ready, held.envelope);
-                    }
-                }
-                Some(known) => {
-                    self.arriving.insert(line, known);
-                }
-                None => {}
-            }
-        }
-    }
+/// A message that waits for its line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parked {
+    pub(super) since: u64,
+    /// The copy engine has the line in hand.
+    pub(super) by_engine: bool,
+    pub(super) envelope: Envelope<u64>,
 }

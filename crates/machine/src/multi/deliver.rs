@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages that arrive: what a party makes of them, and when its answers leave.
 
-use super::below::Ready;
+use super::below::{Parked, Ready};
 use super::memory::CoherentMemory;
 use super::private::Completed;
 use ample_migration::protocol::{
     Busy, Envelope, LineAddr, LineStore, Message, Party, Role, Taken, Todo,
 };
-
-/// A message that waits for its line.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parked {
-    since: u64,
-    /// The copy engine has the line in hand.
-    by_engine: bool,
-    envelope: Envelope<u64>,
-}
 
 fn is_the_engines(busy: &Busy<u64>) -> bool {
     let engine = |todo: &Todo<u64>| matches!(todo, Todo::Engine(_));

@@ -2,10 +2,11 @@
 //! The data array of the last level: what lies in it, what must come from memory, and what the
 //! copy engine fetches before it needs it.
 
-use super::below::{Fill, Ready};
+use super::below::{Fill, Held, Ready};
 use super::memory::CoherentMemory;
+use ample_memory::Arrival;
 use ample_migration::protocol::{
-    Directory, LineAddr, LineRequest, Mapping, Message, Phase, RequestKind, Role,
+    Directory, Envelope, LineAddr, LineRequest, Mapping, Message, Phase, RequestKind, Role,
 };
 
 impl CoherentMemory {
@@ -126,6 +127,65 @@ impl CoherentMemory {
             self.fill_llc(now, s, line, false);
             if let Some(at) = arrives {
                 self.arriving.insert(line, Fill::At(at));
+            }
+        }
+    }
+
+    /// Asks memory for a line: when it will be there, if that is known.
+    pub(super) fn ask_memory(&mut self, line: LineAddr, at: u64) -> Option<u64> {
+        self.counters.llc_misses += 1;
+        let known = self.dram.read(line, at);
+        if known.is_none() {
+            let asked = || Fill::Asked(Vec::new());
+            self.arriving.entry(line).or_insert_with(asked);
+        }
+        known
+    }
+
+    /// Sends a message when it is ready; returns when it arrives, if that is known.
+    pub(super) fn post(&mut self, ready: Ready, envelope: Envelope<u64>) -> Option<u64> {
+        match ready {
+            Ready::At(at) => Some(self.ring.post(at, envelope)),
+            Ready::OnArrival {
+                line,
+                earliest,
+                extra,
+            } => {
+                let held = Held {
+                    envelope,
+                    earliest,
+                    extra,
+                };
+                match self.arriving.get_mut(&line) {
+                    Some(Fill::Asked(waiting)) => {
+                        waiting.push(held);
+                        None
+                    }
+                    _ => Some(self.ring.post(earliest + extra, envelope)),
+                }
+            }
+        }
+    }
+
+    /// Lets memory issue its commands up to `until`.
+    pub(super) fn run_memory(&mut self, until: u64) {
+        for Arrival { line, at } in self.dram.run_until(until) {
+            let line = LineAddr(line);
+            match self.arriving.remove(&line) {
+                // Fetched early: whoever wants it first will wait.
+                Some(Fill::Asked(waiting)) if waiting.is_empty() => {
+                    self.arriving.insert(line, Fill::At(at));
+                }
+                Some(Fill::Asked(waiting)) => {
+                    for held in waiting {
+                        let ready = at.max(held.earliest) + held.extra;
+                        self.ring.post(ready, held.envelope);
+                    }
+                }
+                Some(known) => {
+                    self.arriving.insert(line, known);
+                }
+                None => {}
             }
         }
     }

@@ -5,14 +5,13 @@
 //! The directory is exact and covers all memory (as a large snoop filter would); capacity of the
 //! last level decides latency only. Each slice takes one message every other cycle.
 
-use super::below::{Fills, MemoryBelow, Ready};
-use super::deliver::Parked;
+use super::below::{Fills, MemoryBelow, Parked, Ready};
+use super::follow::FollowedRequests;
 use super::lines::{LineMap, MappedLines};
 use super::params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
 use super::private::{Arrays, Completed, PrivateCache, Seen};
 use super::ring::Ring;
 use super::shadow::Shadow;
-use super::watch::FollowedRequests;
 use ample_memory::{BadParams, LastLevel};
 use ample_migration::protocol::{
     Command, Completion, Controller, CoreSide, CoreStep, Envelope, Issued, LineAddr, LineRequest,

@@ -5,6 +5,7 @@
 mod below;
 mod core;
 mod deliver;
+mod follow;
 mod invalidation;
 mod iommu;
 mod lines;
@@ -29,6 +30,7 @@ mod workload;
 
 pub use self::core::{Core, CoreAccess, CoreParams, Wait};
 pub use ample_memory::{BadParams, CacheConfig, Dram, DramConfig};
+pub use follow::LineDelays;
 pub use machine::MultiCore;
 pub use memory::{AccessStatus, CoherentMemory, MemoryCounters, PAGE_BYTES};
 pub use os_params::{Mover, OsParams};
@@ -36,7 +38,7 @@ pub use params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
 pub use parts::{CoreProgram, PagePlacement, Timeline};
 pub use private::Completed;
 pub use view::{LineView, PageView, Place};
-pub use watch::{LineDelays, SeenAccess};
+pub use watch::SeenAccess;
 pub use way::Way;
 pub use workload::{Requests, Server, Service};
 

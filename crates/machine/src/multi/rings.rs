@@ -19,12 +19,12 @@ const SENT_DESCRIPTORS: u32 = PAGE_LINES as u32 / 2;
 /// Where a line lies: page and line within it.
 type Place = (u32, u32);
 
-/// A ring of buffers.
+/// Buffers that one side fills and the other empties, in turn.
 #[derive(Clone, Debug)]
 struct BufferRing {
     first_page: u32,
     buffers_each: u64,
-    /// Lines of a packet.
+    /// Lines that a packet takes of its buffer.
     packet_lines: u32,
     /// Page and first line of its descriptors.
     descriptors: Place,
@@ -178,7 +178,7 @@ impl PacketRings {
         let rings = 2 * self.received.len();
         for n in 0..rings {
             let turn = (self.turn + n) % rings;
-            let (core, receives) = (turn / 2, turn % 2 == 0);
+            let (core, receives) = (turn / 2, turn.is_multiple_of(2));
             let has_work = match receives {
                 true => self.received[core].has_room(),
                 false => self.sent[core].has_packet(),

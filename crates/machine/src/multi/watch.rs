@@ -3,28 +3,15 @@
 //! to the migration.
 
 use super::core::{ComingAccess, CoreAccess};
-use super::lines::LineMap;
+use super::follow::LineDelays;
 use super::machine::MultiCore;
 use super::memory::AccessStatus;
 use super::parts::CoreProgram;
 use super::private::Completed;
-use ample_migration::protocol::{Envelope, LineAddr, Message, Party};
+use ample_migration::protocol::LineAddr;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::Range;
-
-/// What the memory system adds to one access because a page moves, in cycles.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LineDelays {
-    /// Waited at a line that the copy engine had in hand.
-    pub engine_cycles: u64,
-    /// From the request to the refusal that sends it to the last level (non-cacheable design).
-    pub nack_cycles: u64,
-    /// From one slice to the other: where the request went first and where the line lives.
-    pub forward_cycles: u64,
-    /// It was performed in the last level instead of a private cache.
-    pub is_uncached: bool,
-}
 
 /// An access to a watched page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -51,78 +38,6 @@ impl SeenAccess {
         let lines = self.lines;
         let in_memory = lines.engine_cycles + lines.nack_cycles + lines.forward_cycles;
         self.kernel_cycles + self.unmapped_cycles + in_memory
-    }
-}
-
-/// A request that is followed through the memory system.
-#[derive(Clone, Copy, Debug, Default)]
-struct Followed {
-    asked_at: u64,
-    delays: LineDelays,
-}
-
-/// Requests that are followed, by agent and line.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FollowedRequests(LineMap<Followed>);
-
-impl FollowedRequests {
-    fn key(agent: u8, line: LineAddr) -> LineAddr {
-        LineAddr(line.0 | u64::from(agent) << 56)
-    }
-
-    /// Follows a request that was made at `now`; one for the same line is followed already if
-    /// this one joined it.
-    pub(super) fn follow(&mut self, agent: u8, line: LineAddr, now: u64) {
-        let followed = Followed {
-            asked_at: now,
-            ..Followed::default()
-        };
-        self.0.entry(Self::key(agent, line)).or_insert(followed);
-    }
-
-    fn with(&mut self, agent: u8, line: LineAddr, note: impl FnOnce(&mut Followed)) {
-        if !self.0.is_empty()
-            && let Some(followed) = self.0.get_mut(&Self::key(agent, line))
-        {
-            note(followed);
-        }
-    }
-
-    /// A request waited at a line that the engine had in hand.
-    pub(super) fn waited(&mut self, envelope: &Envelope<u64>, cycles: u64) {
-        if let Message::Request(request) = envelope.message {
-            self.with(request.agent, request.line, |f| {
-                f.delays.engine_cycles += cycles;
-            });
-        }
-    }
-
-    /// A slice passes a request on, which arrives elsewhere after these cycles.
-    pub(super) fn forwarded(&mut self, envelope: &Envelope<u64>, cycles: u64) {
-        if let Message::Request(request) = envelope.message {
-            self.with(request.agent, request.line, |f| {
-                f.delays.forward_cycles += cycles;
-            });
-        }
-    }
-
-    /// An answer has come to its agent at `now`.
-    pub(super) fn answered(&mut self, now: u64, envelope: &Envelope<u64>) {
-        let Party::Agent(agent) = envelope.to else {
-            return;
-        };
-        match envelope.message {
-            Message::Nack { line } => self.with(agent, line, |f| {
-                f.delays.nack_cycles += now.saturating_sub(f.asked_at);
-            }),
-            Message::Once { line, .. } => self.with(agent, line, |f| f.delays.is_uncached = true),
-            _ => {}
-        }
-    }
-
-    fn take(&mut self, agent: u8, line: LineAddr) -> LineDelays {
-        let followed = self.0.remove(&Self::key(agent, line));
-        followed.map_or_else(LineDelays::default, |f| f.delays)
     }
 }
 

@@ -32,8 +32,8 @@ impl<V: Vm> PageHeap<V> {
         pages
     }
 
-    /// Whether [`PageHeap::note_idle`] is to be called before [`PageHeap::eager_pages`], if there is
-    /// something superfluous.
+    /// Whether [`PageHeap::note_idle`] is to be called before [`PageHeap::eager_pages`], if
+    /// there is something superfluous.
     pub fn asks_idle(&self) -> bool {
         self.eager.asks_idle(self.vm.now_ns())
     }

@@ -64,7 +64,7 @@ impl Eager {
         self.idle = idle;
     }
 
-    /// Takes what has been paid for, at most `pages`; how many, or 0 if they are fewer than `least`.
+    /// Takes what has been paid for, at most `pages`; how many, or 0 if fewer than `least`.
     pub(super) fn take_paid(&mut self, pages: usize, least: usize) -> usize {
         let taken = pages.min(self.paid_pages);
         if taken < pages.min(least) {

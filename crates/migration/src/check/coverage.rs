@@ -91,13 +91,7 @@ impl Explored {
     }
 
     /// Notes one step.
-    pub fn note(
-        &mut self,
-        config: &CheckConfig,
-        before: &State,
-        action: &Action,
-        after: &State,
-    ) {
+    pub fn note(&mut self, config: &CheckConfig, before: &State, action: &Action, after: &State) {
         let sent = added(before, action, after);
         for kind in &sent {
             *self.sent.entry(kind).or_default() += 1;

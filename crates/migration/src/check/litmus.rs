@@ -8,7 +8,7 @@
 //! the private caches leaves no line whose loss the core would notice: the value of a load counts
 //! only if all loads before it had ended when it was asked for.
 
-use super::programs::{LitmusTest, Op};
+use super::programs::{LitmusAccess, LitmusTest};
 use super::state::{EachLine, FewLines};
 use super::step::is_answer;
 use crate::protocol::{
@@ -108,7 +108,7 @@ impl Machine {
             let home = usize::from(rules.home(at));
             slices[home].lines.0.push((at, HomeLine::new(0)));
         }
-        let core = |ops: &&[Op]| TsoCore {
+        let core = |ops: &&[LitmusAccess]| TsoCore {
             tlb: None,
             side: CoreSide::new(EachLine(vec![Cached::Invalid; lines as usize])),
             ops: vec![Progress::Waiting; ops.len()],

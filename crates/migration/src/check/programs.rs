@@ -2,15 +2,15 @@
 //! The programs of the litmus tests.
 
 /// A load (`None`) or a store of a variable.
-pub type Op = (u8, Option<u8>);
+pub type LitmusAccess = (u8, Option<u8>);
 
 /// Programs of the cores, and of a device that does one thing after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct LitmusTest {
     /// Usual name.
     pub name: &'static str,
-    pub(super) cores: &'static [&'static [Op]],
-    pub(super) device: &'static [Op],
+    pub(super) cores: &'static [&'static [LitmusAccess]],
+    pub(super) device: &'static [LitmusAccess],
 }
 
 const X: u8 = 0;

@@ -67,6 +67,13 @@ fn one_core() -> Vec<CheckConfig> {
         nic(c);
         (c.late_translations, c.evictions) = (true, false);
     }));
+    all.extend(few_entries());
+    all
+}
+
+/// Machines of one core, most of them with more of everything.
+fn few_entries() -> Vec<CheckConfig> {
+    let mut all = Vec::new();
     // A core that runs out of miss-status entries.
     all.extend(both(["nc-scarce", "c-scarce"], |c| {
         c.rules.cores = 1;

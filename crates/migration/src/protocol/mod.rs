@@ -23,7 +23,7 @@ pub use controller::{Command, Completion, Controller, HOST, QueueFull, VirtualFu
 pub use faults::{FAULTS, PlantedFault};
 pub use home::{Busy, Directory, HomeLine, Todo};
 pub use os::{OsMigration, OsPhase};
-pub use portal::{Order, Portal, Register};
+pub use portal::{DoorbellOrder, Portal, Register};
 pub use private::Cached;
 pub use slice::{LineStore, Slice};
 pub use status::Status;

@@ -7,7 +7,7 @@ use super::controller::Command;
 use super::status::Status;
 use super::types::{LineAddr, Mapping, Protocol};
 
-/// Bytes of a line.
+/// Bytes of a cache line: registers hold addresses in bytes, the protocol counts lines.
 const LINE_BYTES: u64 = 64;
 
 /// A register that software writes.
@@ -25,7 +25,7 @@ pub enum Register {
 
 /// What a doorbell asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum DoorbellOrder {
     /// Submit this descriptor.
     Submit(Command),
     /// Reset the function.
@@ -52,7 +52,7 @@ impl Portal {
         rules: &Protocol,
         register: Register,
         value: u64,
-    ) -> Result<Option<Order>, Status> {
+    ) -> Result<Option<DoorbellOrder>, Status> {
         match register {
             Register::Source => self.source_bytes = Some(value),
             Register::Destination => self.destination_bytes = Some(value),
@@ -62,10 +62,10 @@ impl Portal {
         Ok(None)
     }
 
-    fn ring(&mut self, rules: &Protocol, what: u64) -> Result<Order, Status> {
+    fn ring(&mut self, rules: &Protocol, what: u64) -> Result<DoorbellOrder, Status> {
         if what == 4 {
             *self = Self::default();
-            return Ok(Order::Reset);
+            return Ok(DoorbellOrder::Reset);
         }
         let (Some(src), Some(dst), Some(pages)) =
             (self.source_bytes, self.destination_bytes, self.pages)
@@ -87,7 +87,7 @@ impl Portal {
             lines: lines.ok_or(Status::OutsideMemory)?,
         };
         *self = Self::default();
-        Ok(Order::Submit(match what {
+        Ok(DoorbellOrder::Submit(match what {
             1 => Command::Migrate { map, start: false },
             2 => Command::Migrate { map, start: true },
             _ => Command::Clear { map },

@@ -32,7 +32,7 @@ pub struct CycleTail {
     pub p50: f64,
     /// 99 of 100 took no longer.
     pub p99: f64,
-    /// The longest.
+    /// None of them took longer.
     pub max: f64,
 }
 
