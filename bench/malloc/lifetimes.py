@@ -314,7 +314,8 @@ def main():
         scratch = pathlib.Path(scratch)
         library = scratch / "liblifetimes.so"
         source = HERE / "lifetimes.c"
-        build = ["cc", "-O2", "-shared", "-fPIC", "-o", library, source, "-pthread"]
+        build = ["cc", "-O2", "-shared", "-fPIC", "-I", HERE / "programs", "-o", library, source,
+                 "-pthread"]
         if not shutil.which("cc") or subprocess.run(build, check=False).returncode:
             return 2
         for name, program in needed.items():

@@ -132,6 +132,12 @@ impl HugeCache {
         self.limit = self.limit.max(hugepages);
     }
 
+    /// Makes the window of the demand so many times [`WINDOW_NS`]. To be called before the first
+    /// request.
+    pub const fn set_windows(&mut self, windows: u32) {
+        self.demand.set_windows(windows);
+    }
+
     /// Backed hugepages in the cache.
     pub const fn hugepages(&self) -> usize {
         self.ranges.total()
@@ -306,6 +312,26 @@ mod tests {
         let range = world.take(1);
         world.put(range);
         assert!(world.cache.hugepages() <= 1, "{}", world.cache.hugepages());
+    }
+
+    /// The longer window was that of the spans only: hugepages that became empty went back after
+    /// two seconds.
+    #[test]
+    fn a_longer_window_keeps_what_a_later_wave_needs() {
+        for (windows, kept) in [(1, false), (30, true)] {
+            let mut world = World::new(0);
+            world.cache.set_windows(windows);
+            world.now_ns += 1 << 40;
+            for _ in 0..6 {
+                let wave: Vec<HugeRange> = (0..100).map(|_| world.take(1)).collect();
+                wave.into_iter().for_each(|range| world.put(range));
+                world.now_ns += 5_000_000_000;
+                // The rounds of upkeep look at the cache meanwhile.
+                let range = world.take(1);
+                world.put(range);
+            }
+            assert_eq!(world.cache.hugepages() >= 100, kept, "{windows}");
+        }
     }
 
     #[test]

@@ -139,6 +139,7 @@ impl<V: Vm> PageHeap<V> {
         self.filler.set_split_by_density(options.split_by_density);
         self.cache.set_min_limit(options.cache_min_hugepages);
         self.used_peak.set_windows(options.window_s / 2);
+        self.cache.set_windows(options.window_s / 2);
         let lasting_s = options.window_s.max(release::LASTING_S);
         self.lasting_peak.set_windows(lasting_s / 2);
         self.holes.configure(lasting_s / 2);
