@@ -6,7 +6,7 @@ use super::super::{Server, Service, Way};
 use super::LossParams;
 use ample_kit::random::SplitMix64;
 use ample_machine::multi::MultiCore;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 /// One window of one clone; times are those of one page where several move at once.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ fn future(
         None => machine.cores[0].spend(PLACEBO_CYCLES),
     }
     let (at_late, at_end) = observe(&mut machine, start, late, end);
-    machine.check_values()?;
+    machine.check_values().with_context(|| format!("mover {way:?}"))?;
     if way.is_some() && machine.finished.len() != pages as usize {
         let way = format!("{way:?}");
         bail!("window_us: a migration ({way}) had not ended after the window; choose a longer one");

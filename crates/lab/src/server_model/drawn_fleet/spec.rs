@@ -18,7 +18,7 @@ pub struct FleetSpec {
     /// Memory manager of every server.
     #[serde(default = "linux")]
     pub policy: PolicyKind,
-    /// Share of page-cache traffic that is simulated (see [`Config::event_ratio`]).
+    /// Share of page-cache traffic that is simulated (see [`ample_mm::Config::event_ratio`]).
     #[serde(default = "one")]
     pub event_ratio: f64,
     /// Servers that share a history: all that is drawn for them but their uptime. A history runs
