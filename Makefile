@@ -160,14 +160,17 @@ advisories:      ## renew the snapshot of the advisory database from a clone of 
 	$(CARGO) run --locked -p ample-tidy --bin ample-advisories -- \
 		take $(FROM) crates/tidy/advisories.toml
 
-hw:              ## lint the hardware of a slice, and follow the protocol's code with it
+hw:              ## lint and check the hardware of a slice, and follow the protocol's code with it
 	@scripts/setup.sh rtl
 	hw/lint.sh
+	hw/formal/prove.sh || test $$? = 3 # 3: no proof, the depth that was reached is printed
 	hw/sim/cosim.sh quick
 
-hw-full:         ## the same over ten million events on four machines, and its coverage
+hw-full:         ## the same over ten million events, its coverage, and planted faults
 	@scripts/setup.sh rtl
 	hw/lint.sh
+	hw/formal/prove.sh --seconds 1200 || test $$? = 3
+	hw/faults.sh
 	hw/sim/cosim.sh full
 	hw/sim/cosim.sh coverage
 

@@ -246,3 +246,33 @@ fn servers_at_full_load_hardly_wait_for_their_rings() {
         assert!(machine.dma_accesses > 10_000, "{service:?}");
     }
 }
+
+/// The NIC of a server writes its buffers all the time, also while they are shot down.
+#[test]
+fn no_store_is_lost_while_buffers_of_a_server_move() {
+    let movers = [
+        Mover::Hardware,
+        Mover::Software,
+        Mover::LazySoftware,
+        Mover::Broadcast,
+        Mover::Batched,
+        Mover::Transactional,
+    ];
+    for (service, seed) in [(Service::Nginx, 1), (Service::Memcached, 2)] {
+        let memory = MemoryParams::table1();
+        let machine = Server::machine(service, &memory, OsParams::default(), 1, seed);
+        let mut past = machine.expect("valid");
+        past.run_until(20_000);
+        for mover in movers {
+            let mut machine = past.clone();
+            for n in 0..8 {
+                machine.requests.push((n * 5, mover));
+                machine.run_until(20_000 + 60_000 * u64::from(n + 1));
+            }
+            machine.run_until(600_000);
+            let wrong = machine.memory.wrong_values();
+            assert_eq!(wrong, 0, "{service:?} {mover:?} seed {seed}");
+            assert!(machine.finished.len() > 4, "{service:?} {mover:?}");
+        }
+    }
+}

@@ -192,7 +192,7 @@ pub(super) struct Software {
     pub(super) status_at: Option<u64>,
     /// Agents without a translation: a bit a core, then the NIC.
     pub(super) unmapped: u128,
-    /// Transactional: a store was made since the copy began.
+    /// Transactional: a store was made since the dirty bits were cleared.
     pub(super) is_dirty: bool,
     /// Transactional: stores from before the dirty bits were cleared that have not ended.
     pub(super) earlier: Option<Vec<(u8, LineAddr)>>,

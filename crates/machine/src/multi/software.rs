@@ -26,13 +26,13 @@ impl<P: CoreProgram> MultiCore<P> {
         })
     }
 
-    /// A store to a page sets its dirty bit; a device may make one until it has dropped its
-    /// translation.
+    /// A store to a page sets its dirty bit, from the moment that it was cleared; a device may make
+    /// one until it has dropped its translation.
     pub(super) fn note_store(&mut self, page: u32) {
         let group = self.group_of(page);
         if let Some(s) = self.software.as_mut()
             && s.page == group
-            && matches!(s.step, SoftwareStep::Copying | SoftwareStep::Committing)
+            && s.step != SoftwareStep::Unmapping
         {
             s.is_dirty = true;
         }
@@ -233,7 +233,7 @@ impl<P: CoreProgram> MultiCore<P> {
         let Some(s) = self.software.as_mut() else {
             return;
         };
-        (s.step, s.earlier, s.is_dirty) = (SoftwareStep::Copying, None, false);
+        (s.step, s.earlier) = (SoftwareStep::Copying, None);
         s.digest = digest;
         let Some(id) = s.initiator else { return };
         self.memory.copied_by_software(map);

@@ -57,7 +57,9 @@ fn future(
         None => machine.cores[0].spend(PLACEBO_CYCLES),
     }
     let (at_late, at_end) = observe(&mut machine, start, late, end);
-    machine.check_values().with_context(|| format!("mover {way:?}"))?;
+    machine
+        .check_values()
+        .with_context(|| format!("mover {way:?}"))?;
     if way.is_some() && machine.finished.len() != pages as usize {
         let way = format!("{way:?}");
         bail!("window_us: a migration ({way}) had not ended after the window; choose a longer one");

@@ -217,9 +217,10 @@ fn migrate(
     let end = moved
         .iter()
         .filter_map(|t| Some(t.start_cycle + t.done_cycles?));
-    let during = start.unwrap_or(0)..=end.max().unwrap_or(0);
+    let (start, end) = (start.unwrap_or(0), end.max().unwrap_or(0));
+    // One that waits for the page ends behind the migration.
     let mut seen = machine.take_seen();
-    seen.retain(|access| during.contains(&(access.at_cycle + access.latency_cycles)));
+    seen.retain(|a| a.at_cycle <= end && a.at_cycle + a.latency_cycles >= start);
     Ok(seen)
 }
 
