@@ -14,8 +14,11 @@ what=${1:?usage: python.sh test|wheel|ray|search}
 shift
 
 assembled() { # assembled PROFILE FOLDER: the package of that build in build/python-PROFILE
-	cargo build --locked --quiet --profile "$1" -p ample-python
-	local place=build/python-$1
+	local place=build/python-$1 what=(-p ample-python)
+	# The crates that cargo test has built; for this package alone the engine for SQL would be built
+	# again, with other features.
+	[[ $1 != test ]] || what=(--workspace --lib --tests)
+	cargo build --locked --quiet --profile "$1" "${what[@]}"
 	mkdir -p "$place"
 	rm -rf "$place/ample"
 	cp -r crates/python/python/ample "$place/"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
 # Usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test; test is all but dist,
-# mutants and ray.
+# mutants, pages and ray.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -28,7 +28,7 @@ if wanted python || [[ $what == ray ]]; then
 	packages+=(python3 python3-venv)
 fi
 # A browser to look at pages with; npm comes with other packages of Node.js, too.
-if wanted pages; then
+if [[ $what == pages ]]; then
 	packages+=(chromium python3)
 	command -v npm >/dev/null || packages+=(npm)
 fi
@@ -167,7 +167,7 @@ fi
 
 # Judges how accessible a page is. Unpacked here; nothing of it is installed or run outside a page.
 axe=build/axe
-if wanted pages && ! grep -qs "v$AXE_CORE" "$axe/package/axe.min.js"; then
+if [[ $what == pages ]] && ! grep -qs "v$AXE_CORE" "$axe/package/axe.min.js"; then
 	rm -rf "$axe" && mkdir -p "$axe"
 	(
 		cd "$axe"
