@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
-# Usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test; test is all but dist,
-# mutants, pages and ray.
+# Usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test; test is build, book,
+# deny, rtl and its own.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -24,7 +24,7 @@ packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certi
 if wanted rtl; then
 	packages+=(g++ iverilog verilator yosys)
 fi
-if wanted python || [[ $what == ray ]]; then
+if [[ $what == python || $what == ray ]]; then
 	packages+=(python3 python3-venv)
 fi
 # A browser to look at pages with; npm comes with other packages of Node.js, too.
@@ -158,7 +158,7 @@ environment() { # environment REQUIREMENTS...
 		"${@/#/--requirement=}"
 	echo "$wanted" >"$stamp-$#"
 }
-if wanted python; then
+if [[ $what == python ]]; then
 	environment crates/python/requirements.txt
 fi
 if [[ $what == ray ]]; then

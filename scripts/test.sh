@@ -64,7 +64,6 @@ run "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --work
 run "tests" cargo test --locked --workspace --no-fail-fast
 run "metrics" scripts/agent-prometheus.py target/debug/ample
 run "dashboard" build/grafana/bin/python scripts/dashboard-check.py
-run "Python" scripts/python.sh test
 run "packages" scripts/dist-check.sh target/debug
 run "allocator bench" bench/malloc/run.py speed --rounds 1 --cases true --allocators glibc
 run "allocator models" cargo test --locked -p ample-malloc --features models --lib models
