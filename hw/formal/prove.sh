@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Tries to prove the properties of hw/formal by induction: Yosys makes an and-inverter graph of the modules
+# Proves the properties of hw/formal by induction: Yosys makes an and-inverter graph of the modules
 # with all registers, ABC's property-directed reachability finds an inductive invariant, or a
 # counterexample; to a stated depth only where that does not end within the time.
 # Usage: hw/formal/prove.sh [--rtl FOLDER] [--seconds N] [PROOF...]; PROOF: slice

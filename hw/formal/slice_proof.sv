@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Properties of one slice, with messages in any order that the controller and the other slice may
-// send. What they may not send is assumed: the co-simulation runs the protocol's controller.
+// send (the assumptions; the controller's part of them is proven in controller_proof.sv).
 `default_nettype none
 
 module slice_proof (
