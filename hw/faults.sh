@@ -19,7 +19,7 @@ plant() { # plant NAME FILE OLD NEW
 		echo "faults.sh: $name: '$old' is not in $file" >&2
 		exit 2
 	}
-	if how=$(hw/formal/prove.sh --rtl "$(realpath "$out/$name/rtl")" --seconds 20 slice); then
+	if how=$(hw/formal/prove.sh --rtl "$(realpath "$out/$name/rtl")" --seconds 100 slice); then
 		if hw/sim/build.sh "$out/$name/rtl" "$out/$name/sim" >"$out/$name/log" 2>&1; then
 			how=$("$trace" random --events 200000 --seed 1 2>/dev/null |
 				"$out/$name/sim/cosim" | head -n 1) || true
@@ -41,7 +41,6 @@ plant no-nack ctg_redirect.sv "wants_copy && !cacheable" "1'b0"
 plant done-forgotten ctg_redirect.sv "its_phase == ctg_pkg::DONE" "1'b0"
 plant cleared-redirects ctg_redirect.sv "by_source & used & ~clearing" "by_source & used"
 plant own-slice-unasked ctg_redirect.sv "if (home_other != id)" "if (1'b0)"
-plant stale-match ctg_redirect.sv "in_source & ~fresh" "in_source"
 plant open-before-pointer ctg_engine.sv "pointer_valid = phase_valid || pops" \
 	"pointer_valid = phase_valid"
 plant window-unbounded ctg_engine.sv "ours && count < limit" "ours"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Properties of one slice, with messages in any order that the controller and the other slice may
-// send (the assumptions; the controller's part of them is proven in controller_proof.sv).
+// send (the assumptions). A page has two lines, one at home in each slice: what a window of several
+// lines does is compared in the co-simulation only.
 `default_nettype none
 
 module slice_proof (
@@ -175,6 +176,14 @@ module slice_proof (
     always_ff @(posedge clock) if (started && was_started) begin
         // At most one match.
         one_match: assert (hit != 2'b11);
+        // Only of a page that holds the line, and that is not being cleared.
+        real0: assert (!(decision_valid && hit[0]) || decision_line[3:1] == src0
+            || decision_line[3:1] == dst0);
+        real1: assert (!(decision_valid && hit[1]) || decision_line[3:1] == src1
+            || decision_line[3:1] == dst1);
+        over: assert ((hit & clearing) == '0);
+        // One line at a time, where no more are asked for.
+        alone: assert (!(op_valid && window_fixed == 2'd1) || (owed | acks) == '0);
         // The pointer only grows.
         grows0: assert (!(old_used[0] && used[0]) || restarts[0]
             || pointer[1:0] >= old_pointer[1:0]);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the co-simulation of the hardware of folder RTL with these parameters, in folder OUT.
-# Usage: hw/sim/build.sh RTL OUT [--coverage] ENTRIES=4 SLICES=2 HASH=2 LINE_BITS=17 SMALL=2
+# Usage: hw/sim/build.sh RTL OUT [--coverage] ENTRIES=4 SLICES=2 HASH=1 LINE_BITS=17 SMALL=2
 #        LARGE=4 WINDOW=4 CORES=4
 set -euo pipefail
 shopt -s extglob
@@ -15,7 +15,7 @@ if [[ ${1:-} == --coverage ]]; then
 	coverage=(--coverage-toggle --coverage-line)
 	shift
 fi
-declare -A p=([ENTRIES]=4 [SLICES]=2 [HASH]=2 [LINE_BITS]=17 [SMALL]=2 [LARGE]=4 [WINDOW]=4
+declare -A p=([ENTRIES]=4 [SLICES]=2 [HASH]=1 [LINE_BITS]=17 [SMALL]=2 [LARGE]=4 [WINDOW]=4
 	[CORES]=4 [FWD_BITS]=10)
 for pair in "$@"; do
 	[[ -v p[${pair%=*}] && ${pair#*=} =~ ^[0-9]+$ ]] || {

@@ -97,7 +97,11 @@ struct Slice {
             if (!expected.take(line))
                 fail("a line opens that should not: " + show(line));
             dut.release_ready = 1;
+            under_way--;
         }
+        int limit = dut.op_phase == 2 ? dut.window : 1;
+        if (dut.op_valid && under_way >= limit)
+            fail("the engine begins more lines than its window holds");
         if (dut.out_valid) {
             Line line = message();
             bool end = line[2] >= 9 || line[2] == 1;
@@ -124,6 +128,7 @@ struct Slice {
             index = acked;
         return {'O', id, kind, target, int64_t(dut.out_slot), index, owner};
     }
+    int under_way = 0;  // lines that the engine has begun and not passed
     int64_t acked = 0; // index of the line that is acknowledged
 
     void settle(Expected &expected, bool engine) {
@@ -246,6 +251,7 @@ struct Slice {
         dut.op_ready = 1;
         tick(expected, false);
         dut.op_ready = 0;
+        under_way++;
         if (e[5])
             answer(e[6], 0, 0, expected);
         else
@@ -257,7 +263,7 @@ struct Slice {
         dut.answer_tag = tags[index];
         dut.answer_kept = kept;
         dut.answer_owner = owner;
-        bool taken = false;
+        bool taken = false, copies = dut.op_phase == 2;
         for (int i = 0; !taken && i < PATIENCE; i++) {
             dut.clock = 0;
             dut.out_ready = dut.put_ready = 1;
@@ -268,6 +274,7 @@ struct Slice {
         dut.answer_valid = 0;
         if (!taken)
             fail("the answer is not taken");
+        under_way -= !copies;
         settle(expected, false);
         seen["answer kept " + std::to_string(kept)]++;
     }
@@ -355,6 +362,7 @@ void reset(const Line &e) {
         slice->dut.eval();
         slice->dut.reset = 0;
         slice->tags.clear();
+        slice->under_way = 0;
         slice->tick(none, false);
     }
     auto &dut = controller->dut;

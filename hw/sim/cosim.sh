@@ -33,7 +33,7 @@ large_run=(--slices 8 --hash 1 --entries 16 --cores 4 --small 6 --large 9)
 case $what in
 quick)
 	hw/sim/build.sh hw/rtl $out/small
-	hw/sim/build.sh hw/rtl $out/checked2 SMALL=1 LARGE=1 ENTRIES=2 LINE_BITS=13 CORES=2
+	hw/sim/build.sh hw/rtl $out/checked2 HASH=2 SMALL=1 LARGE=1 ENTRIES=2 LINE_BITS=13 CORES=2
 	random small 200000 1
 	checked checked2 2 3000
 	;;
@@ -47,8 +47,8 @@ full)
 		random one 200000 "$seed" --slices 1 --hash 3 --window 1
 	done
 	for cores in 1 2; do
-		hw/sim/build.sh hw/rtl "$out/checked2-$cores" SMALL=1 LARGE=1 ENTRIES=2 LINE_BITS=13 \
-			CORES=$cores
+		hw/sim/build.sh hw/rtl "$out/checked2-$cores" HASH=2 SMALL=1 LARGE=1 ENTRIES=2 \
+			LINE_BITS=13 CORES=$cores
 	done
 	checked checked2-2 2 40000
 	;;

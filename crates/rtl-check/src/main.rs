@@ -57,7 +57,7 @@ struct RandomArgs {
     #[arg(long, default_value_t = 4)]
     cores: u8,
     /// Hash: 0 modulo, 1 exclusive-or fold, 2 Gray, 3 whole pages.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     hash: u8,
     /// Log2 of the lines of a small page.
     #[arg(long, default_value_t = 2)]
