@@ -63,7 +63,6 @@ fleet-search:    ## search the constants of Algorithm 1 over four objectives (AR
 
 python:          ## test the Python package: types, notebook, the bytes of the command
 	@scripts/setup.sh python
-	$(CARGO) build --locked --profile test -p ample-cli
 	scripts/python.sh test
 
 wheel:           ## build the Python package into target/wheels and try it

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs every command of the book and of the README, in the order of each page.
 
-Usage: book-run.py AMPLE [PAGE...]
+Usage: book-run.py [--quick] AMPLE [PAGE...]
 
 A block of commands is fenced as `sh`. Each page has a folder of its own, in which the folders of
 the tree are there under their names, and before each block the files that other machines would
@@ -12,25 +12,29 @@ changes this one says so in a comment on the line before:
 
     <!-- not run: hours of simulation -->
     <!-- needs: root -->            or bpf: run where this machine and program have it
+    <!-- slow -->                   more than ten seconds of a processor: --quick only reads it;
+                                    with what it needs: <!-- needs: root slow -->
 
 Commands that are not run are read all the same: every `ample` command has to have the subcommand
 and the options that are written, every target of make and every script has to be there.
 """
 
+import contextlib
 import json
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-TIMEOUT_S = 600
-REASONS = ("not run:", "needs:")
+TIMEOUT_S = 300
 NEEDS = ("root", "bpf")
+NEEDED = re.compile(r"needs:|slow$").match
 # What a page may use without having made it: recordings of guests that lie in the tree.
 COURSE = "kernel/tests/courses/stock-1g-web-1"
 FILES = {
@@ -105,6 +109,14 @@ def known_options(ample, words, cache={}):
     return cache[key]
 
 
+def split(command):
+    """Words as the shell has them; where it is half a command, what lies between spaces."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
 def read(ample, text):
     """Fails where a command that is not run names what is not there."""
     targets = set()
@@ -114,7 +126,7 @@ def read(ample, text):
     for line in text.replace("\\\n", " ").splitlines():
         line = re.sub(r"(^|\s)#.*", "", line)
         for command in re.split(r"&&|\|\|?|;", line):
-            words = command.split()
+            words = split(command)
             while words and re.match(r"[A-Z_]+=|sudo$", words[0]):
                 words.pop(0)
             if not words:
@@ -182,7 +194,7 @@ def tools_of(ample):
             f'mapfile -d "" words < <({shlex.quote(sys.executable)} '
             f'{shlex.quote(os.path.realpath(__file__))} --smaller "$@")\n'
             # What serves until it is ended serves for some seconds.
-            f'limit=()\n[[ " $* " == " agent "*" --listen "* ]] && limit=(timeout -s INT 5)\n'
+            f'limit=()\n[[ " $* " == " agent "*"--listen "* ]] && limit=(timeout -s INT 5)\n'
             f'"${{limit[@]}}" {shlex.quote(os.path.join(real, "ample"))} "${{words[@]}}"\n'
             f"status=$?\n[[ $status == 124 && ${{#limit[@]}} -gt 0 ]] && status=0\n"
             # 1 is an answer of these: a threshold is crossed, an advice is given.
@@ -201,20 +213,30 @@ def run_block(folder, tools, text):
         "LC_ALL": "C.UTF-8",
         "TMPDIR": folder,
     }
-    try:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", text],
+    with tempfile.TemporaryFile() as said:
+        # In a session of its own, so that all that it started ends with it.
+        running = subprocess.Popen(
+            ["bash", "-euxo", "pipefail", "-c", text],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT_S,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        raise Book(f"not done after {TIMEOUT_S} s") from None
-    if done.returncode != 0:
-        said = (done.stdout + done.stderr).decode("utf-8", "replace").splitlines()
-        raise Book(f"exit code {done.returncode}\n    " + "\n    ".join(said[-12:]))
+        try:
+            code = running.wait(TIMEOUT_S)
+            ended = f"exit code {code}"
+        except subprocess.TimeoutExpired:
+            code, ended = None, f"not done after {TIMEOUT_S} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+        if code != 0:
+            said.seek(0)
+            lines = said.read().decode("utf-8", "replace").splitlines()
+            raise Book(f"{ended}\n    " + "\n    ".join(lines[-12:]))
 
 
 def lay_out(folder):
@@ -240,7 +262,7 @@ def allowed(ample):
     return {need for need, name in names.items() if checks.get(name) == "ok"}
 
 
-def do_page(page, ample, tools, here, counts):
+def do_page(page, ample, tools, here, quick, counts):
     """Runs one page; tells problems and adds to the counts of ends."""
     folder = tempfile.mkdtemp(prefix="ample-book.")
     lay_out(folder)
@@ -256,11 +278,13 @@ def do_page(page, ample, tools, here, counts):
                     end = "read"
                     read(ample, text)
                     continue
-                needs = comment[len("needs:") :].split() if comment.startswith("needs:") else []
-                if set(needs) - set(NEEDS):
+                needs = set(comment.removeprefix("needs:").split()) if NEEDED(comment) else set()
+                slow = "slow" in needs
+                needs -= {"slow"}
+                if needs - set(NEEDS):
                     raise Book(f"needs what nobody knows: {' '.join(needs)}")
-                if set(needs) - here:
-                    end = "left out"
+                if needs - here or (slow and quick):
+                    end = "left out" if needs - here else "slow"
                     read(ample, text)
                     continue
                 lay_files(folder)
@@ -271,8 +295,8 @@ def do_page(page, ample, tools, here, counts):
             finally:
                 counts[end] = counts.get(end, 0) + (language == "sh" or end == "failed")
                 took = time.monotonic() - started
-                if took > 10:
-                    print(f"{page}:{line}: took {took:.0f} s", file=sys.stderr)
+                if took > 5:
+                    print(f"{page}:{line}: took {took:.0f} s", file=sys.stderr, flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -281,23 +305,28 @@ def main():
     if sys.argv[1:2] == ["--smaller"]:
         sys.stdout.write("".join(word + "\0" for word in smaller(sys.argv[2:])))
         return 0
-    if len(sys.argv) < 2:
+    quick = sys.argv[1:2] == ["--quick"]
+    given = sys.argv[1 + quick :]
+    if not given:
         print(__doc__, file=sys.stderr)
         return 2
-    ample = os.path.realpath(sys.argv[1])
-    pages = sys.argv[2:] or ["README.md"] + sorted(
+    ample = os.path.realpath(given[0])
+    pages = given[1:] or ["README.md"] + sorted(
         f"docs/{name}" for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md")
     )
     here, counts = allowed(ample), {}
     tools = tools_of(ample)
     try:
         for page in pages:
-            do_page(page, ample, tools, here, counts)
+            do_page(page, ample, tools, here, quick, counts)
     finally:
         shutil.rmtree(tools)
     ran, failed = counts.get("run", 0), counts.get("failed", 0)
     print(f"blocks of commands: {ran} run, {counts.get('read', 0)} only read", end="")
+    print(f", {counts.get('slow', 0)} slow ones" if quick else "", end="")
     print(f", {counts.get('left out', 0)} left out for want of {set(NEEDS) - here or 'nothing'}")
+    spent = os.times()
+    print(f"processor time: {spent.children_user + spent.children_system:.0f} s")
     print(f"test result: {'FAILED' if failed else 'ok'}. {ran} passed; {failed} failed")
     return 1 if failed else 0
 

@@ -115,6 +115,12 @@ gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -o /tmp/use /tmp/use.c -lample_mal
 visitor /tmp/use || fail "the linked program"
 right "the library is preloaded and linked"
 
+# The wheel, in an environment that holds nothing else, without a registry.
+visitor python3 -m venv /tmp/wheel
+visitor /tmp/wheel/bin/pip install --quiet --no-index /dist/ample-*.whl || fail "pip and the wheel"
+visitor /tmp/wheel/bin/python /dist/python-smoke.py || fail "the wheel does not work"
+right "the wheel is installed, and works alone"
+
 # Units, where they are installed.
 systemd-analyze verify --man=no ample-agent.service ample-scan.service ample-scan.timer ||
 	fail "systemd does not take the units"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs the packages of a directory in a clean Debian 12 and tries them as a new user.
-# Usage: dist-smoke.sh DIST (as root; the clean system is made once, build/bookworm.tar)
+# Usage: dist-smoke.sh DIST (as root; the clean system is made once, build/bookworm-2.tar)
 set -euo pipefail
 dist=$(realpath "${1:?usage: dist-smoke.sh DIST}")
 cd "$(dirname "$0")/.."
@@ -10,20 +10,20 @@ cd "$(dirname "$0")/.."
 	exit 2
 }
 
-if [[ ! -e build/bookworm.tar ]]; then
+if [[ ! -e build/bookworm-2.tar ]]; then
 	mkdir -p build
 	echo "dist-smoke: making a clean Debian 12" >&2
-	mmdebstrap --quiet --variant=minbase bookworm build/bookworm.tar.new.tar \
-		--include=apt,ca-certificates,gcc,libc6-dev,bash-completion,systemd
-	mv build/bookworm.tar.new.tar build/bookworm.tar
+	mmdebstrap --quiet --variant=minbase bookworm build/bookworm-2.tar.new.tar \
+		--include=apt,ca-certificates,gcc,libc6-dev,bash-completion,systemd,python3-venv
+	mv build/bookworm-2.tar.new.tar build/bookworm-2.tar
 fi
 
 system=$(mktemp -d "${TMPDIR:-/tmp}/ample-smoke.XXXXXX")
 trap 'rm -rf --one-file-system "$system"' EXIT
-tar -C "$system" -xf build/bookworm.tar --exclude='./dev/*'
+tar -C "$system" -xf build/bookworm-2.tar --exclude='./dev/*'
 mkdir -p "$system/dist"
-cp "$dist"/*.deb "$system/dist/"
-cp scripts/dist-smoke-inside.sh scripts/dist-smoke-units.sh "$system/dist/"
+cp "$dist"/*.deb "$dist"/*.whl "$system/dist/"
+cp scripts/dist-smoke-inside.sh scripts/dist-smoke-units.sh scripts/python-smoke.py "$system/dist/"
 cp /etc/resolv.conf "$system/etc/resolv.conf" 2>/dev/null || true
 # Upgrades begin at the same files under an earlier version.
 for deb in "$system"/dist/*.deb; do

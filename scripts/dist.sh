@@ -52,6 +52,7 @@ sbom() { # sbom NAME FEATURES PACKAGE...
 }
 sbom ample "$features" ample-cli
 sbom libample-malloc "" ample-malloc ample-malloc-tools
+sbom python-ample "" ample-python
 
 NOTICES=$stripped/ample.notices scripts/dist-deb.sh "$stripped/ample" \
 	"$stripped/libample_malloc.so" "$stripped/ample-malloc" "$out"
@@ -60,8 +61,13 @@ scripts/dist-static.sh "$out" "$stripped"
 scripts/dist-image.py write --version "$plain" --epoch "$SOURCE_DATE_EPOCH" \
 	--out "$out/ample-$plain-image.tar" "amd64=$stripped/ample-x86_64" \
 	"arm64=$stripped/ample-aarch64"
+scripts/dist-build.sh maturin build --quiet --locked --release --target "$host" --strip \
+	-m crates/python/Cargo.toml --out "$out"
+python3 -m zipfile -e "$out"/ample-*.whl "$stripped/wheel"
+mv "$stripped/wheel/ample/_ample.abi3.so" "$stripped/"
+rm -r "$stripped/wheel"
 no_path_of_the_build
-(cd "$out" && sha256sum -- *.deb *.json *.tar.gz *.tar >SHA256SUMS)
+(cd "$out" && sha256sum -- *.deb *.json *.tar.gz *.tar *.whl >SHA256SUMS)
 if ((smoke)); then
 	scripts/dist-smoke-static.sh "$out"
 	scripts/dist-smoke.sh "$out"

@@ -16,7 +16,7 @@ import tempfile
 from browser import Browser
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-AXE = os.path.join(ROOT, "build/axe/package/axe.min.js")
+AXE = os.path.join(ROOT, "build/axe/axe.min.js")
 COURSE = os.path.join(ROOT, "kernel/tests/courses/stock-1g-web-1")
 # Each page and the command that writes it; "verdict" says that it begins with an answer.
 PAGES = {

@@ -9,14 +9,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
-export PYO3_PYTHON=$PWD/build/python/bin/python PYTHONDONTWRITEBYTECODE=1
+# What is compiled for the stable interface does not depend on the interpreter: naming ours to the
+# build would make it anew after a build that names none.
+python=$PWD/build/python/bin/python
+export PYTHONPYCACHEPREFIX=$PWD/build/python-cache
 what=${1:?usage: python.sh test|wheel|ray|search}
 shift
 
 assembled() { # assembled PROFILE FOLDER: the package of that build in build/python-PROFILE
 	local place=build/python-$1 what=(-p ample-python)
-	# The crates that cargo test has built; for this package alone the engine for SQL would be built
-	# again, with other features.
+	# What cargo test has built, command included; for some packages alone the engine for SQL would
+	# be built again, with other features.
 	[[ $1 != test ]] || what=(--workspace --lib --tests)
 	cargo build --locked --quiet --profile "$1" "${what[@]}"
 	mkdir -p "$place"
@@ -31,7 +34,7 @@ test)
 	assembled test debug
 	export AMPLE=${AMPLE:-$PWD/target/debug/ample}
 	cd crates/python/tests
-	exec "$PYO3_PYTHON" -m pytest -q -p no:cacheprovider \
+	exec "$python" -m pytest -q -p no:cacheprovider \
 		test_tables.py test_simulations.py test_search.py test_package.py "$@"
 	;;
 wheel)
@@ -47,12 +50,12 @@ wheel)
 	;;
 ray)
 	assembled release release
-	exec "$PYO3_PYTHON" -m pytest -q -s -p no:cacheprovider \
+	exec "$python" -m pytest -q -s -p no:cacheprovider \
 		crates/python/tests/test_ray.py "$@"
 	;;
 search)
 	assembled release release
-	exec "$PYO3_PYTHON" -m ample.search "$@"
+	exec "$python" -m ample.search "$@"
 	;;
 *)
 	echo "python.sh: no part $what; give test, wheel, ray or search" >&2

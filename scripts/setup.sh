@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
 # Usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test; test is build, book,
-# deny, rtl and its own.
+# deny, pages, python, rtl and its own.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -10,8 +10,9 @@ MIN_RUST=1.90
 MDBOOK=0.5.4
 CARGO_DENY=0.20.2
 CARGO_MUTANTS=27.1.0
-AXE_CORE=4.14.1
-AXE_CORE_SHA256=e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
+AXE_CORE=4.12.1
+AXE_CORE_PACKAGE="axe-playwright-python==0.1.8 \
+	--hash=sha256:fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8"
 what=${1:?usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test}
 
 wanted() { # wanted PART: is it asked for?
@@ -24,13 +25,12 @@ packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certi
 if wanted rtl; then
 	packages+=(g++ iverilog verilator yosys)
 fi
-if [[ $what == python || $what == ray ]]; then
+if wanted python || [[ $what == ray || $what == dist ]]; then
 	packages+=(python3 python3-venv)
 fi
-# A browser to look at pages with; npm comes with other packages of Node.js, too.
-if [[ $what == pages ]]; then
-	packages+=(chromium python3)
-	command -v npm >/dev/null || packages+=(npm)
+# A browser to look at pages with.
+if wanted pages; then
+	packages+=(chromium python3 python3-venv)
 fi
 if [[ $what == test ]]; then
 	packages+=(jq g++ dpkg-dev systemd python3 python3-venv util-linux)
@@ -139,7 +139,7 @@ venv() { # venv NAME PACKAGE...: build/NAME, with these packages
 	echo "setup: installing ${*:2} for Python" >&2
 	rm -rf "$folder"
 	python3 -m venv "$folder"
-	"$folder/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
+	"$folder/bin/pip" install --quiet --disable-pip-version-check --no-compile "${@:2}"
 	echo "${*:2}" >"$folder/.installed"
 }
 if [[ $what == test ]]; then
@@ -154,28 +154,26 @@ environment() { # environment REQUIREMENTS...
 	[[ -f $stamp-$# && $(cat "$stamp-$#") == "$wanted" ]] && return
 	echo "setup: making $place" >&2
 	[[ -x $place/bin/pip ]] || python3 -m venv --clear "$place"
-	"$place/bin/pip" install --quiet --disable-pip-version-check --require-hashes \
+	# Compiled where it is imported: of most of it nothing ever is.
+	"$place/bin/pip" install --quiet --disable-pip-version-check --no-compile --require-hashes \
 		"${@/#/--requirement=}"
 	echo "$wanted" >"$stamp-$#"
 }
-if [[ $what == python ]]; then
+if wanted python || [[ $what == dist ]]; then
 	environment crates/python/requirements.txt
 fi
 if [[ $what == ray ]]; then
 	environment crates/python/requirements.txt crates/python/requirements-ray.txt
 fi
 
-# Judges how accessible a page is. Unpacked here; nothing of it is installed or run outside a page.
+# Judges how accessible a page is: the one file of a package that carries it.
 axe=build/axe
-if [[ $what == pages ]] && ! grep -qs "v$AXE_CORE" "$axe/package/axe.min.js"; then
-	rm -rf "$axe" && mkdir -p "$axe"
-	(
-		cd "$axe"
-		npm pack --silent "axe-core@$AXE_CORE" >/dev/null
-		echo "$AXE_CORE_SHA256  axe-core-$AXE_CORE.tgz" | sha256sum --check --quiet
-		tar -xzf "axe-core-$AXE_CORE.tgz" package/axe.min.js package/LICENSE
-		rm "axe-core-$AXE_CORE.tgz"
-	)
+if wanted pages && ! grep -qs "axe v$AXE_CORE" "$axe/axe.min.js"; then
+	rm -rf "$axe"
+	python3 -m venv "$axe"
+	"$axe/bin/pip" install --quiet --disable-pip-version-check --no-compile --no-deps \
+		--require-hashes --requirement <(echo "${AXE_CORE_PACKAGE//[$'\n\t']/}")
+	cp "$axe"/lib/python3*/site-packages/axe_playwright_python/axe.min.js "$axe/"
 fi
 
 # A Prometheus for the metrics of ample agent: unpacked here, because the installed package would

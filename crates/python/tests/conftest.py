@@ -39,6 +39,16 @@ def spec(tmp_path: Path) -> Path:
     return path
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The sum in the form of the other tests of the tree, which `make test` adds up."""
+    passed, failed = (
+        sum(len(terminalreporter.stats.get(kind, [])) for kind in kinds)
+        for kinds in (["passed"], ["failed", "error"])
+    )
+    state = "FAILED" if failed else "ok"
+    terminalreporter.write_line(f"test result: {state}. {passed} passed; {failed} failed")
+
+
 def ample(*arguments: object) -> bytes:
     """Runs the command that was built beside the package (AMPLE)."""
     command = os.environ.get("AMPLE")
