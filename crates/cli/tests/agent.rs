@@ -65,8 +65,9 @@ fn a_scan_is_kept_delivered_and_shown() {
     let kept = ample(at, &[&once[..], &["--textfile", "ample.prom"]].concat());
     assert!(kept.status.success(), "{kept:?}");
     let spool = files(&at.join("spool"));
-    assert_eq!(spool.len(), 1, "{spool:?}");
-    assert!(spool[0].starts_with("scan-web1-"), "{spool:?}");
+    assert_eq!(spool.len(), 2, "{spool:?}");
+    assert_eq!(spool[0], ".last-scan");
+    assert!(spool[1].starts_with("scan-web1-"), "{spool:?}");
     let metrics = std::fs::read_to_string(at.join("ample.prom")).unwrap();
     for line in [
         "ample_memory_bytes 8388608",
@@ -89,7 +90,7 @@ fn a_scan_is_kept_delivered_and_shown() {
     std::fs::create_dir(at.join("shared")).unwrap();
     let after = ample(at, &[&once[..], &["--deliver", "shared"]].concat());
     assert!(after.status.success(), "{after:?}");
-    assert!(files(&at.join("spool")).is_empty());
+    assert_eq!(files(&at.join("spool")), [".last-scan"]);
     assert!(!files(&at.join("shared")).is_empty());
 }
 
@@ -132,7 +133,11 @@ fn listening(at: &Path) -> (Child, String) {
         .unwrap();
     let mut line = String::new();
     let mut errors = BufReader::new(agent.stderr.take().unwrap());
-    errors.read_line(&mut line).unwrap();
+    // An agent that is started again says first how long it rests.
+    while !line.starts_with("metrics at") {
+        line.clear();
+        assert_ne!(errors.read_line(&mut line).unwrap(), 0, "it ended");
+    }
     let address = line.trim().strip_prefix("metrics at http://");
     let address = address.and_then(|rest| rest.strip_suffix("/metrics"));
     let address = address.unwrap_or_else(|| panic!("{line}")).to_string();
@@ -170,4 +175,181 @@ fn a_killed_agent_leaves_whole_scans_and_starts_again() {
             "{name}"
         );
     }
+}
+
+/// What `/proc/PID/status` says, in the unit that it has there.
+fn status(agent: &Child, field: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    let word = line.unwrap().trim_start_matches(':').split_whitespace();
+    word.into_iter().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_storm_of_scrapes_costs_no_more_than_one() {
+    let host = host();
+    let at = host.path();
+    let (mut agent, address) = listening(at);
+    let threads = status(&agent, "Threads");
+    // Clients that say nothing, that stop in the middle, and that do not read.
+    let idle: Vec<TcpStream> = (0..200)
+        .map(|number| {
+            let mut client = TcpStream::connect(&address).unwrap();
+            let some: &[u8] = [&b""[..], b"GET /met", b"GET /metrics HTTP/1.1\r\n\r\n"][number % 3];
+            client.write_all(some).unwrap();
+            client
+        })
+        .collect();
+    let files = std::fs::read_dir(format!("/proc/{}/fd", agent.id())).unwrap();
+    assert!(
+        files.count() < 32,
+        "more clients wait in the queue of the kernel"
+    );
+    drop(idle);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..250 {
+                    assert!(scrape(&address).ends_with("# EOF\n"));
+                }
+            });
+        }
+    });
+    assert_eq!(status(&agent, "Threads"), threads);
+    assert!(
+        status(&agent, "VmHWM") < 64 << 10,
+        "{} KiB",
+        status(&agent, "VmHWM")
+    );
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}
+
+/// The kernel ends a process that writes beyond RLIMIT_FSIZE: a crash at exactly that byte.
+#[test]
+fn a_crash_at_any_byte_leaves_the_scans_that_were_whole() {
+    let host = host();
+    let at = host.path();
+    let scan = |limit: &str| {
+        Command::new("prlimit")
+            .args([limit, env!("CARGO_BIN_EXE_ample"), "agent", "--once"])
+            .args(["--root", "root", "--spool", "spool", "--deliver", "shared"])
+            .current_dir(at)
+            .output()
+            .unwrap()
+    };
+    std::fs::create_dir(at.join("shared")).unwrap();
+    assert!(scan("--core=0").status.success());
+    let first = files(&at.join("shared"));
+    let size = std::fs::metadata(at.join("shared").join(&first[0]))
+        .unwrap()
+        .len();
+    for byte in (0..size).step_by(size as usize / 40) {
+        let output = scan(&format!("--fsize={byte}"));
+        assert!(!output.status.success(), "{byte} of {size}");
+        let shared: Vec<String> = files(&at.join("shared"))
+            .into_iter()
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        assert_eq!(shared, first, "after {byte} of {size} bytes");
+        let named = |name: &String| name.starts_with("scan-");
+        assert!(
+            !files(&at.join("spool")).iter().any(named),
+            "{byte} of {size}"
+        );
+    }
+    assert!(scan("--core=0").status.success());
+    let left = files(&at.join("spool"));
+    assert_eq!(left, [".last-scan"], "what was half written is gone");
+    let shared = files(&at.join("shared"));
+    assert_eq!(
+        shared
+            .iter()
+            .filter(|name| name.starts_with("scan-"))
+            .count(),
+        2
+    );
+    for name in shared.iter().filter(|name| name.starts_with("scan-")) {
+        let bytes = std::fs::read(at.join("shared").join(name)).unwrap();
+        assert!(
+            bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_that_is_started_again_rests_first() {
+    let host = host();
+    let at = host.path();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.unwrap().as_nanos();
+    // The scan before the crash used ten seconds.
+    let last = format!("{} 10000000000\n", now - 1_000_000_000);
+    save(at, &[("spool/.last-scan", last.as_bytes())]);
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_ample"))
+        .args([
+            "agent", "--root", "root", "--spool", "spool", "--every", "1s",
+        ])
+        .current_dir(at)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut errors = BufReader::new(agent.stderr.take().unwrap());
+    errors.read_line(&mut line).unwrap();
+    assert!(line.contains("its share of a processor"), "{line}");
+    assert!(
+        line.contains("begins in 99"),
+        "a hundred times as long: {line}"
+    );
+    assert_eq!(files(&at.join("spool")), [".last-scan"]);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}
+
+/// An unprivileged user with CAP_SYS_ADMIN alone, as in the unit, sees the pages; without it, not.
+#[test]
+fn cap_sys_admin_alone_suffices_for_nobody() {
+    let root = rustix::process::geteuid().is_root();
+    if !root || !cfg!(feature = "bpf") {
+        println!("needs root and the BPF reader: not checked here");
+        return;
+    }
+    let spool = tempfile::tempdir().unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(spool.path(), mode).unwrap();
+    let scan = |capabilities: &str| {
+        let only = format!("-all{capabilities}");
+        Command::new("setpriv")
+            .args([
+                "--reuid=65534",
+                "--regid=65534",
+                "--clear-groups",
+                "--no-new-privs",
+            ])
+            .args([
+                "--inh-caps",
+                &only,
+                "--ambient-caps",
+                &only,
+                "--bounding-set",
+                &only,
+            ])
+            .args([env!("CARGO_BIN_EXE_ample"), "agent", "--once", "--spool"])
+            .arg(spool.path())
+            .output()
+            .unwrap()
+    };
+    let with = scan(",+sys_admin");
+    assert!(with.status.success(), "{with:?}");
+    let kept = files(spool.path())
+        .into_iter()
+        .filter(|name| name.starts_with("scan-"))
+        .count();
+    assert_eq!(kept, 1);
+    let without = scan("");
+    assert_eq!(without.status.code(), Some(2), "{without:?}");
+    let errors = String::from_utf8_lossy(&without.stderr);
+    assert!(errors.contains("CAP_SYS_ADMIN"), "{errors}");
 }

@@ -85,7 +85,7 @@ fn answer(mut client: TcpStream, page: &Served) -> std::io::Result<()> {
     let mut request = [0; LONGEST_REQUEST];
     let mut len = 0;
     let (status, body) = loop {
-        if let Some(answer) = understood(&request[..len], page) {
+        if let Some(answer) = answer_to(&request[..len], page) {
             break answer;
         }
         if len == request.len() {
@@ -126,8 +126,8 @@ fn left(deadline: Instant) -> std::io::Result<Duration> {
     }
 }
 
-/// The answer to a request, once its head is whole.
-fn understood(request: &[u8], page: &Served) -> Option<(&'static str, Arc<str>)> {
+/// The answer to a request, its status and its body, once its head is whole.
+pub fn answer_to(request: &[u8], page: &Served) -> Option<(&'static str, Arc<str>)> {
     let end = request.windows(4).position(|four| four == b"\r\n\r\n")?;
     let line = request[..end].split(|byte| *byte == b'\r').next()?;
     let mut words = line.split(|byte| *byte == b' ');

@@ -5,6 +5,6 @@ mod exporter;
 mod schedule;
 mod spool;
 
-pub use exporter::{Exporter, Served};
-pub use schedule::Schedule;
-pub use spool::{Spool, Usage};
+pub use exporter::{Exporter, Served, answer_to};
+pub use schedule::{Schedule, rest};
+pub use spool::{LastScan, Spool, Usage};

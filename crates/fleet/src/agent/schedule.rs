@@ -1,11 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When the next scan begins.
 
+use super::LastScan;
 use ample_kit::random::mix64;
 use std::time::Duration;
 
 /// A scan may use this share of one processor at most: one part in so many.
 const CPU_PARTS: u32 = 100;
+
+/// Nobody waits longer than that for a scan that was expensive, or for a clock that was wrong.
+const LONGEST_REST: Duration = Duration::from_secs(24 * 3600);
+
+/// The moment at which a scan has used no more than its share of a processor.
+pub fn rested(last: LastScan) -> Duration {
+    let rest = last.cpu.saturating_mul(CPU_PARTS).min(LONGEST_REST);
+    last.began.saturating_add(rest)
+}
+
+/// How long an agent that starts now rests first: its last scan, perhaps one that a crash ended,
+/// has used a share of a processor too. A scan of the future was none.
+pub fn rest(now: Duration, last: Option<LastScan>) -> Duration {
+    let last = last.filter(|last| last.began <= now);
+    last.map_or(Duration::ZERO, |last| rested(last).saturating_sub(now))
+}
 
 /// Scans at a fixed period, each host at a moment of its own within it, so that a fleet does not
 /// scan, deliver and load its network at once. The moment is a hash of the host's name: it is the
@@ -30,10 +47,10 @@ impl Schedule {
         Schedule { every, offset }
     }
 
-    /// The start of the first scan after `now`, both since 1970, if the last one used `cpu` and
-    /// began at `last`: never before the last one's share of a processor is used up.
-    pub fn next(&self, now: Duration, last: Option<(Duration, Duration)>) -> Duration {
-        let earliest = last.map_or(now, |(began, cpu)| now.max(began + cpu * CPU_PARTS));
+    /// The start of the first scan after `now`, both since 1970, never before the last one's share
+    /// of a processor is used up.
+    pub fn next(&self, now: Duration, last: Option<LastScan>) -> Duration {
+        let earliest = last.map_or(now, |last| now.max(rested(last)));
         let every = self.every.as_nanos();
         let rounds = match earliest.checked_sub(self.offset) {
             Some(past) => past.as_nanos() / every + 1,
@@ -72,7 +89,7 @@ mod tests {
             host in "[a-z]{1,8}",
             every in 1u64..100_000,
             now in 1_700_000_000u64..1_900_000_000,
-            cpu_ms in 0u64..1_000_000,
+            cpu_ms in 0u64..800_000,
         ) {
             let every = Duration::from_secs(every);
             let schedule = Schedule::new(every, &host);
@@ -80,7 +97,11 @@ mod tests {
             prop_assert!(first > Duration::from_secs(now));
             prop_assert!(first <= Duration::from_secs(now) + every);
             let cpu = Duration::from_millis(cpu_ms);
-            let second = schedule.next(first, Some((first, cpu)));
+            let last = LastScan { began: first, cpu };
+            let second = schedule.next(first, Some(last));
+            // The same holds where the agent is started again and again.
+            prop_assert_eq!(rest(first + cpu, Some(last)), cpu * 99);
+            prop_assert_eq!(rest(first - every, Some(last)), Duration::ZERO);
             prop_assert!(second - first >= every && second - first >= cpu * 100);
             prop_assert!(second - first <= every + cpu * 100);
             prop_assert_eq!((second - first).as_nanos() % every.as_nanos(), 0);

@@ -6,19 +6,52 @@
 
 use ample_kit::files;
 use anyhow::{Context, Result, ensure};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 /// What unfinished files of the spool begin with.
 const UNFINISHED: &str = ".scan-";
+/// What an unfinished [`LAST`] begins with.
+const UNREMEMBERED: &str = "..last-scan";
 /// How the files of the spool end.
 const SUFFIX: &str = ".parquet";
+
+/// The file that says what the last scan cost.
+const LAST: &str = ".last-scan";
 
 /// A directory of at most so many bytes.
 #[derive(Clone, Debug)]
 pub struct Spool {
     directory: PathBuf,
     limit_bytes: u64,
+}
+
+/// What a scan cost: the next one waits for its share of a processor, also after a restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LastScan {
+    /// When it began, since 1970.
+    pub began: Duration,
+    /// Processor time of the round.
+    pub cpu: Duration,
+}
+
+impl LastScan {
+    /// Reads the two numbers of nanoseconds; `None` of anything else, as no scan.
+    pub fn parse(text: &str) -> Option<LastScan> {
+        let mut numbers = text.split_ascii_whitespace().map(str::parse);
+        let (began, cpu) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+        numbers.next().is_none().then(|| LastScan {
+            began: Duration::from_nanos(began),
+            cpu: Duration::from_nanos(cpu),
+        })
+    }
+}
+
+impl fmt::Display for LastScan {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{} {}", self.began.as_nanos(), self.cpu.as_nanos())
+    }
 }
 
 /// What is in a spool.
@@ -43,7 +76,7 @@ impl Spool {
             limit_bytes,
         };
         for name in names(directory)? {
-            if name.starts_with(UNFINISHED) {
+            if name.starts_with(UNFINISHED) || name.starts_with(UNREMEMBERED) {
                 let path = directory.join(name);
                 fs::remove_file(&path)
                     .with_context(|| format!("cannot remove {}", path.display()))?;
@@ -69,14 +102,19 @@ impl Spool {
         Ok(dropped)
     }
 
-    /// Moves all files to another directory, which may be on another file system or shared with
-    /// other hosts, the oldest first; how many were moved.
+    /// Moves files to another directory, which may be on another file system or shared with
+    /// other hosts, the oldest first, and begins none after `longest`: what is left moves the next
+    /// time. How many were moved.
     ///
     /// # Errors
     /// When a file cannot be written there: it and those after it stay.
-    pub fn deliver(&self, to: &Path) -> Result<u64> {
+    pub fn deliver(&self, to: &Path, longest: Duration) -> Result<u64> {
+        let begin = Instant::now();
         let mut moved = 0;
         for (_, name, _) in self.files()? {
+            if begin.elapsed() > longest {
+                break;
+            }
             let own = self.directory.join(&name);
             let bytes = fs::read(&own).with_context(|| format!("cannot read {}", own.display()))?;
             write_whole(to, &name, &bytes)?;
@@ -84,6 +122,20 @@ impl Spool {
             moved += 1;
         }
         Ok(moved)
+    }
+
+    /// What the last scan cost, if that is known.
+    pub fn last(&self) -> Option<LastScan> {
+        let text = files::read_text(&self.directory.join(LAST), 1024).ok()?;
+        LastScan::parse(&text)
+    }
+
+    /// Remembers what a scan costs.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn remember(&self, last: LastScan) -> Result<()> {
+        write_whole(&self.directory, LAST, last.to_string().as_bytes())
     }
 
     /// What is in it.
@@ -224,6 +276,26 @@ mod tests {
     }
 
     #[test]
+    fn what_the_last_scan_cost_is_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 1000).unwrap();
+        assert_eq!(spool.last(), None);
+        let last = LastScan {
+            began: Duration::new(1_793_491_200, 5),
+            cpu: Duration::from_millis(1234),
+        };
+        spool.remember(last).unwrap();
+        fs::write(folder.path().join("..last-scan.17.tmp"), "17").unwrap();
+        let spool = Spool::open(folder.path(), 1000).unwrap();
+        assert_eq!(spool.last(), Some(last));
+        assert_eq!(names_of(folder.path()), [".last-scan"]);
+        assert_eq!(spool.usage().unwrap(), Usage::default());
+        for text in ["", "1", "1 2 3", "-1 2", "1 x", "99999999999999999999 1"] {
+            assert_eq!(LastScan::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn a_host_name_cannot_leave_the_directory() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(&folder.path().join("spool"), 1000).unwrap();
@@ -242,10 +314,11 @@ mod tests {
         let spool = Spool::open(&own, 1000).unwrap();
         spool.store("a", 1, b"one").unwrap();
         spool.store("a", 2, b"two").unwrap();
-        assert!(spool.deliver(&shared).is_err(), "it does not exist");
+        let deliver = || spool.deliver(&shared, Duration::from_secs(60));
+        assert!(deliver().is_err(), "it does not exist");
         assert_eq!(spool.usage().unwrap().files, 2);
         fs::create_dir(&shared).unwrap();
-        assert_eq!(spool.deliver(&shared).unwrap(), 2);
+        assert_eq!(deliver().unwrap(), 2);
         assert_eq!(spool.usage().unwrap(), Usage::default());
         assert_eq!(fs::read(shared.join("scan-a-2.parquet")).unwrap(), b"two");
     }

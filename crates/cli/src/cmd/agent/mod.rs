@@ -9,9 +9,10 @@ use super::Verdict;
 use super::exposition::Exposition;
 use super::watch::time;
 use ample_fleet::Labels;
-use ample_fleet::agent::{Exporter, Schedule, Served, Spool};
+use ample_fleet::agent::{Exporter, Schedule, Served, Spool, rest};
 use ample_host::{Root, ScanOptions};
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -95,6 +96,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 pub fn run(args: &AgentArgs) -> Result<Verdict> {
     // Whoever is in the way of a program loses; a refusal costs nobody anything.
     let _ = rustix::process::nice(19);
+    bound_memory().context("cannot bound the memory of this process")?;
     let root = args.root.as_deref().map_or_else(Root::live, Root::offline);
     let host = root.read("proc/sys/kernel/hostname").unwrap_or_default();
     let mut agent = Agent {
@@ -114,6 +116,16 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
         scan: Exposition::default(),
         counts: Counts::default(),
     };
+    if !args.once {
+        let wait = rest(now()?, agent.spool.last());
+        if !wait.is_zero() {
+            eprintln!(
+                "the last scan used its share of a processor: the next one begins in {:.0} s",
+                wait.as_secs_f64().ceil()
+            );
+            std::thread::sleep(wait);
+        }
+    }
     let first = agent.round()?;
     if let Some(error) = first.failed {
         return Err(error);
@@ -128,6 +140,21 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
         eprintln!("metrics at http://{}/metrics", exporter.address());
     }
     follow(&mut agent, first.next)
+}
+
+/// Memory that the process may write to: with the code that it uses that stays below 64 MB. A scan
+/// needs a tenth, also of a terabyte; where it asks for more, the process ends, and the host goes
+/// on.
+const MEMORY_BYTES: u64 = 48 << 20;
+
+fn bound_memory() -> Result<()> {
+    let old = getrlimit(Resource::Data);
+    let own = |old: Option<u64>| Some(old.map_or(MEMORY_BYTES, |old| old.min(MEMORY_BYTES)));
+    let new = Rlimit {
+        current: own(old.current),
+        maximum: own(old.maximum),
+    };
+    Ok(setrlimit(Resource::Data, new)?)
 }
 
 /// Scans by the schedule until the process is ended. Every file is whole at any time, so a signal

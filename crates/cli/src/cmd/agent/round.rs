@@ -7,13 +7,16 @@ use crate::cmd::scan::openmetrics;
 use crate::cmd::scan::view::View;
 use crate::cmd::write_file;
 use ample_fleet::Labels;
-use ample_fleet::agent::{Schedule, Served, Spool, Usage};
+use ample_fleet::agent::{LastScan, Schedule, Served, Spool, Usage};
 use ample_host::{ScanOptions, scan_live};
 use ample_pfn::{MetricsBuilder, SizeList};
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// A place that takes files slowly does not hold up the next scan.
+const LONGEST_DELIVERY: Duration = Duration::from_secs(60);
 
 /// What has happened since the agent was started.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +65,10 @@ impl Agent {
     /// When the clock is wrong; what else fails is in the answer.
     pub(super) fn round(&mut self) -> Result<Round> {
         let (began, before) = (now()?, cpu());
-        let failed = self.scan(began).err();
+        // Before the scan as well: one that ends the process has used a processor too.
+        let known = self.spool.last().map_or(Duration::ZERO, |last| last.cpu);
+        let remembered = self.spool.remember(LastScan { began, cpu: known });
+        let failed = remembered.and_then(|()| self.scan(began)).err();
         match failed {
             None => {
                 self.counts.scans += 1;
@@ -72,7 +78,7 @@ impl Agent {
         }
         let mut delayed = Vec::new();
         if let Some(to) = &self.deliver {
-            match self.spool.deliver(to) {
+            match self.spool.deliver(to, LONGEST_DELIVERY) {
                 Ok(moved) => self.counts.delivered += moved,
                 Err(error) => {
                     self.counts.delivery_failures += 1;
@@ -80,9 +86,13 @@ impl Agent {
                 }
             }
         }
-        let used = cpu().saturating_sub(before);
+        let last = LastScan {
+            began,
+            cpu: cpu().saturating_sub(before),
+        };
+        delayed.extend(self.spool.remember(last).err());
         let ended = now()?;
-        let next = |schedule: Schedule| schedule.next(ended, Some((began, used)));
+        let next = |schedule: Schedule| schedule.next(ended, Some(last));
         self.counts.next_scan = self.schedule.map(next);
         delayed.extend(self.publish().err());
         Ok(Round {
