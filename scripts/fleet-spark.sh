@@ -10,9 +10,7 @@ hosts=${1:-10000} scans=${2:-8}
 venv=build/spark
 ample=${AMPLE:-target/release/ample}
 spark=$PWD/crates/fleet/spark/fleet_spark.py
-command -v java >/dev/null || { echo "fleet-spark.sh: needs a Java runtime" >&2; exit 2; }
-[[ -x $venv/bin/python ]] || python3 -m venv "$venv"
-"$venv/bin/python" -c 'import pyspark' 2>/dev/null || "$venv/bin/pip" install -q pyspark==4.3.0
+scripts/setup.sh spark
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/real"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
-# Usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test; test is build, book,
-# deny, pages, python, rtl and its own.
+# Usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|spark|test; test is
+# build, book, deny, pages, python, rtl and its own.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ CARGO_MUTANTS=27.1.0
 AXE_CORE=4.12.1
 AXE_CORE_PACKAGE="axe-playwright-python==0.1.8 \
 	--hash=sha256:fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8"
-what=${1:?usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|test}
+what=${1:?usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|spark|test}
 
 wanted() { # wanted PART: is it asked for?
 	[[ $what == "$1" || $what == test ]]
@@ -27,6 +27,10 @@ if wanted rtl; then
 fi
 if wanted python || [[ $what == ray || $what == dist ]]; then
 	packages+=(python3 python3-venv)
+fi
+if [[ $what == spark ]]; then
+	packages+=(procps python3 python3-venv)
+	command -v java >/dev/null || packages+=(default-jre-headless)
 fi
 # A browser to look at pages with.
 if wanted pages; then
@@ -145,6 +149,10 @@ venv() { # venv NAME PACKAGE...: build/NAME, with these packages
 if [[ $what == test ]]; then
 	# Grafana's own types of a dashboard.
 	venv grafana 'grafana-foundation-sdk==1769699998!10.1.0'
+fi
+
+if [[ $what == spark ]]; then
+	venv spark pyspark==4.3.0
 fi
 
 # The environment of the Python package: every version and hash is in the files named here.

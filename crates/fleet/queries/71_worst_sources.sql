@@ -1,9 +1,5 @@
 -- The sources of unmovable pages of the worst hosts.
-SELECT host_rank, source, max(source_pages) AS pages, max(source_blocks_2m) AS blocks_2m
+SELECT host_rank, source, pages, blocks_2m
 FROM worst
-JOIN machines ON worst.host = machines.host
-JOIN good
-    ON good.host = machines.host AND good.unix_time_seconds = machines.unix_time_seconds
-WHERE kind = 'source' AND source_pages > 0
-GROUP BY host_rank, source
+JOIN host_sources ON worst.host = host_sources.host
 ORDER BY host_rank, pages DESC, source

@@ -11,13 +11,15 @@ FROM (
         max(unix_time_seconds) AS last_seconds
     FROM (
         SELECT
-            host,
-            unix_time_seconds,
+            good.host,
+            good.unix_time_seconds,
             CAST(floor(unmovable_blocks_high * 1E3 / blocks) AS BIGINT) AS permille
-        FROM good
+        FROM counted
+        JOIN good
+            ON good.host = counted.host AND good.unix_time_seconds = counted.unix_time_seconds
         CROSS JOIN parameters
         WHERE kind = 'size' AND definition = 'K' AND size_bytes = 2097152 AND blocks > 0
-            AND unix_time_seconds >= from_seconds AND unix_time_seconds <= to_seconds
+            AND good.unix_time_seconds >= from_seconds AND good.unix_time_seconds <= to_seconds
     ) AS shares
     GROUP BY host
 ) AS ends

@@ -15,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+# Results that are steps to others, and large.
+STEPS = ("machines", "blocks", "host_sources")
 QUERIES = Path(__file__).resolve().parent.parent / "queries"
 
 
@@ -60,7 +62,7 @@ def run(spark, sources, given):
             continue
         frame = frame.cache()
         frame.createOrReplaceTempView(name)
-        if name not in ("machines", "blocks"):
+        if name not in STEPS:
             results[name] = [row.asDict() for row in frame.collect()]
     return results
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table in the engine's memory: batches of columns.
 
+use crate::digest::RowDigest;
 use crate::row::FleetRow;
 use anyhow::{Result, ensure};
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use std::sync::Arc;
 
 /// The columns of the table: texts, then numbers, all of them optional.
@@ -56,4 +57,36 @@ pub fn conform(batch: &RecordBatch) -> Result<RecordBatch> {
         columns.push(cast(column, field.data_type())?);
     }
     Ok(RecordBatch::try_new(schema, columns)?)
+}
+
+/// Adds the rows of a batch that conforms to a sum.
+///
+/// # Errors
+/// When a text is longer than `longest_bytes`.
+pub fn add_to<'a>(
+    batch: &'a RecordBatch,
+    longest_bytes: usize,
+    digest: &mut RowDigest,
+) -> Result<()> {
+    let (texts, numbers) = batch.columns().split_at(FleetRow::TEXTS.len());
+    let texts: Vec<_> = texts.iter().map(|own| own.as_string::<i32>()).collect();
+    let numbers: Vec<_> = (numbers.iter())
+        .map(|own| own.as_primitive::<Int64Type>())
+        .collect();
+    let mut buffer = Vec::new();
+    for at in 0..batch.num_rows() {
+        let text = |&own: &&'a StringArray| own.is_valid(at).then(|| own.value(at));
+        let number = |own: &&Int64Array| own.is_valid(at).then(|| own.value(at));
+        let longest = texts.iter().filter_map(text).map(str::len).max();
+        ensure!(
+            longest.is_none_or(|bytes| bytes <= longest_bytes),
+            "a name of more than {longest_bytes} bytes"
+        );
+        digest.add_row(
+            texts.iter().map(text),
+            numbers.iter().map(number),
+            &mut buffer,
+        );
+    }
+    Ok(())
 }

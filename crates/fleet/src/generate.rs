@@ -2,8 +2,9 @@
 //! Fleets that do not exist, for trying a study at size: real scans, perturbed.
 
 use crate::batch;
+use crate::digest::RowDigest;
+use crate::merged::Merged;
 use crate::row::FleetRow;
-use crate::source::Merged;
 use ample_kit::random::SplitMix64;
 use anyhow::{Result, ensure};
 use rayon::prelude::*;
@@ -50,10 +51,11 @@ impl Generated {
             let made = tasks.par_iter().map(|&first| {
                 let hosts = first..(first + HOSTS_A_TASK).min(self.hosts);
                 let rows: Vec<_> = hosts.flat_map(|host| self.host(real, host)).collect();
-                batch::of_rows(&rows)
+                batch::of_rows(&rows).map(|batch| (batch, RowDigest::of(&rows)))
             });
-            for batch in made.collect::<Vec<_>>() {
-                writer.push(&batch?)?;
+            for made in made.collect::<Vec<_>>() {
+                let (batch, digest) = made?;
+                writer.push(&batch, digest)?;
             }
             progress(((round + 1) * at_once).min(starts.len()), starts.len());
         }

@@ -37,14 +37,18 @@ macro_rules! view {
 }
 
 /// All of them, in order.
-pub const QUERIES: [Query; 19] = [
+pub const QUERIES: [Query; 24] = [
     view!("10", "checked"),
     table!("20", "problems"),
     view!("30", "good"),
+    view!("31", "counted"),
     table!("40", "machines"),
     table!("41", "scans_in_all"),
     table!("42", "memory"),
+    table!("43", "boots"),
+    table!("44", "silent"),
     table!("50", "blocks"),
+    table!("52", "host_sources"),
     view!("55", "ends"),
     table!("60", "free_contiguity"),
     table!("61", "unmovable"),
@@ -53,6 +57,7 @@ pub const QUERIES: [Query; 19] = [
     table!("64", "uptime"),
     table!("65", "groups"),
     table!("66", "internal_free"),
+    table!("67", "source_shares"),
     table!("70", "worst"),
     table!("71", "worst_sources"),
     table!("80", "days"),

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finding scans: snapshots and Parquet files, many or large, made ready for an engine.
+//! Scans made ready for an engine: snapshots and Parquet files, many or large.
 
 use crate::batch;
+use crate::digest::RowDigest;
+use crate::merged::Merged;
+use crate::place::{files_of, list};
+use crate::reader::TableFile;
 use crate::row::{FleetRow, Labels, rows};
-use ample_host::snapshot;
-use anyhow::{Context, Result, ensure};
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::concat_batches;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
+use ample_host::{Scan, snapshot};
+use anyhow::Result;
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use bytes::Bytes;
 use rayon::prelude::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use std::time::UNIX_EPOCH;
 /// A file that does not count, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
-    /// Where it is.
+    /// The file, or the address of an object that it was.
     pub file: PathBuf,
     /// What is wrong with it.
     pub reason: String,
@@ -33,52 +34,41 @@ pub struct Sources {
     pub files: Vec<PathBuf>,
     /// What could not be used.
     pub unusable: Vec<Unusable>,
-    /// Files that were read.
+    /// Files that were looked at.
     pub read: usize,
 }
 
 /// Parquet files of at least this size are read where they lie; smaller ones are put together.
 const LARGE_BYTES: u64 = 4 << 20;
+/// Those of more rows too, however small.
+const LARGE_ROWS: u64 = 1 << 18;
 /// Files that one thread reads before it hands over its rows.
 const FILES_A_TASK: usize = 64;
-/// Rows of a file that is put together.
-const ROWS_A_FILE: usize = 4 << 20;
+
+/// Told how many files of how many are done.
+pub type FilesProgress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 impl Sources {
-    /// Makes everything below `paths` (files, or directories with what is below them) ready:
-    /// snapshots and small Parquet files are put together into large ones in `workspace`.
+    /// Makes everything that `sources` name ready: files, directories with what is below them, and
+    /// patterns. Snapshots and small Parquet files are put together into large ones in `workspace`.
     ///
     /// # Errors
-    /// When a path does not exist, a directory cannot be listed, or the workspace not be written.
+    /// When a source does not exist, a directory cannot be listed, or the workspace not be written.
     pub fn gather(
-        paths: &[PathBuf],
+        sources: &[PathBuf],
         workspace: &Path,
-        progress: &(dyn Fn(usize, usize) + Sync),
+        progress: FilesProgress<'_>,
     ) -> Result<Sources> {
-        let mut found = Sources::default();
-        let mut small = Vec::new();
-        for file in list(paths)? {
-            match kind(&file) {
-                Ok(Kind::LargeTable) => found.files.push(file),
-                Ok(kind) => small.push((file, kind)),
-                Err(error) => found.skip(file, &error),
-            }
-        }
-        let all = small.len();
-        let mut writer = Merged::new(workspace);
-        for tasks in small.chunks(FILES_A_TASK * 2 * rayon::current_num_threads()) {
-            let done: Vec<_> = tasks.par_chunks(FILES_A_TASK).map(read_some).collect();
-            for (batch, unusable) in done {
-                found.unusable.extend(unusable);
-                if let Some(batch) = batch? {
-                    writer.push(&batch)?;
-                }
-            }
-            found.read += tasks.len();
-            progress(found.read, all);
-        }
-        found.read += found.files.len();
-        found.files.extend(writer.finish()?);
+        let files = files_of(sources)?;
+        let mut gathering = Gathering {
+            found: Sources::default(),
+            writer: Merged::new(workspace),
+            of: files.len(),
+            progress,
+        };
+        gathering.files(files)?;
+        let mut found = gathering.found;
+        found.files.extend(gathering.writer.finish()?);
         Ok(found)
     }
 
@@ -91,8 +81,7 @@ impl Sources {
     /// failed over one of them; how many there were.
     pub fn set_broken_aside(&mut self) -> usize {
         let files = std::mem::take(&mut self.files);
-        let read = |file: &PathBuf| read_table(file, &mut |_| Ok(()));
-        let checked: Vec<_> = files.par_iter().map(read).collect();
+        let checked: Vec<_> = files.par_iter().map(|file| whole_table(file)).collect();
         let before = self.unusable.len();
         for (file, result) in files.into_iter().zip(checked) {
             match result {
@@ -104,28 +93,52 @@ impl Sources {
     }
 }
 
-/// All files below the paths, sorted, each once.
-fn list(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut left = paths.to_vec();
-    while let Some(path) = left.pop() {
-        let about = || format!("cannot read {}", path.display());
-        if std::fs::metadata(&path).with_context(about)?.is_dir() {
-            for entry in std::fs::read_dir(&path).with_context(about)? {
-                let entry = entry.with_context(about)?;
-                let name = entry.file_name();
-                let hidden = name.to_string_lossy().starts_with('.');
-                if !hidden && (entry.path().is_dir() || entry.path().is_file()) {
-                    left.push(entry.path());
+/// What is found, on the way.
+struct Gathering<'a> {
+    found: Sources,
+    writer: Merged<'a>,
+    of: usize,
+    progress: FilesProgress<'a>,
+}
+
+impl Gathering<'_> {
+    fn files(&mut self, files: Vec<PathBuf>) -> Result<()> {
+        let mut small = Vec::new();
+        for file in files {
+            match kind(&file) {
+                Ok(Kind::LargeTable) => self.found.files.push(file),
+                Ok(_) => {
+                    small.push(file);
+                    continue;
                 }
+                Err(error) => self.found.skip(file, &error),
             }
-        } else {
-            files.push(path);
+            self.done(1);
         }
+        for some in small.chunks(FILES_A_TASK * 2 * rayon::current_num_threads()) {
+            self.put_together(some)?;
+            self.done(some.len());
+        }
+        Ok(())
     }
-    files.sort();
-    files.dedup();
-    Ok(files)
+
+    fn done(&mut self, files: usize) {
+        self.found.read += files;
+        (self.progress)(self.found.read, self.of);
+    }
+
+    /// Adds small files to the large ones of the workspace.
+    fn put_together(&mut self, some: &[PathBuf]) -> Result<()> {
+        let done: Vec<_> = some.par_chunks(FILES_A_TASK).map(read_some).collect();
+        for taken in done {
+            self.found.unusable.extend(taken.unusable);
+            if let Some(batch) = taken.batch? {
+                self.writer.push(&batch, taken.digest)?;
+            }
+            self.found.files.extend(taken.large.into_iter().cloned());
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,47 +148,82 @@ enum Kind {
     LargeTable,
 }
 
+fn is_table(name: &Path) -> bool {
+    name.extension().is_some_and(|ending| ending == "parquet")
+}
+
 /// What a file is; a large table has been opened, so that its columns are those of the table.
 fn kind(file: &Path) -> Result<Kind> {
-    if file.extension().is_none_or(|ending| ending != "parquet") {
+    if !is_table(file) {
         return Ok(Kind::Snapshot);
     }
     if std::fs::metadata(file)?.len() < LARGE_BYTES {
         return Ok(Kind::SmallTable);
     }
-    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(file)?)?;
-    batch::conform(&RecordBatch::new_empty(builder.schema().clone()))?;
+    TableFile::open(File::open(file)?)?;
     Ok(Kind::LargeTable)
 }
 
-type Read = (Result<Option<RecordBatch>>, Vec<Unusable>);
+/// Reads a table to its end.
+fn whole_table(file: &Path) -> Result<()> {
+    TableFile::open(File::open(file)?)?.read(&mut |_| Ok(()))?;
+    Ok(())
+}
 
-/// The rows of some files.
-fn read_some(files: &[(PathBuf, Kind)]) -> Read {
+/// What some small files hold.
+struct Taken<'a> {
+    batch: Result<Option<RecordBatch>>,
+    digest: RowDigest,
+    /// Tables of many rows.
+    large: Vec<&'a PathBuf>,
+    unusable: Vec<Unusable>,
+}
+
+fn read_some(files: &[PathBuf]) -> Taken<'_> {
+    let mut taken = Taken {
+        batch: Ok(None),
+        digest: RowDigest::default(),
+        large: Vec::new(),
+        unusable: Vec::new(),
+    };
     let mut batches = Vec::new();
-    let mut unusable = Vec::new();
-    for (file, kind) in files {
-        let mut own = Vec::new();
-        let result = match kind {
-            Kind::Snapshot => snapshot_rows(file)
-                .and_then(|rows| batch::of_rows(&rows))
-                .map(|batch| own.push(batch)),
-            _ => read_table(file, &mut |batch| {
-                own.push(batch);
-                Ok(())
-            }),
-        };
-        match result {
-            Ok(()) => batches.extend(own),
-            Err(error) => unusable.push(Unusable {
+    for file in files {
+        match read_one(file) {
+            Ok(Some((own, digest))) => {
+                batches.extend(own);
+                taken.digest = taken.digest.and(digest);
+            }
+            Ok(None) => taken.large.push(file),
+            Err(error) => taken.unusable.push(Unusable {
                 file: file.clone(),
                 reason: format!("{error:#}"),
             }),
         }
     }
-    let together = (!batches.is_empty())
-        .then(|| concat_batches(&Arc::new(batch::schema()), &batches).map_err(Into::into));
-    (together.transpose(), unusable)
+    if !batches.is_empty() {
+        let schema = Arc::new(batch::schema());
+        let together = concat_batches(&schema, &batches);
+        taken.batch = together.map(Some).map_err(Into::into);
+    }
+    taken
+}
+
+/// The rows of a file and their sum; `None` of a table of many.
+fn read_one(file: &Path) -> Result<Option<(Vec<RecordBatch>, RowDigest)>> {
+    if !is_table(file) {
+        let rows = named(snapshot::read(file)?, file)?;
+        return Ok(Some((vec![batch::of_rows(&rows)?], RowDigest::of(&rows))));
+    }
+    let table = TableFile::open(Bytes::from(std::fs::read(file)?))?;
+    if table.rows > LARGE_ROWS {
+        return Ok(None);
+    }
+    let mut batches = Vec::new();
+    let digest = table.read(&mut |batch| {
+        batches.push(batch);
+        Ok(())
+    })?;
+    Ok(Some((batches, digest)))
 }
 
 /// The rows of every snapshot below the paths, each on its own; other files are left out.
@@ -183,16 +231,15 @@ fn read_some(files: &[(PathBuf, Kind)]) -> Read {
 /// # Errors
 /// When a path does not exist, or a directory cannot be listed.
 pub fn scans(paths: &[PathBuf]) -> Result<Vec<Vec<FleetRow>>> {
-    let files = list(paths)?;
-    Ok(files
-        .par_iter()
-        .filter_map(|file| snapshot_rows(file).ok())
-        .collect())
+    let read = |file: &PathBuf| {
+        let scan = snapshot::read(file).ok()?;
+        named(scan, file).ok()
+    };
+    Ok(list(paths)?.par_iter().filter_map(read).collect())
 }
 
 /// A snapshot; one without a host name has the name of its file, one without a time the file's.
-fn snapshot_rows(file: &Path) -> Result<Vec<FleetRow>> {
-    let mut scan = snapshot::read(file)?;
+fn named(mut scan: Scan, file: &Path) -> Result<Vec<FleetRow>> {
     if scan.meta.hostname.is_none() {
         let name = file.file_stem().map(|name| name.to_string_lossy().into());
         scan.meta.hostname = name;
@@ -203,66 +250,4 @@ fn snapshot_rows(file: &Path) -> Result<Vec<FleetRow>> {
         scan.meta.unix_time_seconds = since.map(|since| since.as_secs());
     }
     Ok(rows(&mut scan, &Labels::default()))
-}
-
-/// Hands the batches of a Parquet file to `sink`.
-fn read_table(file: &Path, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(file)?)?;
-    ensure!(reader.metadata().num_row_groups() > 0, "holds no scan");
-    for batch in reader.build()? {
-        sink(batch::conform(&batch?)?)?;
-    }
-    Ok(())
-}
-
-/// Parquet files that grow until they are large.
-pub(crate) struct Merged<'a> {
-    folder: &'a Path,
-    open: Option<(ArrowWriter<File>, usize)>,
-    files: Vec<PathBuf>,
-}
-
-impl<'a> Merged<'a> {
-    pub(crate) fn new(folder: &'a Path) -> Merged<'a> {
-        Merged {
-            folder,
-            open: None,
-            files: Vec::new(),
-        }
-    }
-
-    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (mut writer, rows) = match self.open.take() {
-            Some(open) => open,
-            None => {
-                let path = self
-                    .folder
-                    .join(format!("fleet-{:05}.parquet", self.files.len()));
-                let file = File::create(&path)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-                self.files.push(path);
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::ZSTD(ZstdLevel::default()))
-                    .set_max_row_group_row_count(Some(1 << 17))
-                    .build();
-                let schema = Arc::new(batch::schema());
-                (ArrowWriter::try_new(file, schema, Some(properties))?, 0)
-            }
-        };
-        writer.write(batch)?;
-        let rows = rows + batch.num_rows();
-        if rows < ROWS_A_FILE {
-            self.open = Some((writer, rows));
-        } else {
-            writer.close()?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn finish(mut self) -> Result<Vec<PathBuf>> {
-        if let Some((writer, _)) = self.open.take() {
-            writer.close()?;
-        }
-        Ok(self.files)
-    }
 }

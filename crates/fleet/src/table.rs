@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table as Apache Parquet.
 
+use crate::digest::{DIGEST_KEY, RowDigest};
 use crate::row::FleetRow;
 use anyhow::Result;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
@@ -29,8 +31,13 @@ fn schema() -> String {
 /// When the library refuses the data, which would be a mistake of this program.
 pub fn encode(groups: &[Vec<FleetRow>]) -> Result<Vec<u8>> {
     let schema = Arc::new(parse_message_type(&schema())?);
+    let digest = (groups.iter()).fold(RowDigest::default(), |sum, rows| {
+        sum.and(RowDigest::of(rows))
+    });
+    let digest = KeyValue::new(DIGEST_KEY.to_string(), digest.to_string());
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_key_value_metadata(Some(vec![digest]))
         .build();
     let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     for rows in groups.iter().filter(|rows| !rows.is_empty()) {

@@ -2,6 +2,7 @@
 //! The study of a fleet: what the queries say together. Contiguitas §2.4 and §2.5, figures 4 to 6.
 
 mod cdf;
+mod explained;
 
 use crate::engine::FleetEngine;
 use crate::source::Unusable;
@@ -9,7 +10,10 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use explained::explained;
+
 pub use cdf::{Cdf, HostSpread, Quantiles};
+pub use explained::Explained;
 
 /// Both ends of a ratio that may be an interval on each host.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -128,6 +132,15 @@ pub struct AllScans {
     pub example_of_two_sizes: Option<String>,
 }
 
+/// Hosts that look wrong, and count all the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubtful {
+    /// How many there are.
+    pub hosts: u64,
+    /// One of them.
+    pub example: Option<String>,
+}
+
 /// Everything that is told about a fleet.
 #[derive(Clone, Debug, Default)]
 pub struct Study {
@@ -141,6 +154,11 @@ pub struct Study {
     pub memory_mib: BTreeMap<u64, u64>,
     /// Hosts whose latest scan was delivered more than once.
     pub hosts_with_copies: u64,
+    /// Host names whose time of boot goes back between scans: a clock that was set back, or several
+    /// machines.
+    pub boots_go_back: Doubtful,
+    /// Hosts whose latest scan is a week older than the newest of the fleet.
+    pub silent: Doubtful,
     /// Free bytes in wholly free blocks ÷ free bytes, by block size (figure 4).
     pub free_contiguity: BTreeMap<u64, HostSpread>,
     /// Hosts without one free block of that size.
@@ -155,8 +173,13 @@ pub struct Study {
     pub internal_free: BTreeMap<String, HostSpread>,
     /// Unmovable pages of the fleet by source (figure 6).
     pub sources: BTreeMap<String, u64>,
+    /// Share of a host's unmovable pages that belong to a source, by source.
+    pub source_shares: BTreeMap<String, HostSpread>,
     /// With uptime.
     pub correlation: Correlation,
+    /// How much of the differences in unmovable 2 MB blocks kernel, role and rack explain; `None`
+    /// where that is not defined.
+    pub explained: BTreeMap<String, Option<Explained>>,
     /// Unmovable 2 MB blocks (K, upper end) by kernel, role and rack.
     pub groups: BTreeMap<(String, String), HostSpread>,
     /// The worst hosts.
@@ -189,6 +212,8 @@ struct Bucket {
     dimension: String,
     #[serde(default)]
     name: String,
+    #[serde(default)]
+    source: String,
 }
 
 fn gather<K: Ord>(
@@ -261,11 +286,21 @@ impl Study {
             }),
             worst: engine.rows("worst")?,
             days: gather(&engine.rows::<Bucket>("days")?, |bucket| Some(bucket.day)),
+            source_shares: gather(&engine.rows::<Bucket>("source_shares")?, |bucket| {
+                Some(bucket.source.clone())
+            }),
             correlation: correlation(engine)?,
+            boots_go_back: engine.rows("boots")?.pop().unwrap_or_default(),
+            silent: engine.rows("silent")?.pop().unwrap_or_default(),
             ..Study::default()
         };
         let drift = gather(&engine.rows::<Bucket>("drift")?, |_| Some(()));
         study.drift = drift.into_values().next().unwrap_or_default();
+        for dimension in ["kernel", "role", "rack"] {
+            let own = study.groups.iter().filter(|((own, _), _)| own == dimension);
+            let own = explained(own.map(|(_, spread)| &spread.cdf));
+            study.explained.insert(dimension.into(), own);
+        }
         study.read_sources(engine)?;
         Ok(study)
     }

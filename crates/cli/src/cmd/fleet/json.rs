@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A study for machines: schema `ample.fleet/2`.
 
-use super::dates::date;
+use super::text::reason;
+use ample_fleet::dates::date;
 use ample_fleet::study::{Bounds, Share, SizeKey, Study};
 use ample_fleet::{FleetEngine, Parameters, QUERIES};
 use anyhow::Result;
@@ -21,6 +22,8 @@ pub fn json(study: &Study) -> Value {
         "skipped_files": study.unusable.iter().map(unusable).collect::<Vec<_>>(),
         "problems": study.problems,
         "hosts_with_copies": study.hosts_with_copies,
+        "boots_go_back": study.boots_go_back,
+        "silent": study.silent,
         "memory_mib": of_map(&study.memory_mib, |mib, hosts| {
             json!({ "memory_mib": mib, "hosts": hosts })
         }),
@@ -37,11 +40,17 @@ pub fn json(study: &Study) -> Value {
             merged(json!({ "definition": definition }), spread)
         }),
         "source_pages": study.sources,
+        "source_shares": of_map(&study.source_shares, |source, spread| {
+            merged(json!({ "source": source }), spread)
+        }),
         "correlation_with_uptime": study.correlation,
+        "explained": study.explained,
         "groups": of_map(&study.groups, |(dimension, name), spread| {
             merged(json!({ "dimension": dimension, "name": name }), spread)
         }),
-        "worst": study.worst,
+        "worst": study.worst.iter().map(|host| {
+            merged(json!({ "reason": reason(host) }), host)
+        }).collect::<Vec<_>>(),
         "days": of_map(&study.days, |&day, spread| merged(json!({ "date": date(day) }), spread)),
         "drift": study.drift,
     })
@@ -53,7 +62,7 @@ pub fn json(study: &Study) -> Value {
 /// When a query has not been run.
 pub fn tables(engine: &FleetEngine, parameters: &Parameters) -> Result<String> {
     let mut results = Map::new();
-    let steps = ["machines", "blocks"];
+    let steps = ["machines", "blocks", "host_sources"];
     for query in QUERIES
         .iter()
         .filter(|query| !query.view && !steps.contains(&query.name))

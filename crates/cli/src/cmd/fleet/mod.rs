@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample fleet`: what many scans say together.
 
-mod dates;
 mod json;
 mod page;
 mod report;
 mod simulate;
+mod tables;
 mod text;
 
 use super::Verdict;
+use ample_fleet::{FilesProgress, Sources, Unusable};
 use ample_lab::server_model::drawn_fleet::SIMULATED_AT;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -30,12 +31,26 @@ enum Command {
     Simulate(simulate::SimulateArgs),
 }
 
+/// What is read.
+#[derive(Debug, clap::Args)]
+struct SourceArgs {
+    /// Snapshots, Parquet files (*.parquet), directories with such files below them, or
+    /// patterns ('scans/2026-11-*/*.parquet').
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<PathBuf>,
+}
+
+impl SourceArgs {
+    fn gather(&self, workspace: &Path, progress: FilesProgress<'_>) -> Result<Sources> {
+        Sources::gather(&self.sources, workspace, progress)
+    }
+}
+
 /// Put snapshots and small Parquet files together into large Parquet files.
 #[derive(Debug, clap::Args)]
 struct ConvertArgs {
-    /// Snapshots, Parquet files (*.parquet), or directories with such files below them.
-    #[arg(value_name = "SOURCE", required = true)]
-    sources: Vec<PathBuf>,
+    #[command(flatten)]
+    from_where: SourceArgs,
     /// An empty or new directory for the files.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
@@ -72,6 +87,7 @@ const EXAMPLES: &str = "Examples:
   ample fleet report snaps/                           the study of all of them
   ample fleet report snaps/ --page fleet.html         with figures
   ample fleet report snaps/ --json | jq .worst
+  ample fleet report lake/ 'old/*.snap'               several sources
   ample fleet convert snaps/ -o lake                  once, for studies without waiting";
 
 /// Runs the command.
@@ -119,17 +135,11 @@ fn generate(args: &GenerateArgs) -> Result<Verdict> {
 fn convert(args: &ConvertArgs) -> Result<Verdict> {
     empty_directory(&args.output)?;
     let bar = super::progress_bar("reading scans");
-    let found = ample_fleet::Sources::gather(&args.sources, &args.output, &|done, of| {
-        step(&bar, done, of);
-    })?;
+    let found = args
+        .from_where
+        .gather(&args.output, &|done, of| step(&bar, done, of))?;
     bar.finish_and_clear();
-    for unusable in &found.unusable {
-        eprintln!(
-            "ample: skipped {}: {}",
-            unusable.file.display(),
-            unusable.reason
-        );
-    }
+    name_unusable(&found.unusable);
     let (made, large): (Vec<_>, Vec<_>) =
         (found.files.iter()).partition(|file| file.starts_with(&args.output));
     for file in &large {
@@ -151,6 +161,19 @@ fn convert(args: &ConvertArgs) -> Result<Verdict> {
         args.output.display()
     );
     Ok(Verdict::Ok)
+}
+
+/// Files that are named one by one; of a folder of a hundred thousand wrong ones that is enough.
+const NAMED: usize = 100;
+
+fn name_unusable(files: &[Unusable]) {
+    for unusable in files.iter().take(NAMED) {
+        let file = text::plain(&unusable.file.display().to_string());
+        eprintln!("ample: skipped {file}: {}", text::plain(&unusable.reason));
+    }
+    if let Some(more) = files.len().checked_sub(NAMED).filter(|&more| more > 0) {
+        eprintln!("ample: skipped {more} more; fleet report --json names all");
+    }
 }
 
 fn step(bar: &indicatif::ProgressBar, done: usize, of: usize) {

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A study as a page: the answer, the worst hosts, the distributions drawn.
 
-use super::dates::date;
-use super::text::{
-    correlation_line, drift_line, free_table, groups_table, head, left_out, percent,
-    potential_table, sources_table, unmovable_table, verdict, worst_table,
+use super::tables::{
+    free_table, groups_table, potential_table, sources_table, unmovable_table, worst_table,
 };
+use super::text::{
+    correlation_line, drift_line, explained_line, head, left_out, percent, shown, verdict,
+};
+use ample_fleet::dates::date;
 use ample_fleet::study::{HostSpread, Study};
 use ample_pfn::format_bytes;
 use ample_report::{LineChart, Page, Section, Series, Unit};
 
 const TWO_MB: u64 = 2 << 20;
+/// Sources with a line of their own.
+const LARGEST_SOURCES: usize = 5;
 
-/// A distribution function with its band, from 0 to 100 %.
-fn series(name: String, spread: &HostSpread) -> Series {
+/// A distribution function with its band, from one value to another.
+fn series_from(ends: (f64, f64), name: String, spread: &HostSpread) -> Series {
     let half = spread.cdf.half_width();
     let mut points = spread.cdf.steps();
     if !points.is_empty() {
-        points.insert(0, (0.0, 0.0));
-        points.push((1.0, 1.0));
+        points.insert(0, (ends.0, 0.0));
+        points.push((ends.1, 1.0));
     }
     let band = |&(_, share): &(f64, f64)| ((share - half).max(0.0), (share + half).min(1.0));
     Series {
@@ -26,6 +30,11 @@ fn series(name: String, spread: &HostSpread) -> Series {
         band: points.iter().map(band).collect(),
         points,
     }
+}
+
+/// From 0 to 100 %.
+fn series(name: String, spread: &HostSpread) -> Series {
+    series_from((0.0, 1.0), name, spread)
 }
 
 fn chart(title: &str, x_title: &str, lines: Vec<Series>) -> String {
@@ -115,14 +124,49 @@ fn days(study: &Study) -> Option<Section> {
         y_max: None,
     }
     .to_svg();
-    let mut section = Section::new("days", "Over time").figure(
+    Some(Section::new("days", "Over time").figure(
         &svg,
         "Unmovable 2 MB blocks of all scans of a day: median, and the middle four fifths.",
+    ))
+}
+
+/// How hosts changed between the dates.
+fn drift(study: &Study) -> Option<Section> {
+    let line = drift_line(study)?;
+    let steps = study.drift.cdf.steps();
+    let ends = (steps.first()?.0.min(0.0), steps.last()?.0.max(0.0));
+    let svg = chart(
+        "Share of hosts against the change of unmovable 2 MB blocks",
+        "change of the share of unmovable 2 MB blocks, first to last scan",
+        vec![series_from(ends, "change".into(), &study.drift)],
     );
-    if let Some(line) = drift_line(study) {
-        section = section.text(&line);
-    }
-    Some(section)
+    let caption = format!(
+        "Change of a host's share of unmovable 2 MB blocks (across) against the share of hosts \
+         (up). {BANDS}"
+    );
+    let section = Section::new("drift", "Drift").text(&line);
+    Some(section.figure(&svg, &caption))
+}
+
+/// Who the unmovable pages belong to.
+fn sources(study: &Study) -> Option<Section> {
+    let table = sources_table(study)?;
+    let mut shares: Vec<_> = study.source_shares.iter().collect();
+    let pages = |source: &String| study.sources.get(source).copied().unwrap_or(0);
+    shares.sort_by_key(|(source, _)| std::cmp::Reverse(pages(source)));
+    let lines = (shares.into_iter().take(LARGEST_SOURCES))
+        .map(|(source, spread)| series(shown(source), spread));
+    let svg = chart(
+        "Share of hosts against the share of a source",
+        "share of the host's unmovable pages",
+        lines.collect(),
+    );
+    let caption = format!(
+        "Pages of the largest sources in a host's unmovable pages (across) against the share of \
+         hosts (up). {BANDS}"
+    );
+    let section = Section::new("sources", "Sources").figure(&svg, &caption);
+    Some(section.html(&table.to_html()))
 }
 
 /// For a browser.
@@ -152,13 +196,16 @@ pub fn page(study: &Study) -> Page {
     page.push(Section::new("worst", "Worst hosts").html(&worst_table(study).to_html()));
     page.push(unmovable(study));
     page.push(free(study));
-    if let Some(section) = days(study) {
+    for section in [sources(study), days(study), drift(study)]
+        .into_iter()
+        .flatten()
+    {
         page.push(section);
     }
-    if let Some(table) = sources_table(study) {
-        page.push(Section::new("sources", "Sources").html(&table.to_html()));
-    }
     let mut groups = Section::new("groups", "Groups and uptime").text(&correlation_line(study));
+    if let Some(line) = explained_line(study) {
+        groups = groups.text(&line);
+    }
     if let Some(table) = groups_table(study) {
         groups = groups.html(&table.to_html());
     }

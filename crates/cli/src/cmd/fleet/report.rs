@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample fleet report`: the study of a fleet.
 
-use super::dates::parse_date;
-use super::{json, now_seconds, page, step, text};
+use super::{SourceArgs, json, name_unusable, now_seconds, page, step, text};
 use crate::cmd::{Verdict, write_file};
+use ample_fleet::dates::parse_date;
 use ample_fleet::study::Study;
-use ample_fleet::{FleetEngine, Parameters, QUERIES, Sources};
+use ample_fleet::{FleetEngine, Parameters, QUERIES};
 use ample_pfn::parse_bytes;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -18,9 +18,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "The questions are SQL files, which also run on Spark: docs/fleet.md.")]
 pub struct ReportArgs {
-    /// Snapshots, Parquet files (*.parquet), or directories with such files below them.
-    #[arg(value_name = "SOURCE", required = true)]
-    sources: Vec<PathBuf>,
+    #[command(flatten)]
+    from_where: SourceArgs,
     /// One JSON object, schema ample.fleet/2.
     #[arg(long)]
     json: bool,
@@ -57,14 +56,11 @@ const DAY: i64 = 86_400;
 /// # Errors
 /// When no scan can be read, a query fails, or the page cannot be written.
 pub fn run(args: &ReportArgs) -> Result<Verdict> {
-    let study = study(args)?;
-    for unusable in &study.unusable {
-        eprintln!(
-            "ample: skipped {}: {}",
-            unusable.file.display(),
-            unusable.reason
-        );
+    if let (Some(from), Some(to)) = (args.from, args.to) {
+        ensure!(from <= to, "--from is after --to: nothing lies between");
     }
+    let study = study(args)?;
+    name_unusable(&study.unusable);
     if study.scans.hosts == 0 {
         let problems: u64 = study.problems.iter().map(|problem| problem.row_count).sum();
         bail!(
@@ -96,9 +92,9 @@ fn study(args: &ReportArgs) -> Result<Study> {
         usize::from,
     );
     let bar = crate::cmd::progress_bar("reading scans");
-    let mut sources = Sources::gather(&args.sources, workspace.path(), &|done, of| {
-        step(&bar, done, of)
-    })?;
+    let mut sources = args
+        .from_where
+        .gather(workspace.path(), &|done, of| step(&bar, done, of))?;
     let parameters = Parameters {
         now_seconds: now_seconds(),
         min_free_bytes: args.min_free as i64,

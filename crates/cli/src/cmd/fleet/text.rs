@@ -1,52 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A study for people: its sentences and tables. "Paper" is Contiguitas §2.4 and §2.5, tens of
-//! thousands of 64 GB servers, whose scan is definition P.
+//! A study for people: its sentences.
 
-use super::dates::date;
-use ample_fleet::study::{Bounds, HostSpread, Quantiles, Study, WorstHost};
+use super::tables::{free_table, groups_table, potential_table, sources_table, unmovable_table};
+use ample_fleet::dates::date;
+use ample_fleet::study::{Doubtful, Explained, Study, WorstHost};
 use ample_pfn::format_bytes;
 use ample_report::{Table, Unit};
 use std::fmt::Write;
 
-/// Share of servers without a free block, by block size (§2.4).
-const PAPER_WITHOUT: [(u64, &str); 3] = [(2 << 20, "23 %"), (32 << 20, "59 %"), (1 << 30, "all")];
-/// Shares by source (figure 6), where the text names them.
-const PAPER_SOURCES: [(&str, &str); 2] = [("networking", "73 %"), ("slab", "12 %")];
 /// Correlation of uptime with free 2 MB pages (§2.4).
 const PAPER_CORRELATION: &str = "0.00286";
-const HEADS: &str = ">p10 | >p25 | >median | >p75 | >p90";
-const PAGE: u64 = 4096;
-const TWO_MB: u64 = 2 << 20;
+/// Letters of a name that are shown.
+const LONGEST_NAME: usize = 128;
+pub(super) const PAGE: u64 = 4096;
+pub(super) const TWO_MB: u64 = 2 << 20;
 const ONE_GB: u64 = 1 << 30;
 
 pub(super) fn percent(ratio: f64) -> String {
     Unit::Percent.format(ratio)
 }
 
-fn cells(quantiles: Option<&Quantiles>) -> Vec<String> {
-    let five = |q: &Quantiles| [q.p10, q.p25, q.median, q.p75, q.p90].map(percent).to_vec();
-    quantiles.map_or(vec!["–".to_string(); 5], five)
+/// A text as it may be printed: whoever delivers scans chooses the names in them, and a terminal
+/// obeys control characters.
+pub(super) fn plain(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }
 
-/// Quantiles of an interval: `a-b` where the ends differ.
-fn bounds_cells(bounds: &Bounds) -> Vec<String> {
-    let ends = [&bounds.low, &bounds.high].map(|end| cells(end.quantiles.as_ref()));
-    let [low, high] = ends;
-    let both = low
-        .into_iter()
-        .zip(high)
-        .map(|(low, high)| match low == high {
-            true => low,
-            false => format!("{}-{high}", low.trim_end_matches(" %")),
-        });
-    both.collect()
-}
-
-fn size_name(size_bytes: u64) -> String {
-    match size_bytes {
-        PAGE => "4K pages".into(),
-        size => format_bytes(size),
-    }
+/// A name, plain and not longer than a line.
+pub(super) fn shown(name: &str) -> String {
+    plain(&name.chars().take(LONGEST_NAME).collect::<String>())
 }
 
 /// The answer in one or two sentences.
@@ -125,6 +107,7 @@ pub fn left_out(study: &Study) -> Vec<String> {
     }
     for problem in &study.problems {
         let example = problem.example.as_deref().unwrap_or("without a name");
+        let example = shown(example);
         lines.push(format!(
             "{} rows of {} hosts do not count: {} (first: {example})",
             problem.row_count, problem.hosts, problem.problem
@@ -140,111 +123,24 @@ pub fn left_out(study: &Study) -> Vec<String> {
         lines.push(format!(
             "{count} host names may stand for several machines: their memory changes between \
              scans (first: {})",
-            study.scans.example_of_two_sizes.as_deref().unwrap_or("?")
+            shown(study.scans.example_of_two_sizes.as_deref().unwrap_or("?"))
         ));
     }
+    lines.extend(doubt(
+        &study.boots_go_back,
+        "host names boot earlier by a later scan: clocks that were set back, or several machines \
+         of one name",
+    ));
+    lines.extend(doubt(
+        &study.silent,
+        "hosts have no scan within a week of the fleet's newest; their latest one counts",
+    ));
     lines
 }
 
-/// Figure 4.
-pub fn free_table(study: &Study) -> Table {
-    let mut table = Table::headed(&format!("block | >hosts | >without one | >paper | {HEADS}"));
-    for (&size, spread) in study
-        .free_contiguity
-        .iter()
-        .filter(|(size, _)| **size > PAGE)
-    {
-        let without = study
-            .without_free
-            .get(&size)
-            .and_then(|share| share.ratio());
-        let paper = PAPER_WITHOUT.iter().find(|(own, _)| *own == size);
-        let mut line = vec![
-            size_name(size),
-            spread.cdf.hosts.to_string(),
-            without.map_or("–".into(), percent),
-            paper.map_or("–", |(_, text)| text).into(),
-        ];
-        line.extend(cells(spread.quantiles.as_ref()));
-        table.row(line);
-    }
-    table
-}
-
-/// Figure 5; the paper's medians stand beside the definition that they were made by.
-pub fn unmovable_table(study: &Study) -> Table {
-    let mut table = Table::headed(&format!("block | by | {HEADS} | >paper's median"));
-    for ((size, definition), bounds) in &study.unmovable {
-        let mut line = vec![size_name(*size), definition.clone()];
-        line.extend(bounds_cells(bounds));
-        let paper = match (*size, definition.as_str()) {
-            (TWO_MB, "P") => "34 %",
-            (PAGE, "P") => "7.6 %",
-            _ => "–",
-        };
-        line.push(paper.into());
-        table.row(line);
-    }
-    table
-}
-
-/// What compaction could still make.
-pub fn potential_table(study: &Study) -> Table {
-    let mut table = Table::headed(&format!("block | by | >without one | {HEADS}"));
-    for (key, bounds) in study.potential.iter().filter(|((size, _), _)| *size > PAGE) {
-        let without = study
-            .without_potential
-            .get(key)
-            .and_then(|share| share.ratio());
-        let mut line = vec![
-            size_name(key.0),
-            key.1.clone(),
-            without.map_or("–".into(), percent),
-        ];
-        line.extend(bounds_cells(bounds));
-        table.row(line);
-    }
-    table
-}
-
-/// Figure 6; `None` where no scan names a source.
-pub fn sources_table(study: &Study) -> Option<Table> {
-    let all: u64 = study.sources.values().sum();
-    if all == 0 {
-        return None;
-    }
-    let mut table = Table::headed("source | >here | >paper");
-    for (name, pages) in &study.sources {
-        let paper = PAPER_SOURCES.iter().find(|(source, _)| source == name);
-        let share = percent(*pages as f64 / all as f64);
-        table.row(vec![
-            name.clone(),
-            share,
-            paper.map_or("–", |(_, text)| text).into(),
-        ]);
-    }
-    Some(table)
-}
-
-/// Unmovable 2 MB blocks by kernel, role and rack, the largest median first; of racks the worst
-/// ten.
-pub fn groups_table(study: &Study) -> Option<Table> {
-    let mut table = Table::headed(&format!("by | name | >hosts | {HEADS}"));
-    let mut any = false;
-    for dimension in ["kernel", "role", "rack"] {
-        let own = |((found, _), _): &(&(String, String), &HostSpread)| found == dimension;
-        let mut groups: Vec<_> = study.groups.iter().filter(own).collect();
-        let median =
-            |spread: &HostSpread| spread.quantiles.map_or(0.0, |quantiles| quantiles.median);
-        groups.sort_by(|a, b| median(b.1).total_cmp(&median(a.1)).then(a.0.cmp(b.0)));
-        for ((_, name), spread) in groups.into_iter().take(10) {
-            let mut line = vec![dimension.into(), name.clone(), spread.cdf.hosts.to_string()];
-            line.extend(cells(spread.quantiles.as_ref()));
-            table.row(line);
-            any = true;
-        }
-    }
-    any.then_some(table)
+fn doubt(own: &Doubtful, what: &str) -> Option<String> {
+    let example = shown(own.example.as_deref().unwrap_or("?"));
+    (own.hosts > 0).then(|| format!("{} {what} (first: {example})", own.hosts))
 }
 
 /// Why a host is among the worst.
@@ -261,7 +157,7 @@ pub fn reason(host: &WorstHost) -> String {
     let all: u64 = host.sources.iter().map(|source| source.pages).sum();
     if let Some(most) = host.sources.first() {
         let share = percent(most.pages as f64 / all.max(1) as f64);
-        let _ = write!(text, "; {share} of these are {}", most.source);
+        let _ = write!(text, "; {share} of these are {}", shown(&most.source));
         if let Some(blocks) = most.blocks_2m {
             let _ = write!(text, ", in {blocks} blocks");
         }
@@ -278,32 +174,11 @@ fn machine(host: &WorstHost) -> String {
     let parts = [
         Some(format_bytes(host.memory_bytes >> 20 << 20)),
         up.map(|up| format!("up {up}")),
-        host.kernel.as_ref().map(|kernel| format!("Linux {kernel}")),
-        host.role.clone(),
-        host.rack.clone(),
+        (host.kernel.as_ref()).map(|kernel| format!("Linux {}", shown(kernel))),
+        host.role.as_deref().map(shown),
+        host.rack.as_deref().map(shown),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-/// The worst hosts.
-pub fn worst_table(study: &Study) -> Table {
-    let mut table = Table::headed("host | why | >memory | >up | kernel | role | rack");
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or("–".into());
-    for host in &study.worst {
-        let up = host
-            .uptime_seconds
-            .map(|seconds| Unit::Seconds.format(seconds as f64));
-        table.row(vec![
-            host.host.clone(),
-            reason(host),
-            format_bytes(host.memory_bytes >> 20 << 20),
-            up.unwrap_or("–".into()),
-            or_dash(&host.kernel),
-            or_dash(&host.role),
-            or_dash(&host.rack),
-        ]);
-    }
-    table
 }
 
 /// With uptime, in a sentence.
@@ -318,6 +193,38 @@ pub fn correlation_line(study: &Study) -> String {
         coefficient(own.free_2m),
         coefficient(own.unmovable_2m),
     )
+}
+
+/// What a host's kernel, role and rack explain, in a sentence; `None` where no dimension has two
+/// groups.
+pub fn explained_line(study: &Study) -> Option<String> {
+    let part = |(dimension, own): (&String, &Option<Explained>)| {
+        let own = own.as_ref()?;
+        Some(format!(
+            "{dimension} {} ({} groups; {} by chance)",
+            percent(own.variance_ratio),
+            own.groups,
+            percent(own.by_chance_ratio)
+        ))
+    };
+    let parts: Vec<String> = study.explained.iter().filter_map(part).collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "Of the variance of unmovable 2M blocks over hosts is explained by: {}.",
+            parts.join(", ")
+        )
+    })
+}
+
+/// How sure the distributions are, in a sentence; `None` of no host.
+pub fn band_line(study: &Study) -> Option<String> {
+    let blocks = study.unmovable.get(&(TWO_MB, "K".to_string()))?;
+    let half = blocks.high.quantiles?.half_width;
+    Some(format!(
+        "Were these hosts drawn from a larger fleet, its distributions would be within {:.1} \
+         points of hosts of these (95 %, whole curves).",
+        100.0 * half
+    ))
 }
 
 /// Change over time, in a sentence; `None` where no host was scanned twice.
@@ -342,7 +249,7 @@ pub fn text(study: &Study) -> String {
     }
     out.push_str("\nWorst hosts: most 2 MB blocks with unmovable memory\n");
     for host in &study.worst {
-        let _ = writeln!(out, "{}: {}", host.host, reason(host));
+        let _ = writeln!(out, "{}: {}", shown(&host.host), reason(host));
         let _ = writeln!(out, "    {}", machine(host));
     }
     let mut part = |title: &str, table: &Table| {
@@ -364,7 +271,8 @@ pub fn text(study: &Study) -> String {
         part("Unmovable 2 MB blocks by kernel, role and rack", &table);
     }
     let _ = writeln!(out, "\n{}", correlation_line(study));
-    if let Some(line) = drift_line(study) {
+    let more = [explained_line(study), drift_line(study), band_line(study)];
+    for line in more.into_iter().flatten() {
         let _ = writeln!(out, "{line}");
     }
     out

@@ -21,6 +21,8 @@ mod spec;
 
 pub use spec::{Drawn, FleetGroup, FleetSpec};
 
+/// A larger fleet takes centuries of processor time: its file has a mistake.
+const MOST_SERVERS: u32 = 1_000_000;
 /// Most servers of one history: more of them would tell little.
 const MOST_LOOKS: u32 = 64;
 /// Time of every scan of a simulated fleet, in seconds since 1970: 2026-11-01.
@@ -59,6 +61,11 @@ impl DrawnFleet {
 
     fn new(spec: FleetSpec) -> Result<DrawnFleet> {
         ensure!(spec.servers > 0, "servers is 0; give at least one");
+        ensure!(
+            spec.servers <= MOST_SERVERS,
+            "servers is {}; give at most {MOST_SERVERS}",
+            spec.servers
+        );
         ensure!(
             (1e-4..=1.0).contains(&spec.event_ratio),
             "event_ratio is {}, but must be from 0.0001 to 1",
@@ -314,6 +321,7 @@ deploy_every_h = { always = 1 }
     fn what_cannot_be_a_fleet_is_refused_by_field() {
         for (from, to, told) in [
             ("servers = 200", "servers = 0", "servers"),
+            ("servers = 200", "servers = 4000000000", "at most 1000000"),
             ("share = 3", "share = 0", "share"),
             ("seed = 3", "looks = 0", "looks"),
             ("workload = \"ci\"", "workload = \"nothing\"", "nothing"),

@@ -2,7 +2,10 @@
 //! `ample fleet` as a user meets it: files of several hosts in, one picture out.
 #![cfg(feature = "fleet")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod hostile;
+mod many;
 
 use common::{ample, save};
 use serde_json::{Value, json};
@@ -232,7 +235,7 @@ fn the_report_is_one_page_with_figures() {
     ];
     told(directory.path(), &arguments);
     let page = std::fs::read_to_string(directory.path().join("fleet.html")).unwrap();
-    assert_eq!(page.matches("<figure>").count(), 2);
+    assert_eq!(page.matches("<figure>").count(), 3);
     assert!(page.contains("host4"));
 }
 
