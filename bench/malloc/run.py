@@ -12,6 +12,9 @@ but one at least.
 Peers come from the package registries: apt-get install libjemalloc2 libmimalloc2.0
 libtcmalloc-minimal4 redis-server memcached, and google/tcmalloc by
 cargo build --release in bench/malloc/peers. A peer that is not installed is left out and said so.
+
+The designs on trial (designs/) are measured when --allocators names them: `owned`, pages owned by a
+CPU, and `stacked`, the same behind short stacks.
 """
 
 import argparse
@@ -48,6 +51,8 @@ ALL = {"speed": 0.25, "threads": 0.1, "drift": 0.25, "redis": 0.3, "memcached": 
 # The tables of `all`, for results/data; everything else is in the JSON.
 SHOWN = {"speed": ["cpu_s", "pair_ns", "stack_pair_ns", "peak_mib"],
          "threads": ["cpu_s_a_thread", "wall_s"]}
+# Designs on trial -> what they are compiled with.
+DESIGNS = {"owned": "-DSTACK=0", "stacked": "-DSTACK=64"}
 PYTHON = "import json\nd=[{'k%d'%i: list(range(20))} for i in range(60000)]\n" \
          "for _ in range(3): d=json.loads(json.dumps(d))"
 THP = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -63,8 +68,8 @@ def find_library(*names):
     return None
 
 
-def allocators(wanted):
-    """Name -> (library or None, extra environment)."""
+def allocators(wanted, folder):
+    """Name -> (library or None, extra environment); designs are built in the folder."""
     found = {
         "ample": (str(ROOT / "target/malloc/libample_malloc.so"), {}),
         "glibc": (None, {}),
@@ -74,6 +79,11 @@ def allocators(wanted):
         "google": (str(HERE / "peers/target/release/libample_malloc_peers.so"),
                    {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}),
     }
+    for name in set(DESIGNS).intersection(wanted or []):
+        found[name] = (str(folder / f"{name}.so"), {})
+        subprocess.run(["cc", "-O2", "-pthread", "-fno-builtin-malloc", "-shared", "-fPIC",
+                        DESIGNS[name], "-o", found[name][0], str(HERE / "designs/owned.c")],
+                       check=True)
     result = {}
     for name, (library, extra) in found.items():
         if wanted and name not in wanted:
@@ -367,13 +377,13 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     wanted = arguments.allocators.split(",") if arguments.allocators else None
-    chosen = allocators(wanted)
     everything = arguments.suite == "all"
     written = {}
     print(f"Load at the start: {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(prefix="ample-bench-") as folder:
         programs = pathlib.Path(folder)
         build(programs)
+        chosen = allocators(wanted, programs)
         for suite in ALL if everything else [arguments.suite]:
             cases = arguments.cases.split(",") if arguments.cases else cases_of(suite)
             seconds = arguments.minutes * 60 * ALL[suite] if everything else None
