@@ -21,15 +21,15 @@ impl MemoryBelow {
         })
     }
 
-    /// Asks for a line; when it will be there, if that is known.
-    pub(super) fn read(&mut self, line: LineAddr, now: u64) -> Option<u64> {
+    /// Asks for a line, before others that wait if `first`; when it will be there, if that is
+    /// known.
+    pub(super) fn read(&mut self, line: LineAddr, now: u64, first: bool) -> Option<u64> {
         match self {
-            Self::InOrder(dram) => Some(dram.read(line.0, now)),
-            Self::Reordering(dram) => {
-                dram.read(line.0, now);
-                None
-            }
+            Self::InOrder(dram) => return Some(dram.read(line.0, now)),
+            Self::Reordering(dram) if first => dram.read_first(line.0, now),
+            Self::Reordering(dram) => dram.read(line.0, now),
         }
+        None
     }
 
     pub(super) fn next_event(&self) -> Option<u64> {
@@ -54,6 +54,17 @@ impl MainMemory for MemoryBelow {
             Self::Reordering(dram) => dram.write(line, now),
         }
     }
+}
+
+/// Who wants a line of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A core or a device.
+    Agent,
+    /// One that changes the line here.
+    Writer,
+    /// The copy engine.
+    Engine,
 }
 
 /// When something can be sent.

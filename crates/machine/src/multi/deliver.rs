@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages that arrive: what a party makes of them, and when its answers leave.
 
-use super::below::{Parked, Ready};
+use super::below::{Parked, Reader, Ready};
 use super::memory::CoherentMemory;
 use super::private::Completed;
 use ample_migration::protocol::{
@@ -42,9 +42,7 @@ impl CoherentMemory {
             }
             Party::Agent(a) if a < self.params.cores => {
                 self.followed.answered(now, &envelope);
-                let message = envelope.message;
-                self.at_core(now, a, |core, step| core.receive(step, message));
-                self.post_from_core(now);
+                self.deliver_to_core(now, a, envelope.message);
             }
             Party::Agent(_) => {
                 if let Message::Once { line, .. } = envelope.message {
@@ -134,13 +132,18 @@ impl CoherentMemory {
             let at = |cycles: u64| Ready::At(now + cycles);
             let ready = match (envelope.message, slice) {
                 (Message::Data { at, .. }, Some(s)) => {
-                    self.data_ready(now, s, at, false).later(table)
+                    self.data_ready(now, s, at, Reader::Agent).later(table)
                 }
                 (Message::Once { line, .. }, Some(s)) => {
-                    self.data_ready(now, s, line, written).later(table)
+                    let reader = if written {
+                        Reader::Writer
+                    } else {
+                        Reader::Agent
+                    };
+                    self.data_ready(now, s, line, reader).later(table)
                 }
                 (Message::CopyWrite { map, index, .. }, Some(s)) => {
-                    self.data_ready(now, s, map.line(Role::Source, index), false)
+                    self.data_ready(now, s, map.line(Role::Source, index), Reader::Engine)
                 }
                 (Message::EngineStep(_), _) => engine.later(self.params.engine.step_cycles),
                 // The purge looks at one line a cycle.

@@ -203,7 +203,7 @@ impl<P: CoreProgram> MultiCore<P> {
         if let Some(s) = self.software.as_mut().filter(moves) {
             s.unmapped |= nic;
         }
-        if self.dma_starts.values().any(|&start| start < dropped) {
+        if self.dma_starts.values().any(|&start| start <= dropped) {
             let at = dropped;
             self.schedule(now + RETRY_CYCLES, Event::NicTlbDone { place, page, at });
             return;

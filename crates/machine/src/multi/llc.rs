@@ -2,7 +2,7 @@
 //! The data array of the last level: what lies in it, what must come from memory, and what the
 //! copy engine fetches before it needs it.
 
-use super::below::{Fill, Held, Ready};
+use super::below::{Fill, Held, Reader, Ready};
 use super::memory::CoherentMemory;
 use ample_memory::Arrival;
 use ample_migration::protocol::{
@@ -43,8 +43,9 @@ impl CoherentMemory {
         self.fill_llc(0, home, line, false);
     }
 
-    /// When a slice has the data of `line` in hand, which it changes if `dirty`.
-    pub(super) fn data_ready(&mut self, now: u64, s: u8, line: LineAddr, dirty: bool) -> Ready {
+    /// When a slice has the data of `line` in hand.
+    pub(super) fn data_ready(&mut self, now: u64, s: u8, line: LineAddr, reader: Reader) -> Ready {
+        let dirty = reader == Reader::Writer;
         let latency = self.params.slice_cycles();
         let tags = &mut self.slices[usize::from(s)].tags;
         let on_arrival = |earliest| Ready::OnArrival {
@@ -66,7 +67,7 @@ impl CoherentMemory {
                 }
             };
         }
-        let ready = self.ask_memory(line, now + latency / 2);
+        let ready = self.ask_memory(line, now + latency / 2, reader);
         let tags = &mut self.slices[usize::from(s)].tags;
         tags.install(&mut self.dram, line.0, ((), dirty), now);
         debug_assert!(
@@ -81,7 +82,7 @@ impl CoherentMemory {
         let Some((map, index)) = self.out.copied_here.take() else {
             return Ready::At(now);
         };
-        let ready = self.data_ready(now, s, map.line(Role::Source, index), false);
+        let ready = self.data_ready(now, s, map.line(Role::Source, index), Reader::Engine);
         let filled = match ready {
             Ready::At(at) => at,
             Ready::OnArrival { earliest, .. } => earliest,
@@ -123,7 +124,8 @@ impl CoherentMemory {
             if owned || slice.tags.cache.holds(line.0) {
                 continue;
             }
-            let arrives = self.ask_memory(line, now + self.params.slice_cycles() / 2);
+            let arrives =
+                self.ask_memory(line, now + self.params.slice_cycles() / 2, Reader::Engine);
             self.fill_llc(now, s, line, false);
             if let Some(at) = arrives {
                 self.arriving.insert(line, Fill::At(at));
@@ -132,9 +134,10 @@ impl CoherentMemory {
     }
 
     /// Asks memory for a line: when it will be there, if that is known.
-    pub(super) fn ask_memory(&mut self, line: LineAddr, at: u64) -> Option<u64> {
+    pub(super) fn ask_memory(&mut self, line: LineAddr, at: u64, reader: Reader) -> Option<u64> {
         self.counters.llc_misses += 1;
-        let known = self.dram.read(line, at);
+        let first = self.params.engine.copies_first && reader == Reader::Engine;
+        let known = self.dram.read(line, at, first);
         if known.is_none() {
             let asked = || Fill::Asked(Vec::new());
             self.arriving.entry(line).or_insert_with(asked);

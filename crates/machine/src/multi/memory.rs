@@ -9,13 +9,13 @@ use super::below::{Fills, MemoryBelow, Parked, Ready};
 use super::follow::FollowedRequests;
 use super::lines::{LineMap, MappedLines};
 use super::params::{EngineParams, LINE_BYTES, MemoryParams, PAGE_LINES};
-use super::private::{Arrays, Completed, PrivateCache, Seen};
+use super::private::{Completed, PrivateCache};
 use super::ring::Ring;
 use super::shadow::Shadow;
 use ample_memory::{BadParams, LastLevel};
 use ample_migration::protocol::{
-    Command, Completion, Controller, CoreSide, CoreStep, Envelope, Issued, LineAddr, LineRequest,
-    Mapping, Message, Outbox, Party, Protocol, QueueFull, RequestKind, Role, Slice,
+    Command, Completion, Controller, Envelope, Issued, LineAddr, LineRequest, Mapping, Message,
+    Outbox, Party, Protocol, QueueFull, RequestKind, Role, Slice,
 };
 use std::collections::VecDeque;
 
@@ -45,6 +45,8 @@ pub struct MemoryCounters {
     pub uncached: u64,
     /// Reads of a slice's data that had to go to memory.
     pub llc_misses: u64,
+    /// Marks of pages that waited for a miss-status entry of their core.
+    pub mark_waits: u64,
     /// Messages delivered.
     pub messages: u64,
 }
@@ -66,6 +68,8 @@ pub struct CoherentMemory {
     pub(super) slices: Vec<SliceState>,
     pub(super) controller: Controller,
     pub(super) cores: Vec<PrivateCache>,
+    /// Marks that have come to a core whose miss-status entries were all taken.
+    pub(super) waiting_marks: Vec<VecDeque<Message<u64>>>,
     pub(super) devices: LineMap<VecDeque<(u8, u64)>>,
     pub(super) dram: MemoryBelow,
     /// Lines on their way from memory: fetched early, or waited for.
@@ -108,6 +112,7 @@ impl CoherentMemory {
             cores: (0..params.cores)
                 .map(|_| PrivateCache::new(params))
                 .collect::<Result<_, _>>()?,
+            waiting_marks: vec![VecDeque::new(); usize::from(params.cores)],
             devices: LineMap::default(),
             dram: MemoryBelow::new(&params.dram, 1.0 / params.clock_ghz)?,
             arriving: Fills::default(),
@@ -210,28 +215,6 @@ impl CoherentMemory {
         }
     }
 
-    /// Lets a core take a step of the protocol; what it sends stays in the outbox.
-    pub(super) fn at_core<R>(
-        &mut self,
-        now: u64,
-        id: u8,
-        act: impl FnOnce(&mut CoreSide<Arrays, u64>, &mut CoreStep<'_, u64, Seen<'_>>) -> R,
-    ) -> R {
-        let mut seen = Seen {
-            agent: id,
-            now,
-            shadow: &mut self.shadow,
-            completed: &mut self.completed,
-        };
-        let mut step = CoreStep {
-            rules: &self.rules,
-            core: id,
-            observer: &mut seen,
-            out: &mut self.out,
-        };
-        act(&mut self.cores[usize::from(id)].side, &mut step)
-    }
-
     /// Sends what a core has produced by cycle `now`.
     pub(super) fn post_from_core(&mut self, now: u64) {
         let mut sent = std::mem::take(&mut self.out.sent);
@@ -283,6 +266,12 @@ impl CoherentMemory {
             all.extend(own.map(|line| (id, line)));
         }
         all
+    }
+
+    /// Whether no access of a core or a device to the source is under way.
+    pub(super) fn is_unused(&self, map: Mapping) -> bool {
+        let is_source = |line: &LineAddr| matches!(map.locate(*line), Some((Role::Source, _)));
+        self.misses_of(map).is_empty() && !self.devices.keys().any(is_source)
     }
 
     /// Migrations in the table.

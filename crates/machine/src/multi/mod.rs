@@ -5,6 +5,7 @@
 mod below;
 mod core;
 mod deliver;
+mod entries;
 mod follow;
 mod invalidation;
 mod iommu;
@@ -42,6 +43,8 @@ pub use watch::SeenAccess;
 pub use way::Way;
 pub use workload::{Requests, Server, Service};
 
+#[cfg(test)]
+mod drawn_tests;
 #[cfg(test)]
 mod mover_tests;
 #[cfg(test)]

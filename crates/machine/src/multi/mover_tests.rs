@@ -231,6 +231,52 @@ fn one_shootdown_serves_a_batch() {
     assert!(first.is_sorted_by(|a, b| a.done_cycles < b.done_cycles));
 }
 
+/// All cores store to one line of page 1, which takes each of them a long time.
+struct Crowd;
+
+impl CoreProgram for Crowd {
+    fn next(&mut self, _core: u8) -> CoreAccess {
+        CoreAccess {
+            gap: 0,
+            page: 1,
+            index: 0,
+            write: true,
+            dependent: false,
+        }
+    }
+
+    fn next_dma(&mut self) -> Option<(u64, Option<CoreAccess>)> {
+        None
+    }
+}
+
+/// With interrupts that cost nothing, the copy of page 0 is over before the stores to page 1 that
+/// were under way.
+#[test]
+fn a_batch_waits_for_accesses_to_all_of_its_pages() {
+    let (memory, core) = (MemoryParams::with_cores(32), CoreParams::table1());
+    let os = OsParams {
+        kernel_entries_per_s: 400_000.0,
+        invlpg_cycles: 0,
+        ipi_send_cycles: 0,
+        ipi_flight_cycles: 0,
+        ipi_handler_cycles: 0,
+        ipi_ack_cycles: 0,
+        ..OsParams::default()
+    };
+    let placement = PagePlacement::single(2, 16);
+    let machine = MultiCore::new(&memory, core, os, Crowd, placement, 1);
+    let mut machine = machine.expect("valid");
+    for n in 1..=3 {
+        machine.run_until(20_000 * n);
+        let pages = [0, 1].map(|page| (page, Mover::Batched));
+        machine.requests.extend(pages);
+    }
+    machine.run_until(100_000);
+    assert_eq!(machine.memory.wrong_values(), 0);
+    assert_eq!(machine.finished.len(), 6);
+}
+
 #[test]
 fn servers_at_full_load_hardly_wait_for_their_rings() {
     for service in [Service::Nginx, Service::Memcached] {

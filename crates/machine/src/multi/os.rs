@@ -75,7 +75,7 @@ impl<P: CoreProgram> MultiCore<P> {
             let Some(&frame) = self.free_frames.last() else {
                 return;
             };
-            if self.moves_in_hardware(page) {
+            if self.moves_in_hardware(page) || self.moves_in_software(page) {
                 return;
             }
             debug_assert!(
@@ -90,6 +90,11 @@ impl<P: CoreProgram> MultiCore<P> {
 
     fn moves_in_hardware(&self, page: u32) -> bool {
         self.hardware.iter().any(|h| h.page == page)
+    }
+
+    fn moves_in_software(&self, page: u32) -> bool {
+        let mut moves = self.software.iter().flat_map(|s| &s.moves);
+        moves.any(|&(moving, _)| moving == page)
     }
 
     /// Takes the first requests of a mover in software, as many as it moves at once: first page
@@ -147,8 +152,28 @@ impl<P: CoreProgram> MultiCore<P> {
 
     /// What core `id`, in the kernel, does for one migration.
     fn look_at(&mut self, id: u8, place: usize) {
+        let steps = [
+            Self::take_records,
+            Self::drop_own_translation,
+            Self::give_up,
+            Self::look_at_devices,
+            Self::submit_next,
+        ];
+        for step in steps {
+            let core = &self.cores[usize::from(id)];
+            let before = (core.kernel_cycles, core.kernel.len());
+            step(self, id, place);
+            let core = &self.cores[usize::from(id)];
+            let worked = before != (core.kernel_cycles, core.kernel.len());
+            if self.os.one_step_an_entry && worked {
+                return;
+            }
+        }
+    }
+
+    /// Takes in the completion records of a migration.
+    fn take_records(&mut self, id: u8, place: usize) {
         let rules = *self.memory.rules();
-        let invlpg = self.invlpg_cycles(1);
         let core = &mut self.cores[usize::from(id)];
         let h = &mut self.hardware[place];
         for (at, record) in h.records.drain(..) {
@@ -172,15 +197,25 @@ impl<P: CoreProgram> MultiCore<P> {
                 (h.wait_place, h.status_at, h.nic_dropped) = (None, None, false);
             }
         }
+    }
+
+    /// INVLPG on this core, when it is due.
+    fn drop_own_translation(&mut self, id: u8, place: usize) {
+        let rules = *self.memory.rules();
+        let invlpg = self.invlpg_cycles(1);
+        let h = &mut self.hardware[place];
         if h.os.may_invalidate(&rules, 1 << id) {
-            core.spend(invlpg);
+            self.cores[usize::from(id)].spend(invlpg);
             for page in h.page..h.page + self.group_pages {
                 self.program.invalidate(id, page);
             }
             h.os.invalidated(&rules, 1 << id);
         }
-        self.give_up(id, place);
-        self.look_at_devices(id, place);
+    }
+
+    /// Submits the next command of a migration, when it is due.
+    fn submit_next(&mut self, id: u8, place: usize) {
+        let rules = *self.memory.rules();
         let core = &mut self.cores[usize::from(id)];
         let h = &mut self.hardware[place];
         let now = core.now();

@@ -55,6 +55,9 @@ pub struct OsParams {
     /// After `TableFull`: cycles until the descriptor is submitted again, doubled each time up to
     /// 16 times as many; 0 submits at every kernel entry.
     pub table_full_backoff_cycles: u64,
+    /// A core does at most one thing for a migration in hardware at each kernel entry: it takes in
+    /// a completion, drops its translation, or submits, but not one after the other.
+    pub one_step_an_entry: bool,
     /// Share of the migrations that the OS gives up while translations change, as when the page is
     /// freed meanwhile (cacheable design: the other has copied by then).
     pub abort_ratio: f64,
@@ -86,6 +89,7 @@ impl Default for OsParams {
             batch_pages: 16,
             transaction_tries: 3,
             table_full_backoff_cycles: 8000,
+            one_step_an_entry: false,
             abort_ratio: 0.0,
         }
     }

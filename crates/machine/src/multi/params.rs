@@ -42,6 +42,9 @@ pub struct EngineParams {
     /// Marks have entries of their own instead: what those in the MSHRs cost is the difference.
     #[serde(default)]
     pub marks_apart: bool,
+    /// The memory controller serves the engine's reads before those of cores and devices.
+    #[serde(default)]
+    pub copies_first: bool,
 }
 
 /// The memory system.

@@ -190,15 +190,19 @@ impl<P: CoreProgram> MultiCore<P> {
         self.schedule(ready, Event::ShootdownDone);
     }
 
-    /// The group that software copies next.
-    fn software_map(&self) -> Option<Mapping> {
-        let &(page, destination) = self.software.as_ref()?.moves.front()?;
+    /// The groups that software has not copied, the next one first.
+    fn software_maps(&self) -> impl Iterator<Item = Mapping> {
         let line = |frame: u32| LineAddr(u64::from(frame) * PAGE_LINES);
-        Some(Mapping {
+        let moves = self.software.iter().flat_map(|s| &s.moves);
+        moves.map(move |&(page, destination)| Mapping {
             src: line(self.frames[page as usize]),
             dst: line(destination),
             lines: self.group_pages * PAGE_LINES as u32,
         })
+    }
+
+    fn software_map(&self) -> Option<Mapping> {
+        self.software_maps().next()
     }
 
     /// A shootdown is over, but accesses with the old translation may be under way.
@@ -206,7 +210,9 @@ impl<P: CoreProgram> MultiCore<P> {
         let Some(map) = self.software_map() else {
             return;
         };
-        let misses = self.memory.misses_of(map);
+        // Of all groups: those behind the first are copied without another look.
+        let misses = self.software_maps().map(|map| self.memory.misses_of(map));
+        let misses: Vec<(u8, LineAddr)> = misses.flatten().collect();
         let Some(s) = self.software.as_mut() else {
             return;
         };
@@ -230,6 +236,10 @@ impl<P: CoreProgram> MultiCore<P> {
     /// Step 6: the initiator copies the next group.
     fn start_software_copy(&mut self, now: u64, map: Mapping) {
         let digest = self.memory.shadow.digest(map);
+        debug_assert!(
+            self.software.as_ref().is_none_or(|s| s.unmapped == 0) || self.memory.is_unused(map),
+            "an access with a translation that was dropped is under way"
+        );
         let Some(s) = self.software.as_mut() else {
             return;
         };

@@ -216,6 +216,23 @@ fn hammer(
     }
 }
 
+/// A machine with small caches, so that lines under migration are evicted.
+pub(super) fn hammering(
+    design: Design,
+    placement: PagePlacement,
+    os: OsParams,
+    change: impl Fn(&mut MemoryParams),
+) -> MultiCore<Hammer> {
+    let mut params = MemoryParams::table1();
+    params.engine.design = design;
+    params.l1.bytes = 4096;
+    params.l2.bytes = 8192;
+    change(&mut params);
+    let program = Hammer::new(placement.pages);
+    let core = CoreParams::table1();
+    MultiCore::new(&params, core, os, program, placement, 7).expect("valid machine")
+}
+
 fn hammered(
     design: Design,
     mover: Mover,
@@ -223,16 +240,7 @@ fn hammered(
     os: OsParams,
     change: fn(&mut MemoryParams),
 ) -> MultiCore<Hammer> {
-    let mut params = MemoryParams::table1();
-    params.engine.design = design;
-    // Small caches: evictions of lines under migration.
-    params.l1.bytes = 4096;
-    params.l2.bytes = 8192;
-    change(&mut params);
-    let program = Hammer::new(placement.pages);
-    let core = CoreParams::table1();
-    let mut machine =
-        MultiCore::new(&params, core, os, program, placement, 7).expect("valid machine");
+    let mut machine = hammering(design, placement, os, change);
     for step in 0..migrations {
         machine.requests.push((step % placement.pages, mover));
         machine.run_until(u64::from(step + 1) * 8_000);

@@ -11,6 +11,8 @@ pub(super) struct Request {
     pub(super) bank: usize,
     pub(super) row: u64,
     pub(super) write: bool,
+    /// A read that passes those of others in the queue.
+    pub(super) first: bool,
     /// When it reaches the controller.
     pub(super) arrives: u64,
     /// What it took to open its row: 0 nothing, 1 an activation, 2 a precharge too.
@@ -151,7 +153,13 @@ impl Channel {
                     let (line, at) = (request.line, now + self.timing.burst);
                     arrivals.push(Arrival { line, at });
                 }
-                (false, false) => self.reads.push(request),
+                (false, false) => {
+                    let place = match request.first {
+                        true => self.reads.partition_point(|read| read.first),
+                        false => self.reads.len(),
+                    };
+                    self.reads.insert(place, request);
+                }
             }
         }
     }

@@ -192,10 +192,17 @@ impl ReorderingDram {
     /// Asks for a line at `now`; an [`Arrival`] will say when it is there.
     pub fn read(&mut self, line: u64, now: u64) {
         self.reads += 1;
-        self.submit(line, false, now);
+        self.submit(line, (false, false), now);
     }
 
-    fn submit(&mut self, line: u64, write: bool, now: u64) {
+    /// The same before the reads of others that wait in the queue; hits of open rows still go
+    /// first.
+    pub fn read_first(&mut self, line: u64, now: u64) {
+        self.reads += 1;
+        self.submit(line, (false, true), now);
+    }
+
+    fn submit(&mut self, line: u64, (write, first): (bool, bool), now: u64) {
         // Where a line lies: as in `Dram`, which see.
         let (row_line, _) = self.channel_count.split(line);
         let (row_number, _) = self.lines_per_row.split(row_line);
@@ -207,6 +214,7 @@ impl ReorderingDram {
             bank: bank as usize,
             row,
             write,
+            first,
             arrives: now + self.controller / 2,
             opened: 0,
         });
@@ -245,7 +253,7 @@ impl ReorderingDram {
 impl MainMemory for ReorderingDram {
     fn write(&mut self, line: u64, now: u64) {
         self.writes += 1;
-        self.submit(line, true, now);
+        self.submit(line, (true, false), now);
     }
 }
 

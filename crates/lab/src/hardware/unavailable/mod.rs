@@ -2,6 +2,7 @@
 //! Figure 13 of Contiguitas: cycles a page is unavailable while it moves, against the number of
 //! remote TLBs, as accesses to it see them; and where the time of one migration goes.
 
+mod attempts;
 mod watched;
 
 use super::stats::{advance, mean_of, parallel};
@@ -17,9 +18,10 @@ use ample_machine::multi::{
 use ample_migration::protocol::Design;
 use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
+pub use attempts::AttemptRow;
 use serde::{Deserialize, Serialize};
+use watched::{Change, Watched, WatchedCase, watch};
 pub use watched::{CycleTail, SeenRow};
-use watched::{Watched, WatchedCase, watch};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub struct UnavailableParams {
     pub large_migrations: u32,
     /// Misses outstanding a core, for the copies in software.
     pub mshrs: Vec<u32>,
+    /// Changes of machine and operating system are tried, by name; empty: all.
+    #[serde(default)]
+    pub attempts: Vec<String>,
     /// Costs of the operating system.
     #[serde(default)]
     pub os: OsParams,
@@ -118,6 +123,8 @@ pub struct UnavailableReport {
     pub paper_migration_ns: u32,
     /// Eight cores, where the time goes.
     pub breakdown: Vec<MigrationBreakdown>,
+    /// Eight cores, changes that might shorten delays or the copy.
+    pub attempts: Vec<AttemptRow>,
     /// The copy in software.
     pub software_copies: Vec<SoftwareCopy>,
 }
@@ -130,6 +137,7 @@ struct Case {
     mover: Mover,
     service: Service,
     mshrs: Option<u32>,
+    change: Change,
 }
 
 /// Eight cores under load, the page moved by software.
@@ -139,17 +147,20 @@ const EIGHT: Case = Case {
     mover: Mover::Software,
     service: Service::Memcached,
     mshrs: None,
+    change: |_, _| {},
 };
 
 fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>> {
     let mut memory = MemoryParams::with_cores(case.cores);
     memory.engine.design = case.design;
     memory.mshrs = case.mshrs.unwrap_or(memory.mshrs);
+    let mut os = params.os;
+    (case.change)(&mut memory, &mut os);
     let program = Server::new(case.service, case.cores, params.seed);
     let pages = Server::pages(case.service, case.cores);
     let core = CoreParams::table1();
     let placement = PagePlacement::single(pages, 1024);
-    let mut machine = MultiCore::new(&memory, core, params.os, program, placement, params.seed)?;
+    let mut machine = MultiCore::new(&memory, core, os, program, placement, params.seed)?;
     // Destinations lie anywhere, as free frames of a server do.
     let mut rng = SplitMix64::new(params.seed);
     for i in (1..machine.free_frames.len()).rev() {
@@ -214,7 +225,7 @@ impl Experiment for Unavailable {
             "remote_tlbs, large_remote_tlbs: at most 63, for 64 cores"
         );
         let cases = cases(params);
-        let curve = |share| progress(0.8 * share);
+        let curve = |share| progress(0.7 * share);
         let watched = parallel(&cases, &curve, |&case| watch(params, case))?;
         let watched: Vec<Watched> = watched.into_iter().flatten().collect();
         let points = params.remote_tlbs.iter().map(|&tlbs| point(&watched, tlbs));
@@ -229,8 +240,10 @@ impl Experiment for Unavailable {
             .collect();
         let (fixed, each) = (!xy.is_empty()).then(|| line(&xy)).unzip();
         let designs = [Design::NonCacheable, Design::Cacheable];
-        let rest = |share| progress(0.8 + 0.1 * share);
-        let breakdowns = parallel(&designs, &rest, |&design| breakdown(params, design))?;
+        let breakdowns = parallel(&designs, &|_| {}, |&design| {
+            breakdown(params, design, EIGHT.change)
+        })?;
+        let attempts = attempts::attempts(params, &|share| progress(0.7 + 0.2 * share))?;
         let software_copies = stop::until_stopped(|| software_copies(params)).transpose()?;
         let software_copies = software_copies.unwrap_or_default();
         Ok(UnavailableReport {
@@ -242,6 +255,7 @@ impl Experiment for Unavailable {
             paper_copy_cycles: 1300,
             paper_migration_ns: 2000,
             breakdown: breakdowns.into_iter().flatten().collect(),
+            attempts,
             software_copies,
         })
     }
@@ -294,6 +308,7 @@ fn cases(params: &UnavailableParams) -> Vec<WatchedCase> {
                 way,
                 remote_tlbs,
                 is_large,
+                change: EIGHT.change,
             })
         });
         each.collect()
@@ -354,9 +369,14 @@ fn software_copies(params: &UnavailableParams) -> Result<Vec<SoftwareCopy>> {
     Ok(rows)
 }
 
-fn breakdown(params: &UnavailableParams, design: Design) -> Result<MigrationBreakdown> {
+fn breakdown(
+    params: &UnavailableParams,
+    design: Design,
+    change: Change,
+) -> Result<MigrationBreakdown> {
     let case = Case {
         design,
+        change,
         mover: Mover::Hardware,
         ..EIGHT
     };

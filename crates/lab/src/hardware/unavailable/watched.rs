@@ -8,8 +8,8 @@ use super::UnavailableParams;
 use ample_kit::random::SplitMix64;
 use ample_kit::statistics::{Distribution, MedianRange, mean};
 use ample_machine::multi::{
-    CoreAccess, CoreParams, CoreProgram, MemoryParams, MultiCore, PAGE_LINES, PagePlacement,
-    SeenAccess, Timeline,
+    CoreAccess, CoreParams, CoreProgram, MemoryParams, MultiCore, OsParams, PAGE_LINES,
+    PagePlacement, SeenAccess, Timeline,
 };
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -145,7 +145,12 @@ pub(super) struct WatchedCase {
     pub(super) way: Way,
     pub(super) remote_tlbs: u8,
     pub(super) is_large: bool,
+    /// What differs from the machine and the operating system as they are.
+    pub(super) change: Change,
 }
+
+/// A change of machine or operating system.
+pub(super) type Change = fn(&mut MemoryParams, &mut OsParams);
 
 /// What a case gives.
 pub(super) struct Watched {
@@ -157,6 +162,8 @@ fn machine(params: &UnavailableParams, case: WatchedCase) -> Result<MultiCore<Vi
     let cores = case.remote_tlbs + 1;
     let mut memory = MemoryParams::with_cores(cores);
     memory.engine = case.way.engine(memory.engine);
+    let mut os = params.os;
+    (case.change)(&mut memory, &mut os);
     let group = if case.is_large { LARGE_PAGES } else { 1 };
     let moving = group * case.way.pages_at_once(&params.os);
     let pages = (moving + u32::from(cores)).next_multiple_of(group);
@@ -177,7 +184,7 @@ fn machine(params: &UnavailableParams, case: WatchedCase) -> Result<MultiCore<Vi
         is_large_page: case.is_large,
     };
     let core = CoreParams::table1();
-    let mut machine = MultiCore::new(&memory, core, params.os, program, placement, params.seed)?;
+    let mut machine = MultiCore::new(&memory, core, os, program, placement, params.seed)?;
     // Destinations lie anywhere, as free frames of a server do.
     let frames = &mut machine.free_frames;
     for i in (1..frames.len()).rev() {
