@@ -14,7 +14,8 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
 	malloc-lifetimes count-instructions \
 	record-pages fleet-bench fleet-files fleet-spark fleet-ray fleet-search python wheel dist fmt \
-	lint book book-pages book-run pages-check screenshots deny advisories hw hw-full rtl tighten clean
+	lint book book-pages book-run pages-check screenshots deny advisories hw hw-full hw-cost \
+	rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -163,7 +164,7 @@ advisories:      ## renew the snapshot of the advisory database from a clone of 
 	$(CARGO) run --locked -p ample-tidy --bin ample-advisories -- \
 		take $(FROM) crates/tidy/advisories.toml
 
-hw:              ## lint and check the hardware of a slice, and follow the protocol's code with it
+hw:              ## lint and prove the hardware of a slice, and follow the protocol's code with it
 	@scripts/setup.sh rtl
 	hw/lint.sh
 	hw/formal/prove.sh || test $$? = 3 # 3: no proof, the depth that was reached is printed
@@ -176,6 +177,10 @@ hw-full:         ## the same over ten million events, its coverage, and planted 
 	hw/faults.sh
 	hw/sim/cosim.sh full
 	hw/sim/cosim.sh coverage
+
+hw-cost:         ## area, timing and energy of the hardware on the cells of an open library
+	@scripts/setup.sh cost
+	hw/cost.sh
 
 rtl:             ## simulate and synthesise the metadata table of the migration hardware
 	@scripts/setup.sh rtl

@@ -1,17 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Plants faults in copies of the hardware, one at a time: the proof or the co-simulation must find
-# each. Usage: hw/faults.sh. Exit code 1 when one is missed.
+# Plants faults in copies of the hardware, one at a time: a proof or the co-simulation must find
+# each. Usage: hw/faults.sh [named|changed N|FAULT...]: those named below; N operators changed
+# mechanically (hw/change.py), spread over all files; only these; without an argument the named ones
+# and ten changes. Exit code 1 when one is missed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=target/hw/faults
 trace=target/release/ample-rtl-trace
 cargo build --locked --quiet --release -p ample-rtl-check
 rm -rf $out
-missed=0
+missed=0 found=0
+only=("$@")
+
+wanted() { # wanted NAME: is this fault asked for?
+	((${#only[@]} == 0)) || [[ " ${only[*]} " == *" named "* || " ${only[*]} " == *" $1 "* ]]
+}
 
 plant() { # plant NAME FILE OLD NEW
-	local name=$1 file=$2 old=$3 new=$4 how
+	local name=$1 file=$2 old=$3 new=$4
+	wanted "$name" || return 0
 	mkdir -p "$out/$name"
 	cp -r hw/rtl "$out/$name/rtl"
 	OLD=$old NEW=$new perl -0pi -e 's/\Q$ENV{OLD}\E/$ENV{NEW}/' "$out/$name/rtl/$file"
@@ -19,21 +27,33 @@ plant() { # plant NAME FILE OLD NEW
 		echo "faults.sh: $name: '$old' is not in $file" >&2
 		exit 2
 	}
-	if how=$(hw/formal/prove.sh --rtl "$(realpath "$out/$name/rtl")" --seconds 100 slice); then
+	judge "$name" "$file"
+}
+
+judge() { # judge NAME FILE: is the fault in the copy of FILE found?
+	local name=$1 file=$2 how proof=slice
+	[[ $file == ctg_controller.sv ]] && proof=controller
+	if how=$(hw/formal/prove.sh --rtl "$(realpath "$out/$name/rtl")" --seconds 60 $proof 2>&1); then
 		if hw/sim/build.sh "$out/$name/rtl" "$out/$name/sim" >"$out/$name/log" 2>&1; then
 			how=$("$trace" random --events 200000 --seed 1 2>/dev/null |
 				"$out/$name/sim/cosim" | head -n 1) || true
 		else
 			how="refused by Verilator"
 		fi
+	elif [[ $how != *FAILS* && $how != *"neither proven"* ]]; then
+		how="refused by Yosys"
 	fi
 	case $how in
-	*FAILS* | DIFFERENT* | refused*) echo "found   $name: $how" ;;
+	*FAILS* | DIFFERENT* | refused*)
+		echo "found   $name: $how"
+		found=$((found + 1))
+		;;
 	*)
 		echo "MISSED  $name: $how"
-		missed=1
+		missed=$((missed + 1))
 		;;
 	esac
+	rm -rf "${out:?}/$name/sim"
 }
 
 plant pointer-off-by-one ctg_redirect.sv "index} < its_pointer" "index} <= its_pointer"
@@ -62,4 +82,15 @@ plant abort-without-flush ctg_controller.sv "its_state == INSTALLED ? FLUSHING :
 plant marks-unawaited ctg_controller.sv "its_state == FINISHING && its_cores == '0" \
 	"its_state == FINISHING"
 plant outside-memory ctg_controller.sv "else if (beyond)" "else if (1'b0)"
-exit $missed
+
+changes=0
+((${#only[@]})) || changes=10
+[[ ${only[0]:-} == changed ]] && changes=${only[1]:?how many}
+for ((n = 0; n < changes; n++)); do
+	mkdir -p "$out/changed-$n"
+	cp -r hw/rtl "$out/changed-$n/rtl"
+	file=$(hw/change.py "$n" "$changes" "$out/changed-$n/rtl" | tee /dev/stderr | cut -d: -f1)
+	judge "changed-$n" "$file"
+done
+echo "faults: $found of $((found + missed)) found"
+((missed == 0))

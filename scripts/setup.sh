@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
-# Usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|spark|test; test is
+# Usage: setup.sh build|book|cost|deny|dist|mutants|pages|python|ray|rtl|spark|test; test is
 # build, book, deny, pages, python, rtl and its own.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
@@ -13,7 +13,7 @@ CARGO_MUTANTS=27.1.0
 AXE_CORE=4.12.1
 AXE_CORE_PACKAGE="axe-playwright-python==0.1.8 \
 	--hash=sha256:fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8"
-what=${1:?usage: setup.sh build|book|deny|dist|mutants|pages|python|ray|rtl|spark|test}
+what=${1:?usage: setup.sh build|book|cost|deny|dist|mutants|pages|python|ray|rtl|spark|test}
 
 wanted() { # wanted PART: is it asked for?
 	[[ $what == "$1" || $what == test ]]
@@ -22,8 +22,11 @@ wanted() { # wanted PART: is it asked for?
 # What a build needs: a C compiler for zstd and the policy header; clang and libelf for the BPF
 # reader (bpf/*.bpf.c is compiled for the bpf target).
 packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certificates)
-if wanted rtl; then
+if wanted rtl || [[ $what == cost ]]; then
 	packages+=(g++ iverilog verilator yosys)
+fi
+if [[ $what == cost ]]; then
+	packages+=(opensta python3 qflow-tech-osu018)
 fi
 if wanted python || [[ $what == ray || $what == dist ]]; then
 	packages+=(python3 python3-venv)

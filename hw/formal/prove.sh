@@ -3,7 +3,7 @@
 # Proves the properties of hw/formal by induction: Yosys makes an and-inverter graph of the modules
 # with all registers, ABC's property-directed reachability finds an inductive invariant, or a
 # counterexample; to a stated depth only where that does not end within the time.
-# Usage: hw/formal/prove.sh [--rtl FOLDER] [--seconds N] [PROOF...]; PROOF: slice
+# Usage: hw/formal/prove.sh [--rtl FOLDER] [--seconds N] [PROOF...]; PROOF: slice, controller
 # Exit code 0: proven; 1: a counterexample; 3: neither within the time (the depth is printed).
 set -euo pipefail
 shopt -s extglob
@@ -22,7 +22,7 @@ while [[ ${1:-} == --* ]]; do
 	shift 2
 done
 proofs=("$@")
-((${#proofs[@]})) || proofs=(slice)
+((${#proofs[@]})) || proofs=(slice controller)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0

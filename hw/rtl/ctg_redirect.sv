@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Redirection beside the tags of a slice (Contiguitas section 3.3, figure 9 steps 5 and 6), in the
-// two cycles that section 5.3 allows: the table is searched in the first, the decision falls in
-// the second. Non-cacheable design: a line that has moved is not given to a private cache (NACK).
-// Cacheable design: it is served under either mapping.
+// two cycles that section 5.3 allows: the first searches the table and finds the line's other name
+// and both homes, the decision falls in the second. Non-cacheable design: a line that has moved is
+// not given to a private cache (NACK). Cacheable design: it is served under either mapping.
 //
 // The slice takes the decision in the cycle in which it is offered, or sends the request through
 // again (`take` low: the line is busy, or the network has no room). So the pointer cannot pass a
@@ -64,9 +64,42 @@ module ctg_redirect #(
     output logic [ENTRIES-1:0]                 hit     // entries that redirect it
 );
     logic [ENTRIES-1:0]     by_source, by_destination;
-    logic                   wants_copy, was_resolved, had_origin;
-    logic [SLICE_BITS-1:0]  old_origin;
-    logic [SLOT_BITS-1:0]   old_slot;
+    logic                   wants_copy, was_resolved, had_origin, is_wide;
+    logic [SLICE_BITS-1:0]  old_origin, home_line, home_other;
+    logic [SLOT_BITS-1:0]   old_slot, slot;
+    logic [LINE_BITS-1:0]   other;
+
+    // Pages of the table do not overlap, so that one entry at most matches: its fields are gathered
+    // without priority. They do not change while it is there, so that the first cycle gathers them
+    // and finds both homes, too; whether the entry still counts is decided in the second.
+    logic [PPN_BITS-1:0]   found_ppn;
+    logic [SLOT_BITS-1:0]  found_slot;
+    logic                  found_wide;
+    integer f;
+    always_comb begin
+        found_ppn  = '0;
+        found_slot = '0;
+        found_wide = 1'b0;
+        for (f = 0; f < ENTRIES; f = f + 1) begin
+            found_ppn = found_ppn
+                | ({PPN_BITS{in_source[f]}} & dst[f * PPN_BITS +: PPN_BITS])
+                | ({PPN_BITS{in_destination[f]}} & src[f * PPN_BITS +: PPN_BITS]);
+            found_slot = found_slot
+                | ({SLOT_BITS{in_source[f] | in_destination[f]}} & SLOT_BITS'(f));
+            found_wide = found_wide | ((in_source[f] | in_destination[f]) & wide[f]);
+        end
+    end
+
+    // The same line under the other mapping: a large page keeps more bits of the line's number.
+    localparam logic [LARGE-1:0] SMALL_MASK = LARGE'((64'd1 << SMALL) - 64'd1);
+    logic [LINE_BITS-1:0]  found_line;
+    logic [SLICE_BITS-1:0] found_home, request_home;
+    assign found_line = {found_ppn, {SMALL{1'b0}}} | {{(LINE_BITS - LARGE){1'b0}},
+        request_line[LARGE-1:0] & (found_wide ? {LARGE{1'b1}} : SMALL_MASK)};
+    ctg_hash #(.LINE_BITS(LINE_BITS), .SLICES(SLICES), .KIND(HASH)) hash_line (
+        .line(request_line), .slice(request_home));
+    ctg_hash #(.LINE_BITS(LINE_BITS), .SLICES(SLICES), .KIND(HASH)) hash_other (
+        .line(found_line), .slice(found_home));
 
     // An entry that is installed in this cycle was not compared: the request came before it.
     logic [ENTRIES-1:0] fresh;
@@ -85,6 +118,11 @@ module ctg_redirect #(
         old_slot       <= request_origin_slot;
         by_source      <= in_source & ~fresh;
         by_destination <= in_destination & ~fresh;
+        other          <= found_line;
+        slot           <= found_slot;
+        is_wide        <= found_wide;
+        home_line      <= request_home;
+        home_other     <= found_home;
     end
 
     // An entry redirects until its Clear arrives; it counts forwards until it is gone.
@@ -94,49 +132,28 @@ module ctg_redirect #(
     assign from_destination = by_destination & used & ~clearing;
     assign hit              = from_source | from_destination;
 
-    // One entry at most is hit, so that the fields are gathered without priority.
-    logic [PPN_BITS-1:0]  other_ppn;
+    // What may have changed since the first cycle.
     logic [PTR_BITS-1:0]  its_pointer;
     logic [2:0]           its_phase;
-    logic                 is_wide, counter_full;
-    logic [SLOT_BITS-1:0] slot;
+    logic                 counter_full;
+    logic [LARGE-1:0]     index;
     integer i;
     always_comb begin
-        other_ppn    = '0;
         its_pointer  = '0;
         its_phase    = '0;
-        is_wide     = 1'b0;
         counter_full = 1'b0;
-        slot         = '0;
         for (i = 0; i < ENTRIES; i = i + 1) begin
-            other_ppn = other_ppn
-                | ({PPN_BITS{from_source[i]}} & dst[i * PPN_BITS +: PPN_BITS])
-                | ({PPN_BITS{from_destination[i]}} & src[i * PPN_BITS +: PPN_BITS]);
             its_pointer = its_pointer
                 | ({PTR_BITS{hit[i]}} & pointer[i * PTR_BITS +: PTR_BITS]);
             its_phase    = its_phase | ({3{hit[i]}} & phase[i * 3 +: 3]);
-            is_wide     = is_wide | (hit[i] & wide[i]);
             counter_full = counter_full | (covered[i] & full[i]);
-            slot         = slot | ({SLOT_BITS{covered[i]}} & SLOT_BITS'(i));
         end
     end
-
-    // The same line under the other mapping: a large page keeps more bits of the line's number.
-    logic [LARGE-1:0]     index;
-    logic [LINE_BITS-1:0] other;
-    localparam logic [LARGE-1:0] SMALL_MASK = LARGE'((64'd1 << SMALL) - 64'd1);
     assign index = line[LARGE-1:0] & (is_wide ? {LARGE{1'b1}} : SMALL_MASK);
-    assign other = {other_ppn, {SMALL{1'b0}}} | {{(LINE_BITS - LARGE){1'b0}}, index};
 
     logic copied;
     assign copied = its_phase == ctg_pkg::DONE
         || (its_phase == ctg_pkg::COPYING && {1'b0, index} < its_pointer);
-
-    logic [SLICE_BITS-1:0] home_line, home_other;
-    ctg_hash #(.LINE_BITS(LINE_BITS), .SLICES(SLICES), .KIND(HASH)) hash_line (
-        .line(line), .slice(home_line));
-    ctg_hash #(.LINE_BITS(LINE_BITS), .SLICES(SLICES), .KIND(HASH)) hash_other (
-        .line(other), .slice(home_other));
 
     // While a line has not moved, the home of its source name orders all accesses; afterwards the
     // home of its destination name does.

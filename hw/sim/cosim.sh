@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Co-simulation: the Verilated slices and front end beside the protocol's Rust code, compared at
-# every event. Usage: hw/sim/cosim.sh [quick|full|coverage]. quick: one machine, 200,000 random
-# events and the model checker's paths; full: more than ten million on four machines; coverage: how
-# many nets and lines of the hardware a run exercises.
+# every event. Usage: hw/sim/cosim.sh [light|quick|full|coverage]. light: one machine, 40,000 random
+# events and the model checker's paths, with the unoptimised build of the tests; quick: 200,000;
+# full: more than ten million on four machines; coverage: how many nets and lines of the hardware a
+# run exercises.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 what=${1:-quick}
@@ -13,8 +14,13 @@ for tool in verilator g++ cargo; do
 		exit 2
 	}
 done
-cargo build --locked --quiet --release -p ample-rtl-check
-trace=target/release/ample-rtl-trace
+if [[ $what == light ]]; then
+	cargo build --locked --quiet --profile test -p ample-rtl-check
+	trace=target/debug/ample-rtl-trace
+else
+	cargo build --locked --quiet --release -p ample-rtl-check
+	trace=target/release/ample-rtl-trace
+fi
 out=target/hw
 
 random() { # random BUILD EVENTS SEED [OPTION...]
@@ -31,10 +37,10 @@ checked() { # checked BUILD SLICES STATES
 large=(SLICES=8 HASH=1 ENTRIES=16 SMALL=6 LARGE=9 LINE_BITS=42)
 large_run=(--slices 8 --hash 1 --entries 16 --cores 4 --small 6 --large 9)
 case $what in
-quick)
+light | quick)
 	hw/sim/build.sh hw/rtl $out/small
 	hw/sim/build.sh hw/rtl $out/checked2 HASH=2 SMALL=1 LARGE=1 ENTRIES=2 LINE_BITS=13 CORES=2
-	random small 200000 1
+	random small $([[ $what == light ]] && echo 40000 || echo 200000) 1
 	checked checked2 2 3000
 	;;
 full)
@@ -58,7 +64,7 @@ coverage)
 	verilator_coverage --annotate $out/coverage/annotated $out/coverage/coverage.dat
 	;;
 *)
-	echo "cosim.sh: unknown argument $what; usage: hw/sim/cosim.sh [quick|full|coverage]" >&2
+	echo "cosim.sh: unknown argument $what; usage: hw/sim/cosim.sh [light|quick|full|coverage]" >&2
 	exit 2
 	;;
 esac
