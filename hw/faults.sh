@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 out=target/hw/faults
 trace=target/release/ample-rtl-trace
 cargo build --locked --quiet --release -p ample-rtl-check
-rm -rf $out
+mkdir -p $out
 missed=0 found=0
 only=("$@")
 
@@ -17,11 +17,16 @@ wanted() { # wanted NAME: is this fault asked for?
 	((${#only[@]} == 0)) || [[ " ${only[*]} " == *" named "* || " ${only[*]} " == *" $1 "* ]]
 }
 
+copy() { # copy NAME: the hardware, to be spoilt
+	rm -rf "${out:?}/$1"
+	mkdir -p "$out/$1"
+	cp -r hw/rtl "$out/$1/rtl"
+}
+
 plant() { # plant NAME FILE OLD NEW
 	local name=$1 file=$2 old=$3 new=$4
 	wanted "$name" || return 0
-	mkdir -p "$out/$name"
-	cp -r hw/rtl "$out/$name/rtl"
+	copy "$name"
 	OLD=$old NEW=$new perl -0pi -e 's/\Q$ENV{OLD}\E/$ENV{NEW}/' "$out/$name/rtl/$file"
 	! cmp -s "hw/rtl/$file" "$out/$name/rtl/$file" || {
 		echo "faults.sh: $name: '$old' is not in $file" >&2
@@ -33,14 +38,15 @@ plant() { # plant NAME FILE OLD NEW
 judge() { # judge NAME FILE: is the fault in the copy of FILE found?
 	local name=$1 file=$2 how proof=slice
 	[[ $file == ctg_controller.sv ]] && proof=controller
-	if how=$(hw/formal/prove.sh --rtl "$(realpath "$out/$name/rtl")" --seconds 60 $proof 2>&1); then
+	how=$(hw/formal/prove.sh --rtl "$(realpath "$out/$name/rtl")" --seconds 60 $proof 2>&1) || true
+	if [[ $how == *proven* ]]; then # by induction, or neither proven nor broken
 		if hw/sim/build.sh "$out/$name/rtl" "$out/$name/sim" >"$out/$name/log" 2>&1; then
 			how=$("$trace" random --events 200000 --seed 1 2>/dev/null |
 				"$out/$name/sim/cosim" | head -n 1) || true
 		else
 			how="refused by Verilator"
 		fi
-	elif [[ $how != *FAILS* && $how != *"neither proven"* ]]; then
+	elif [[ $how != *FAILS* ]]; then
 		how="refused by Yosys"
 	fi
 	case $how in
@@ -87,8 +93,7 @@ changes=0
 ((${#only[@]})) || changes=10
 [[ ${only[0]:-} == changed ]] && changes=${only[1]:?how many}
 for ((n = 0; n < changes; n++)); do
-	mkdir -p "$out/changed-$n"
-	cp -r hw/rtl "$out/changed-$n/rtl"
+	copy "changed-$n"
 	file=$(hw/change.py "$n" "$changes" "$out/changed-$n/rtl" | tee /dev/stderr | cut -d: -f1)
 	judge "changed-$n" "$file"
 done

@@ -34,6 +34,13 @@ checked() { # checked BUILD SLICES STATES
 	"$trace" checked --slices "$2" --states "$3" | "$out/$1/cosim"
 }
 
+portal() { # portal EVENTS SEED: the registers of a function
+	verilator --cc --exe --build -O3 -Wno-UNUSEDPARAM --Mdir "$PWD/$out/portal" \
+		--top-module ctg_portal -o portal \
+		"$PWD"/hw/rtl/ctg_{pkg,portal}.sv "$PWD/hw/sim/portal.cpp" >$out/portal.log
+	"$trace" portal --events "$1" --seed "$2" | $out/portal/portal
+}
+
 large=(SLICES=8 HASH=1 ENTRIES=16 SMALL=6 LARGE=9 LINE_BITS=42)
 large_run=(--slices 8 --hash 1 --entries 16 --cores 4 --small 6 --large 9)
 case $what in
@@ -42,6 +49,7 @@ light | quick)
 	hw/sim/build.sh hw/rtl $out/checked2 HASH=2 SMALL=1 LARGE=1 ENTRIES=2 LINE_BITS=13 CORES=2
 	random small $([[ $what == light ]] && echo 40000 || echo 200000) 1
 	checked checked2 2 3000
+	portal 100000 1
 	;;
 full)
 	hw/sim/build.sh hw/rtl $out/small
@@ -51,6 +59,9 @@ full)
 		random small 1200000 "$seed"
 		random large 1000000 "$seed" "${large_run[@]}" --memory-lines 1048576
 		random one 200000 "$seed" --slices 1 --hash 3 --window 1
+	done
+	for seed in 1 2 3; do
+		portal 1000000 "$seed"
 	done
 	for cores in 1 2; do
 		hw/sim/build.sh hw/rtl "$out/checked2-$cores" HASH=2 SMALL=1 LARGE=1 ENTRIES=2 \

@@ -3,6 +3,7 @@
 //! co-simulation of the hardware (`hw/sim/cosim.sh`).
 
 mod checked;
+mod portal;
 mod random;
 mod trace;
 mod world;
@@ -36,6 +37,18 @@ enum What {
         #[arg(long, default_value_t = 2)]
         slices: u8,
     },
+    /// Random writes of the registers of a function, good and bad.
+    Portal(PortalArgs),
+}
+
+#[derive(Args)]
+struct PortalArgs {
+    /// Register writes.
+    #[arg(long, default_value_t = 100_000)]
+    events: u64,
+    /// Seed of the sequence.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 /// The machine is that of the parameters the hardware was built with.
@@ -83,6 +96,7 @@ fn main() -> Result<()> {
     let out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     match Cli::parse().what {
         What::Random(args) => random_run(&args, out),
+        What::Portal(PortalArgs { events, seed }) => portal::write(events, seed, out),
         What::Checked { states, slices } => checked::write(states, slices, out),
     }
 }
