@@ -94,8 +94,9 @@ changes=0
 [[ ${only[0]:-} == changed ]] && changes=${only[1]:?how many}
 for ((n = 0; n < changes; n++)); do
 	copy "changed-$n"
-	file=$(hw/change.py "$n" "$changes" "$out/changed-$n/rtl" | tee /dev/stderr | cut -d: -f1)
-	judge "changed-$n" "$file"
+	change=$(hw/change.py "$n" "$changes" "$out/changed-$n/rtl")
+	echo "        $change"
+	judge "changed-$n" "${change%%:*}"
 done
 echo "faults: $found of $((found + missed)) found"
 ((missed == 0))
