@@ -65,7 +65,6 @@ run "tests" cargo test --locked --workspace --no-fail-fast
 run "book's pages" scripts/book-pages.py target/debug/ample --check
 run "book's commands" scripts/book-run.py --quick target/debug/ample
 run "reports" scripts/pages-check.py target/debug/ample
-run "Python" scripts/python.sh test
 run "RTL slice" hw/check.sh
 run "metrics" scripts/agent-prometheus.py target/debug/ample
 run "dashboard" build/grafana/bin/python scripts/dashboard-check.py
