@@ -41,3 +41,6 @@ fuzz trace trace_reader crates/trace/fuzz/seeds/trace_reader
 fuzz trace import crates/trace/fuzz/seeds/import
 fuzz mm replay crates/mm/tests/data
 fuzz mm workload experiments/workloads
+fuzz fleet fleet_table crates/fleet/fuzz/seeds/fleet_table
+fuzz fleet fleet_texts crates/fleet/fuzz/seeds/fleet_texts
+fuzz lab fleet_spec experiments/fleets
