@@ -256,6 +256,13 @@ def python(env, _folder):
     return output([need("python3"), "-c", PYTHON], dict(env, PYTHONMALLOC="malloc"))
 
 
+def python_seeded(env, _folder):
+    """Work of many kinds, by five seeds."""
+    program = str(HERE / "programs/seeded.py")
+    return " ".join(output([need("python3"), program, str(seed)],
+                           dict(env, PYTHONMALLOC="malloc")).strip() for seed in range(1, 6))
+
+
 def perl(env, _folder):
     return output([need("perl"), "-e", PERL], dict(env, PERL_HASH_SEED="0"))
 
@@ -360,7 +367,8 @@ def aarch64(env, folder):
 
 
 CASES = [firefox, chromium, chromium_sandboxed, libreoffice, postgres, nginx_reload, node, java,
-         python, perl, git, gcc, clang, go_cgo, openblas_fork, idle_threads, setuid, aarch64]
+         python, python_seeded, perl, git, gcc, clang, go_cgo, openblas_fork,
+         idle_threads, setuid, aarch64]
 
 
 def compare(case, library, options, runs):
