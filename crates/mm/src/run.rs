@@ -133,23 +133,24 @@ pub fn run_on(
     let before = server.tallies();
     let (map_first, _, map_before) = before.blocks();
     let map_before = map_before.to_vec();
-    let mut metrics = before.finish(&Coverage::exact());
-    let mut samples = vec![sample(&server, &metrics, 0.0)];
+    let mut samples = vec![sample(&server, &before.total(&Coverage::exact()), 0.0)];
+    let mut last = before;
     let seconds = duration_s.max(0.0).round() as u64;
     let every = (sample_every_s.max(1.0)).round() as u64;
-    let mut map_after = map_before.clone();
     for second in 1..=seconds {
         driver.second(&mut server);
         if second % every == 0 || second == seconds {
-            let tallies = server.tallies();
-            metrics = tallies.finish(&Coverage::exact());
-            map_after = tallies.blocks().2.to_vec();
-            samples.push(sample(&server, &metrics, second as f64));
+            last = server.tallies();
+            let total = last.total(&Coverage::exact());
+            samples.push(sample(&server, &total, second as f64));
         }
         if second % 32 == 0 {
             progress(second as f64 / seconds as f64);
         }
     }
+    // By node and zone only here: a sample is of the whole machine.
+    let metrics = last.finish(&Coverage::exact());
+    let map_after = last.blocks().2.to_vec();
     let counters = server.counters().clone();
     let [stall_unmovable_ns, stall_movable_ns] = server.pressure().total_ns;
     let thp_coverage_ratio = server.kernel.zone.thp_coverage();
@@ -279,8 +280,7 @@ pub(crate) struct Ratios {
 }
 
 impl Ratios {
-    pub(crate) fn of(metrics: &Metrics) -> Ratios {
-        let total = &metrics.total;
+    pub(crate) fn of(total: &GroupMetrics) -> Ratios {
         let of = |definition| total.definition(definition).unwrap_or(&total.k);
         let o = of(Definition::O);
         let at = |bytes: u64| o.sizes.iter().find(|size| size.size_bytes == bytes);
@@ -300,12 +300,13 @@ impl Ratios {
     }
 }
 
-pub(crate) fn sample(server: &ServerModel, metrics: &Metrics, time_s: f64) -> Sample {
-    let ratios = Ratios::of(metrics);
+/// A sample of a server whose present metrics are `total`.
+pub(crate) fn sample(server: &ServerModel, total: &GroupMetrics, time_s: f64) -> Sample {
+    let ratios = Ratios::of(total);
     let [k, p, o] = ratios.unmovable_2m;
     Sample {
         time_s,
-        free_bytes: metrics.total.free_bytes,
+        free_bytes: total.free_bytes,
         unmovable_page_ratio: ratios.unmovable_page,
         unmovable_2m_ratio: o,
         unmovable_2m_ratio_k: k,

@@ -45,6 +45,17 @@ impl Frames {
         self.lines[pfn as usize / LINE].0[pfn as usize % LINE]
     }
 
+    /// The states of a cache line, where the block head `pfn` begins it and every block in it is a
+    /// single page.
+    #[inline]
+    pub(crate) fn singles(&self, pfn: u32) -> Option<&[FrameState; LINE]> {
+        let at = pfn as usize;
+        let whole = at.is_multiple_of(LINE) && at + LINE <= self.count as usize;
+        let line = whole.then(|| &self.lines[at / LINE].0)?;
+        let single = line.iter().fold(true, |all, state| all & state.is_single());
+        single.then_some(line)
+    }
+
     /// First frame at or after `pfn` whose cache line holds the head of a free block; lines are
     /// tested eight states at once.
     #[inline]

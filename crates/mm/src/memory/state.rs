@@ -156,6 +156,12 @@ impl FrameState {
         }
     }
 
+    /// Whether the block is a single page.
+    #[inline]
+    pub(crate) fn is_single(self) -> bool {
+        self.0 & ORDER_MASK == 0
+    }
+
     /// Pages of the block, of one that is not a 1 GB page.
     #[inline]
     pub(crate) fn pages(self) -> u32 {
@@ -167,7 +173,7 @@ impl FrameState {
     pub(crate) fn next_head(self, pfn: u32) -> u32 {
         // A branch and not a shift: most blocks are single pages, and a walk whose next step is
         // predicted need not wait for each state to arrive.
-        if self.0 & ORDER_MASK == 0 {
+        if self.is_single() {
             return pfn + 1;
         }
         self.far_head(pfn)

@@ -308,6 +308,29 @@ impl Zone {
         }
     }
 
+    /// As [`Zone::heads`], without saying where; `visit` is told the place of each head in its
+    /// cache line and may sum up for each place apart, so that no sum waits for another.
+    pub(crate) fn heads_by_lane(&self, b: u32, mut visit: impl FnMut(usize, FrameState)) {
+        if self.blocks[b as usize].giga || self.cover(b).is_some() {
+            return;
+        }
+        let start = b << BLOCK_ORDER;
+        let end = (start + BLOCK_PAGES).min(self.frames.len());
+        let mut pfn = start;
+        while pfn < end {
+            if let Some(line) = self.frames.singles(pfn) {
+                for (lane, &state) in line.iter().enumerate() {
+                    visit(lane, state);
+                }
+                pfn += line.len() as u32;
+            } else {
+                let state = self.frames.get(pfn);
+                visit(0, state);
+                pfn = state.next_head(pfn);
+            }
+        }
+    }
+
     /// The heads of pageblock `b` that `keep` chooses, with their orders.
     pub(crate) fn heads_where(&self, b: u32, keep: impl Fn(FrameState) -> bool) -> Vec<(u32, u32)> {
         let mut found = Vec::new();

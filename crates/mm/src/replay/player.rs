@@ -138,7 +138,8 @@ impl Player {
     pub fn take_sample(&mut self) -> Metrics {
         let metrics = self.server.tallies().finish(&Coverage::exact());
         let seconds = self.time_ns as f64 / 1e9;
-        self.samples.push(sample(&self.server, &metrics, seconds));
+        self.samples
+            .push(sample(&self.server, &metrics.total, seconds));
         metrics
     }
 

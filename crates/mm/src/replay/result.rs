@@ -59,7 +59,7 @@ impl KernelSample {
     /// From the whole memory of the machine, as the servers are measured.
     pub(super) fn measured(table: &FrameTable, metrics: &Metrics, time_s: f64) -> KernelSample {
         let (live_pages, unmovable_pages) = table.pages();
-        let ratios = Ratios::of(metrics);
+        let ratios = Ratios::of(&metrics.total);
         let has_1g = metrics.total.memory_bytes >= 1 << 30;
         KernelSample {
             time_s,
