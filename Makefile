@@ -10,7 +10,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check \
-	model-mutants properties \
+	model-check-large model-mutants properties \
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
 	malloc-lifetimes count-instructions \
 	record-pages fleet-bench fleet-files fleet-spark fleet-ray fleet-search python wheel dist fmt \
@@ -80,6 +80,11 @@ fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N
 model-check:     ## explore the migration protocol exhaustively (the large machines too)
 	$(CARGO) run --locked --release -p ample-migration --features model-check --bin ample-model-check \
 		-- --full --counterexamples
+
+STATES ?= 50000000
+model-check-large: ## explore the largest machine of the migration protocol, up to STATES states
+	$(CARGO) run --locked --release -p ample-migration --features model-check --bin ample-model-check \
+		-- --large $(STATES)
 
 model-mutants:   ## change the protocol's code in some 600 places: does the model check notice?
 	@scripts/setup.sh mutants

@@ -8,16 +8,23 @@ statement that sends, assigns or calls left out. Planted faults and assertions a
 
 All mutants are built into one program, each as another body of its function, which a number chosen
 at the start selects; those that do not fit so are built by themselves. With assertions, each is run
-through the quick suite, small machines first, up to the first that does not hold; one that still
-runs after two minutes of processor time counts as noticed (a graph without end). Survivors must
-stand in crates/migration/mutants.toml with the reason why they change nothing.
+through the registers and the quick suite, small machines first, up to the first that does not hold.
+The first 8,000 states of each machine come first, for all mutants; what survives them and has no
+reason in crates/migration/mutants.toml why it changes nothing then goes through whole graphs. A
+graph of a million states, twice those of the largest machine, counts as noticed (it has no end),
+and so does a run of five minutes of processor time.
 
-usage: protocol-mutants.py [--every N] [--from K] [--only TEXT] [--jobs N] [--json FILE]
-Exit: 0 at least 95 % noticed or explained, 1 fewer, 2 cargo-mutants is missing.
+Verdicts are kept in target/mutants: a run that was ended goes on. They hold until the protocol
+changes; what survived without a reason is judged again when the checker changes.
+
+usage: protocol-mutants.py [--every N] [--from K] [--only TEXT] [--jobs N] [--minutes N]
+                           [--json FILE]
+Exit: 0 at least 95 % noticed or explained, 1 fewer, 2 cargo-mutants is missing, 3 not all judged.
 """
 
 import argparse
 import fnmatch
+import hashlib
 import json
 import os
 import re
@@ -36,8 +43,12 @@ PROTOCOL = "crates/migration/src/protocol"
 TREE = ROOT / "target/mutants/tree"
 TARGET = ROOT / "target/mutants/target"
 PROGRAM = TARGET / "release/ample-model-check"
-CPU_SECONDS, MEMORY_BYTES = 120, 5 << 30
+PART_STATES, WHOLE_STATES = 8_000, 1_000_000
+BUILT = ROOT / "target/mutants/built.json"
+KNOWN = ROOT / "target/mutants/verdicts.jsonl"
+CPU_SECONDS, MEMORY_BYTES = 300, 4 << 30
 LEAST_SCORE = 0.95
+# That the unchanged protocol holds on all machines is `make model-check`'s to say.
 FIRST_MACHINES = 11
 # Files whose code is no step of the protocol: the planted faults themselves, and names.
 NOT_MUTATED = {"faults.rs", "mod.rs"}
@@ -118,7 +129,13 @@ def all_mutants():
     for path in sorted((ROOT / PROTOCOL).glob("*.rs")):
         if path.name not in NOT_MUTATED:
             found.extend(statements(path))
-    return sorted(found, key=lambda m: (m[0].name, m[1], m[2]))
+    found.sort(key=lambda m: (m[0].name, m[1], m[2]))
+    # Two changes of one line may have one name.
+    seen, named = {}, []
+    for path, line, what, text in found:
+        seen[path, line, what] = number = seen.get((path, line, what), 0) + 1
+        named.append((path, line, what if number == 1 else f"{what} ({number})", text))
+    return named
 
 
 def cargo(command, *more):
@@ -242,43 +259,141 @@ def bounded():
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
 
 
-def checked(program, number, machines):
-    """What the checker says of a mutant on the first machines of the suite, or on all (0)."""
+def checked(program, number, states, machines=None):
+    """What the checker says of a mutant on the first machines of the suite, or on all."""
     first = ["--first", str(machines)] if machines else []
-    run = subprocess.run([program, "--stop", "--json", *first], capture_output=True, text=True,
+    run = subprocess.run([program, "--judge", str(states), *first], capture_output=True, text=True,
                          preexec_fn=bounded, check=False,
                          env=dict(os.environ, RUST_BACKTRACE="0", AMPLE_MUTANT=str(number)))
+    if run.returncode == 0 and states == PART_STATES:
+        return "survived in part"
     if run.returncode == 0:
-        return "survived"
+        parts = [json.loads(line) for line in run.stdout.splitlines()]
+        endless = states == WHOLE_STATES and not all(part["whole"] for part in parts)
+        return "the graph has an end" if endless else "survived"
     if -run.returncode in (signal.SIGXCPU, signal.SIGKILL):
         return "time"
     try:
-        last = json.loads(run.stdout)["configurations"][-1]
-    except (json.JSONDecodeError, KeyError, IndexError):
+        last = json.loads(run.stdout.splitlines()[-1])
+    except (json.JSONDecodeError, IndexError):
         return "assertion"
-    return last["broken"] or "cannot end"
+    return last["broken"] or "assertion"
 
 
-def verdict_of(program, number=0):
-    """The same, on a few small machines before all others."""
-    verdict = checked(program, number, FIRST_MACHINES)
-    return checked(program, number, 0) if verdict == "survived" else verdict
-
-
-def alone(mutant):
+def alone(mutant, states):
     """Builds one mutant by itself and judges it."""
     path, _, _, text = mutant
     copy = TREE / path.relative_to(ROOT)
     copy.write_text(text)
     try:
-        return "does not compile" if cargo("build").returncode else verdict_of(PROGRAM)
+        return "does not compile" if cargo("build").returncode else checked(PROGRAM, 0, states)
     finally:
         shutil.copy(path, copy)
 
 
-def explained(result, reasons):
-    return next((r["reason"] for r in reasons if r["file"] == result["file"]
-                 and fnmatch.fnmatchcase(result["what"], r["what"].replace("[", "[[]"))), None)
+def explained(name, reasons):
+    file, _, what = name
+    return next((r["reason"] for r in reasons if r["file"] == file
+                 and fnmatch.fnmatchcase(what, r["what"].replace("[", "[[]"))), None)
+
+
+def fingerprint(*folders):
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.rs")):
+        if path.name not in NOT_MUTATED or path.parent.name != "protocol":
+            digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+class Verdicts:
+    """Verdicts that an earlier run found and that still hold, and those of this one."""
+
+    def __init__(self, chosen, reasons):
+        self.known, self.begin = {}, time.monotonic()
+        self.protocol = fingerprint(PROTOCOL)
+        self.checker = fingerprint("crates/migration/src/check", "crates/migration/src/bin")
+        self.chosen = len(chosen)
+        lines = KNOWN.read_text().splitlines() if KNOWN.exists() else []
+        for entry in map(json.loads, lines):
+            name, of_old = tuple(entry["mutant"]), entry["checker"] != self.checker
+            again = of_old and survives(entry) and not explained(name, reasons)
+            if entry["protocol"] == self.protocol and not again:
+                self.known[name] = entry["verdict"]
+
+    @staticmethod
+    def name(mutant):
+        path, line, what, _ = mutant
+        return path.name, line, what
+
+    def of(self, mutant):
+        return self.known.get(self.name(mutant))
+
+    def add(self, mutant, verdict):
+        self.known[self.name(mutant)] = verdict
+        entry = {"protocol": self.protocol, "checker": self.checker,
+                 "mutant": self.name(mutant), "verdict": verdict}
+        with KNOWN.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+        print(f"{len(self.known)} of {self.chosen}, {time.monotonic() - self.begin:.0f} s: "
+              f"{verdict}", file=sys.stderr)
+
+
+def copy_tree():
+    shutil.rmtree(TREE, ignore_errors=True)
+    shutil.copytree(ROOT / "crates", TREE / "crates", ignore=shutil.ignore_patterns("target"))
+    shutil.copytree(ROOT / "experiments", TREE / "experiments")
+    for name in ("Cargo.toml", "Cargo.lock"):
+        shutil.copy(ROOT / name, TREE / name)
+
+
+def program_of(todo, verdicts):
+    """The program of these mutants, built unless they are in one that is there. Returns it and
+    their numbers in it; 0 for those that have to be built by themselves."""
+    together = TARGET / "all-in-one"
+    key, names = [verdicts.protocol, verdicts.checker], [repr(verdicts.name(m)) for m in todo]
+    if BUILT.exists() and together.exists():
+        built = json.loads(BUILT.read_text())
+        if built["key"] == key and all(name in built["numbers"] for name in names):
+            return together, [built["numbers"][name] for name in names]
+    copy_tree()
+    without = all_in_one(todo)
+    shutil.copy(PROGRAM, together)
+    if checked(together, 0, WHOLE_STATES, FIRST_MACHINES) != "survived":
+        sys.exit("protocol-mutants.py: the unchanged protocol does not hold")
+    for path in {path for path, _, _, _ in todo}:
+        shutil.copy(path, TREE / path.relative_to(ROOT))
+    numbers = [0 if n in without else n for n in range(1, len(todo) + 1)]
+    BUILT.write_text(json.dumps({"key": key, "numbers": dict(zip(names, numbers))}))
+    return together, numbers
+
+
+def judge_all(chosen, verdicts, reasons, options):
+    """Judges what has no verdict yet, up to the time that is given: all by a part of each graph,
+    then those that have survived this, and have no reason, by whole graphs."""
+    end = time.monotonic() + 60 * (options.minutes or 1e9)
+    # A run that is ended has judged a bit of everything.
+    mixed = [m for first in range(10) for m in chosen[first::10]]
+
+    def judge(states, wanted):
+        todo = [m for m in mixed if wanted(m)]
+        if not todo:
+            return
+        together, numbers = program_of(todo, verdicts)
+
+        def judged(number, mutant):
+            if time.monotonic() < end:
+                verdicts.add(mutant, checked(together, number, states))
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            pairs = zip(numbers, todo)
+            list(pool.map(lambda pair: judged(*pair), (p for p in pairs if p[0])))
+        for number, mutant in zip(numbers, todo):
+            if not number and time.monotonic() < end:
+                verdicts.add(mutant, alone(mutant, states))
+
+    judge(PART_STATES, lambda m: verdicts.of(m) is None)
+    judge(WHOLE_STATES, lambda m: verdicts.of(m) == "survived in part"
+          and not explained(verdicts.name(m), reasons))
 
 
 def main():
@@ -287,49 +402,45 @@ def main():
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
     parser.add_argument("--only", default="", help="only those whose file or change has this text")
     parser.add_argument("--jobs", type=int, default=2, help="mutants that run at once")
+    parser.add_argument("--minutes", type=float, help="end after so long; a later run goes on")
     parser.add_argument("--json", help="write all verdicts to this file")
     options = parser.parse_args()
     reasons = tomllib.loads((ROOT / "crates/migration/mutants.toml").read_text())["equivalent"]
     chosen = all_mutants()[options.first::options.every]
     chosen = [m for m in chosen if options.only in f"{m[0].name} {m[2]}"]
-    shutil.rmtree(TREE, ignore_errors=True)
-    shutil.copytree(ROOT / "crates", TREE / "crates", ignore=shutil.ignore_patterns("target"))
-    shutil.copytree(ROOT / "experiments", TREE / "experiments")
-    for name in ("Cargo.toml", "Cargo.lock"):
-        shutil.copy(ROOT / name, TREE / name)
-    without = all_in_one(chosen)
-    together = TARGET / "all-in-one"
-    shutil.copy(PROGRAM, together)
-    # That the unchanged protocol holds on all machines is `make model-check`'s to say.
-    if checked(together, 0, FIRST_MACHINES) != "survived":
-        sys.exit("protocol-mutants.py: the unchanged protocol does not hold")
-    for path in {path for path, _, _, _ in chosen}:
-        shutil.copy(path, TREE / path.relative_to(ROOT))
-    begin, done = time.monotonic(), []
+    verdicts = Verdicts(chosen, reasons)
+    judge_all(chosen, verdicts, reasons, options)
+    results, missing = [], 0
+    for mutant in chosen:
+        path, line, what, _ = mutant
+        result = {"file": path.name, "line": line, "what": what, "verdict": verdicts.of(mutant)}
+        result["equivalent"] = explained(verdicts.name(mutant), reasons)
+        results.append(result)
+        open_ = survives(result) and not result["equivalent"]
+        missing += result["verdict"] is None or open_ and result["verdict"] != "survived"
+        if open_:
+            print(f"{result['verdict']}: {path.name}:{line}: {what}")
+    return summary(results, missing, options.json)
 
-    def judged(item):
-        number, (path, line, what, _) = item
-        verdict = alone(item[1]) if number in without else verdict_of(together, number)
-        result = {"file": path.name, "line": line, "what": what, "verdict": verdict}
-        result["equivalent"] = explained(result, reasons)
-        if verdict == "survived" and not result["equivalent"]:
-            print(f"survived: {path.name}:{line}: {what}", flush=True)
-        done.append(number)
-        print(f"{len(done)} of {len(chosen)}, {time.monotonic() - begin:.0f} s", file=sys.stderr)
-        return result
 
-    numbered = list(enumerate(chosen, 1))
-    with ThreadPoolExecutor(options.jobs) as pool:
-        results = list(pool.map(judged, (m for m in numbered if m[0] not in without)))
-    results += [judged(m) for m in numbered if m[0] in without]
-    if options.json:
-        Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
-    built = [r for r in results if r["verdict"] != "does not compile"]
-    left = [r for r in built if r["verdict"] == "survived"]
+def survives(result):
+    return (result["verdict"] or "").startswith("survived")
+
+
+def summary(results, missing, file):
+    built = [r for r in results if r["verdict"] not in ("does not compile", None)]
+    left = [r for r in built if survives(r)]
     open_ = [r for r in left if not r["equivalent"]]
     score = 1 - len(open_) / max(1, len(built))
     print(f"{len(built)} mutants, {len(built) - len(left)} noticed, {len(left) - len(open_)} "
           f"change nothing, {len(open_)} survive: {score:.1%}")
+    if file:
+        Path(file).write_text(json.dumps({
+            "schema": "ample.protocol-mutants/1", "partial": missing > 0, "mutants": results,
+        }, indent=1) + "\n")
+    if missing:
+        print(f"{missing} are not judged whole yet: run the same again")
+        return 3
     return 0 if score >= LEAST_SCORE else 1
 
 

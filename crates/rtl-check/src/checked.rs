@@ -227,9 +227,7 @@ fn step<W: Write>(
             software.os[usize::from(page)].invalidated(rules, OsMigration::nic_tlb(rules));
         }
         Action::MoveAgain { page } => move_again(software, usize::from(page)),
-        Action::NicTranslated { .. } | Action::Reset => {
-            unreachable!("a path's machine has neither late translations nor a reset")
-        }
+        _ => unreachable!("no event of a path's machine: {action:?}"),
     }
     true
 }

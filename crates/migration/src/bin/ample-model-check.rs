@@ -2,7 +2,9 @@
 //! Explores every order of events of the migration protocol on small machines, and shows that
 //! planted errors are found.
 
-use ample_migration::check::{Params, Report, run};
+use ample_migration::check::{
+    Params, Report, full, judge, large, quick, run, sweep, wrong_registers,
+};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -26,6 +28,9 @@ struct Args {
     /// Only this configuration
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// Only this planted error
+    #[arg(long, value_name = "NAME", conflicts_with = "only")]
+    fault: Option<String>,
     /// End at the first configuration that does not hold; plant no errors
     #[arg(long)]
     stop: bool,
@@ -38,6 +43,14 @@ struct Args {
     /// Check that everything can end on graphs up to this many states
     #[arg(long, default_value_t = 5_000_000, value_name = "N")]
     liveness_states: usize,
+    /// Only verdicts, in one walk over up to this many states of each small machine, and up to the
+    /// first that does not hold
+    #[arg(long, value_name = "N")]
+    judge: Option<usize>,
+    /// Only the largest machines (3 cores, NIC, 2 lines, 2 slices), up to this many states each:
+    /// known states are kept as 64 bits of their hash
+    #[arg(long, value_name = "N")]
+    large: Option<usize>,
     /// Print the events that find each planted error
     #[arg(long)]
     counterexamples: bool,
@@ -48,9 +61,16 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(max_states) = args.large {
+        return swept(&args, max_states);
+    }
+    if let Some(max_states) = args.judge {
+        return judged(max_states, args.first);
+    }
     let params = Params {
         full: args.full,
         only: args.only.clone(),
+        fault: args.fault.clone(),
         stop: args.stop,
         first: args.first,
         threads: args.threads.max(1),
@@ -72,6 +92,42 @@ fn main() -> ExitCode {
         print(&report, args.counterexamples);
     }
     ExitCode::from(u8::from(!report.is_good()))
+}
+
+fn swept(args: &Args, max_states: usize) -> ExitCode {
+    let mut suite = large();
+    suite.extend(full());
+    match &args.only {
+        Some(only) => suite.retain(|config| config.name == only),
+        None => suite.truncate(2),
+    }
+    let mut holds = true;
+    for config in &suite {
+        eprintln!("checking {}", config.name);
+        let swept = sweep(config, max_states);
+        println!("{}", serde_json::to_string(&swept).expect("plain data"));
+        holds &= swept.broken.is_none();
+    }
+    ExitCode::from(u8::from(!holds))
+}
+
+fn judged(max_states: usize, first: Option<usize>) -> ExitCode {
+    if let Some(wrong) = wrong_registers() {
+        println!(
+            "{}",
+            serde_json::json!({"name": "registers", "broken": wrong})
+        );
+        return ExitCode::FAILURE;
+    }
+    let suite = quick();
+    for config in suite.iter().take(first.unwrap_or(suite.len())) {
+        let judged = judge(config, max_states);
+        println!("{}", serde_json::to_string(&judged).expect("plain data"));
+        if judged.broken.is_some() {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 fn print(report: &Report, counterexamples: bool) {

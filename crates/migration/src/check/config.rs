@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is explored: sizes, design, and what may happen.
 
+use super::state::CacheRoom;
 use crate::protocol::{Design, HOST, LineAddr, Mapping, PlantedFault, Protocol, SliceHash};
 
 /// The function of the guest.
@@ -34,6 +35,14 @@ pub struct CheckConfig {
     pub mshrs: u8,
     /// Whether private caches lose lines at any time.
     pub evictions: bool,
+    /// How many lines a private cache holds.
+    pub room: CacheRoom,
+    /// Whether cores execute flush instructions.
+    pub flushes: bool,
+    /// Whether directories take lines back for want of room, at any time.
+    pub recalls: bool,
+    /// Whether the last slice is taken offline once, at any time at which that is allowed.
+    pub offline: bool,
     /// Whether the OS may abort.
     pub aborts: bool,
     /// What core 0 holds of the destination's former life.
@@ -41,6 +50,8 @@ pub struct CheckConfig {
     /// Whether acknowledgements arrive at once. They only end a wait, so that a late one allows
     /// nothing that an early one does not; fewer states.
     pub prompt_answers: bool,
+    /// Whether answers to accesses arrive at once (see [`super::step`]); fewer states.
+    pub prompt_data: bool,
     /// Whether states that differ in the names of cores count once.
     pub symmetry: bool,
 }
@@ -85,9 +96,14 @@ impl CheckConfig {
             // Beside the entries of marks there is one for the miss.
             mshrs: 2,
             evictions: true,
+            room: CacheRoom::All,
+            flushes: false,
+            recalls: false,
+            offline: false,
             aborts: design == Design::Cacheable,
             dead_line: None,
             prompt_answers: true,
+            prompt_data: false,
             symmetry: true,
         }
     }

@@ -5,8 +5,8 @@ use super::config::CheckConfig;
 use super::events::Action;
 use super::state::{FewLines, State};
 use crate::protocol::{
-    Busy, Cached, Directory, Envelope, LineAddr, Mapping, Message, Party, Phase, RequestKind, Role,
-    Slice, Todo,
+    Busy, Cached, Directory, Envelope, LineAddr, Mapping, Message, Party, Phase, Protocol,
+    RequestKind, Role, Slice, Todo,
 };
 use std::collections::{BTreeMap, HashSet};
 
@@ -141,6 +141,9 @@ fn event_name(action: &Action) -> &'static str {
         Action::Translate { .. } => "translate",
         Action::Access { .. } => "access",
         Action::Evict { .. } => "evict",
+        Action::Flush { .. } => "flush instruction",
+        Action::Recall { .. } => "recall",
+        Action::Offline => "offline",
         Action::NicTranslate { .. } => "NIC translates",
         Action::NicAccess { write: false, .. } => "NIC reads",
         Action::NicAccess { write: true, .. } => "NIC writes",
@@ -202,6 +205,7 @@ fn detail(message: &Message<bool>) -> String {
                 RequestKind::ReadOnce => "read once",
                 RequestKind::WriteOnce(_) => "write once",
                 RequestKind::WriteBack(_) => "write back",
+                RequestKind::Flush => "flush instruction",
             };
             format!("{kind}, resolved {}", r.resolved)
         }
@@ -216,7 +220,10 @@ fn detail(message: &Message<bool>) -> String {
 /// How the receiver of a message stands to what the message is about.
 fn situation(config: &CheckConfig, state: &State, envelope: &Envelope<bool>) -> String {
     match envelope.to {
-        Party::Slice(s) => at_slice(config, &state.slices[usize::from(s)], &envelope.message),
+        Party::Slice(s) => {
+            let slice = &state.slices[usize::from(s)];
+            at_slice(&state.rules(config), slice, &envelope.message)
+        }
         Party::Agent(a) if a < config.rules.cores => match envelope.message {
             Message::Data { line, .. }
             | Message::Once { line, .. }
@@ -237,8 +244,7 @@ fn situation(config: &CheckConfig, state: &State, envelope: &Envelope<bool>) -> 
 /// What a slice knows of the line, or of the migration, that a message is about: its entry, on
 /// which side of the pointer the line is and whether the line's two names have one home; and the
 /// line, where the slice is its home. For a step of the engine that is the line which is next.
-fn at_slice(config: &CheckConfig, slice: &Slice<FewLines>, message: &Message<bool>) -> String {
-    let rules = &config.rules;
+fn at_slice(rules: &Protocol, slice: &Slice<FewLines>, message: &Message<bool>) -> String {
     let of_map = |map: Mapping| {
         let entry = slice.table.get(map)?;
         let own = |line: &LineAddr| rules.home(*line) == slice.id;
@@ -295,6 +301,9 @@ fn busy(busy: Busy<bool>) -> &'static str {
             todo: Todo::Engine(_),
             ..
         } => "probing for the engine",
+        Busy::Probing {
+            todo: Todo::Recall, ..
+        } => "probing for the directory",
         Busy::AwaitUnblock => "awaits unblock",
         Busy::Copying => "copying",
         Busy::Copied => "copied",

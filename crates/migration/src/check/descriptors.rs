@@ -54,6 +54,24 @@ thread_local! {
     static ASKED: RefCell<HashSet<u64>> = RefCell::default();
 }
 
+/// A function that is being reset takes no descriptor; it is so while a migration of it moves.
+fn resets_end(config: &CheckConfig, state: &State) -> bool {
+    let controller = &state.controller;
+    let map = config.mapping(0);
+    let refused = || {
+        controller
+            .clone()
+            .submit(&config.rules, Command::Clear { map })
+            .is_err()
+    };
+    let moving = state.os.iter().any(|os| controller.works_on(os.map));
+    let others = 1..4;
+    !others
+        .into_iter()
+        .any(|function| controller.is_resetting(function))
+        && (!controller.is_resetting(HOST) || state.was_reset && moving && refused())
+}
+
 /// See the head of this file.
 pub fn wrong_descriptors_refused(config: &CheckConfig, state: &State) -> bool {
     let mut hasher = DefaultHasher::new();
@@ -65,7 +83,7 @@ pub fn wrong_descriptors_refused(config: &CheckConfig, state: &State) -> bool {
     let asked = || ASKED.with_borrow(|asked| asked.contains(&key));
     // A function that is being reset takes none at all.
     let closed = state.controller.has_work() || state.controller.is_resetting(HOST);
-    let right = closed || asked() || all_refused(config, state);
+    let right = resets_end(config, state) && (closed || asked() || all_refused(config, state));
     if right {
         ASKED.with_borrow_mut(|asked| asked.insert(key));
     }

@@ -22,6 +22,12 @@ pub enum Action {
     },
     /// A private cache loses a line.
     Evict { core: u8, line: LineAddr },
+    /// A core executes a flush instruction.
+    Flush { core: u8, page: u8, index: u32 },
+    /// The directory at the home of a line takes it back.
+    Recall { line: LineAddr },
+    /// The last slice is taken offline: others become homes of its lines.
+    Offline,
     /// The NIC fills its TLB from the IOTLB, or that from the page table.
     NicTranslate { page: u8 },
     /// A late answer to the NIC's translation request arrives.
@@ -70,6 +76,11 @@ impl fmt::Debug for Action {
                 verb(*write)
             ),
             Self::Evict { core, line } => write!(f, "core {core}: evicts {line:?}"),
+            Self::Flush { core, page, index } => {
+                write!(f, "core {core}: flushes line {index} of page {page}")
+            }
+            Self::Recall { line } => write!(f, "directory: recalls {line:?}"),
+            Self::Offline => write!(f, "firmware: takes the last slice offline"),
             Self::NicTranslate { page } => write!(f, "NIC: translates page {page}"),
             Self::NicTranslated { page } => write!(f, "NIC: takes the translation of page {page}"),
             Self::Reset => write!(f, "OS: resets its function"),
@@ -108,6 +119,9 @@ pub fn actions(config: &CheckConfig, state: &State, all: &mut Vec<Action>) {
     if config.reset && !state.was_reset {
         all.push(Action::Reset);
     }
+    if config.offline && state.can_go_offline(config) {
+        all.push(Action::Offline);
+    }
     for page in 0..config.pages {
         os_actions(config, state, page, all);
         for core in 0..config.rules.cores {
@@ -124,6 +138,11 @@ pub fn actions(config: &CheckConfig, state: &State, all: &mut Vec<Action>) {
             all.extend(held.map(|(line, _)| Action::Evict { core, line }));
         }
     }
+    if config.recalls {
+        let lines = state.slices.iter().flat_map(|slice| &slice.lines.0);
+        let listed = lines.filter(|(_, home)| home.directory.holders().is_some());
+        all.extend(listed.map(|&(line, _)| Action::Recall { line }));
+    }
 }
 
 fn os_actions(config: &CheckConfig, state: &State, page: u8, all: &mut Vec<Action>) {
@@ -138,10 +157,10 @@ fn os_actions(config: &CheckConfig, state: &State, page: u8, all: &mut Vec<Actio
     if config.aborts && os.can_abort() {
         all.push(Action::Abort { page });
     }
-    let drains = config.rules.fault != Some(PlantedFault::NicDoesNotDrain);
-    let idle = state.nic.pending.is_none() || !drains;
+    let fault = config.rules.fault;
+    let idle = state.nic.pending.is_none() || fault == Some(PlantedFault::NicDoesNotDrain);
     // Who translated an access waits for its end.
-    let iotlb_idle = idle || config.device_tlb;
+    let iotlb_idle = idle || config.device_tlb || fault == Some(PlantedFault::IotlbDoesNotDrain);
     if iotlb_idle && os.may_invalidate(&config.rules, OsMigration::iotlb(&config.rules)) {
         all.push(Action::InvalidateIotlb { page });
     }
@@ -181,6 +200,9 @@ fn core_actions(config: &CheckConfig, state: &State, core: u8, page: u8, all: &m
             Cached::Invalid => all.extend([access(false), access(true)]),
             Cached::Modified(true) => {}
             _ => all.push(access(true)),
+        }
+        if config.flushes {
+            all.push(Action::Flush { core, page, index });
         }
     }
 }

@@ -8,12 +8,12 @@
 //! the private caches leaves no line whose loss the core would notice: the value of a load counts
 //! only if all loads before it had ended when it was asked for.
 
-use super::programs::{LitmusAccess, LitmusTest};
-use super::state::{EachLine, FewLines};
+use super::programs::{DEAD, LitmusAccess, LitmusCase, LitmusTest, POISON, Seen, X};
+use super::state::{CacheRoom, EachLine, FewLines};
 use super::step::is_answer;
 use crate::protocol::{
     Cached, Controller, CoreSide, CoreStep, Design, Envelope, HomeLine, Issued, LineAddr,
-    LineRequest, Mapping, Message, Observer, OsMigration, Outbox, Party, Protocol, Role, Slice,
+    LineRequest, LineStore, Mapping, Message, OsMigration, Outbox, Party, Protocol, Role, Slice,
     SliceHash, Taken,
 };
 use std::collections::{BTreeSet, HashSet};
@@ -46,15 +46,14 @@ struct World {
     controller: Controller,
     os: OsMigration,
     net: Vec<Envelope<u8>>,
+    struck: bool,
 }
 
 /// The machine that runs a test.
 struct Machine {
     test: LitmusTest,
     rules: Protocol,
-    migrates: bool,
-    /// Values of loads count whenever they were asked for.
-    careless: bool,
+    case: LitmusCase,
 }
 
 enum Event {
@@ -65,31 +64,7 @@ enum Event {
     Issue(usize, usize),
     DeviceIssues(usize),
     Submit,
-}
-
-/// Takes values and ends of the accesses of one core.
-struct Seen {
-    given: Option<u8>,
-    stores: u8,
-    ended: Vec<u8>,
-}
-
-impl Observer<u8, u8> for Seen {
-    fn given(&mut self, _: LineAddr, value: u8, _: bool) {
-        self.given = Some(value);
-    }
-
-    fn store(&mut self, _: LineAddr) -> u8 {
-        self.stores
-    }
-
-    fn store_once(&mut self) -> u8 {
-        self.stores
-    }
-
-    fn ended(&mut self, token: u8) {
-        self.ended.push(token);
-    }
+    Strike(Role),
 }
 
 impl Machine {
@@ -106,11 +81,16 @@ impl Machine {
             .collect();
         for at in (0..lines).map(LineAddr) {
             let home = usize::from(rules.home(at));
-            slices[home].lines.0.push((at, HomeLine::new(0)));
+            let dead = at >= map.dst;
+            let line = HomeLine::new(if dead { DEAD } else { 0 });
+            slices[home].lines.0.push((at, line));
         }
         let core = |ops: &&[LitmusAccess]| TsoCore {
             tlb: None,
-            side: CoreSide::new(EachLine(vec![Cached::Invalid; lines as usize])),
+            side: CoreSide::new(EachLine(
+                vec![Cached::Invalid; lines as usize],
+                CacheRoom::All,
+            )),
             ops: vec![Progress::Waiting; ops.len()],
         };
         World {
@@ -121,6 +101,7 @@ impl Machine {
             controller: Controller::default(),
             os: OsMigration::new(map),
             net: Vec::new(),
+            struck: false,
         }
     }
 
@@ -134,8 +115,15 @@ impl Machine {
     fn events(&self, world: &World) -> Vec<Event> {
         let mut all: Vec<Event> = (0..world.net.len()).map(Event::Deliver).collect();
         let os = &world.os;
-        if self.migrates && os.next_command(&self.rules).is_some() {
+        if self.case.migrates && os.next_command(&self.rules).is_some() {
             all.push(Event::Submit);
+        }
+        if self.case.poison && !world.struck {
+            let frames: &[Role] = match self.case.migrates {
+                true => &[Role::Source, Role::Destination],
+                false => &[Role::Source],
+            };
+            all.extend(frames.iter().copied().map(Event::Strike));
         }
         for (id, core) in world.cores.iter().enumerate() {
             let idle = |p: &Progress| matches!(p, Progress::Waiting | Progress::Done(_));
@@ -196,6 +184,12 @@ impl Machine {
                     to: Party::Slice(rules.home(line)),
                     message: Message::Request(message),
                 });
+            }
+            Event::Strike(role) => {
+                let at = w.os.map.line(role, X.into());
+                let home = &mut w.slices[usize::from(rules.home(at))];
+                home.lines.line(at).data = POISON;
+                w.struck = true;
             }
             Event::Submit => {
                 let command = w.os.next_command(rules)?;
@@ -276,7 +270,7 @@ impl Machine {
             let op = usize::from(token);
             core.ops[op] = match (self.test.cores[id][op].1, uncached, core.ops[op]) {
                 (Some(value), _, _) => Progress::Done(value),
-                (None, Some(_), Progress::Asked(false)) if !self.careless => Progress::Waiting,
+                (None, Some(_), Progress::Asked(false)) if !self.case.careless => Progress::Waiting,
                 (None, Some(value), _) => Progress::Value(value),
                 (None, None, _) => Progress::Value(seen.given?),
             };
@@ -374,7 +368,13 @@ impl Machine {
     }
 
     fn flush(&self, w: &mut World, out: Outbox<u8>) -> Option<()> {
-        for envelope in out.sent {
+        for mut envelope in out.sent {
+            if let Message::CopyWrite { data, .. } = &mut envelope.message
+                && self.case.drops_poison
+                && *data == POISON
+            {
+                *data = DEAD;
+            }
             match is_answer(&envelope.message) {
                 true => self.deliver(w, envelope)?,
                 false => w.net.push(envelope),
@@ -403,23 +403,15 @@ impl Machine {
 }
 
 /// Outcomes of a test (values of the loads in order of the program), and how many states it has.
-/// `migrates`: the page of both variables moves meanwhile. `careless` plants an error: the value of
-/// a load that bypassed the private caches counts whenever it was asked for.
 pub fn litmus_outcomes(
     test: LitmusTest,
     design: Design,
-    migrates: bool,
-    careless: bool,
+    case: LitmusCase,
 ) -> (BTreeSet<Vec<u8>>, usize) {
     let mut rules = super::CheckConfig::new(test.name, design).rules;
     (rules.cores, rules.page_lines) = (test.cores.len() as u8, 2);
     rules.hash = SliceHash::Gray;
-    let machine = Machine {
-        test,
-        rules,
-        migrates,
-        careless,
-    };
+    let machine = Machine { test, rules, case };
     let print = |world: &World| {
         let mut hasher = DefaultHasher::new();
         world.hash(&mut hasher);

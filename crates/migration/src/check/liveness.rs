@@ -8,9 +8,10 @@ use super::coverage::Explored;
 use super::events::{Action, actions};
 use super::state::State;
 use super::step::apply;
+use foldhash::quality::FixedState;
 use std::collections::HashMap;
-use std::collections::hash_map::{DefaultHasher, Entry};
-use std::hash::{Hash, Hasher};
+use std::collections::hash_map::Entry;
+use std::hash::BuildHasher;
 
 /// Result of the exploration.
 #[derive(Debug)]
@@ -30,16 +31,21 @@ pub struct Liveness {
     pub truncated: bool,
 }
 
-fn fingerprint(state: &State) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    state.hash(&mut hasher);
-    hasher.finish()
+pub(super) fn fingerprint(state: &State) -> u64 {
+    FixedState::default().hash_one(state)
+}
+
+/// States that have been met, by their fingerprints, each with its number: the first one.
+pub(super) fn numbered(first: &State) -> HashMap<u64, u32, FixedState> {
+    let mut ids = HashMap::default();
+    ids.insert(fingerprint(first), 0);
+    ids
 }
 
 /// Explores up to `max_states` states.
 pub fn check(config: &CheckConfig, max_states: usize) -> Liveness {
     let first = State::initial(config);
-    let mut ids = HashMap::from([(fingerprint(&first), 0u32)]);
+    let mut ids = numbered(&first);
     let mut parents = vec![0u32];
     let mut prints = vec![fingerprint(&first)];
     let mut edges: Vec<(u32, u32)> = Vec::new();
@@ -95,7 +101,7 @@ pub fn check(config: &CheckConfig, max_states: usize) -> Liveness {
     }
 }
 
-fn successors(config: &CheckConfig, state: &State) -> Vec<(Action, State)> {
+pub(super) fn successors(config: &CheckConfig, state: &State) -> Vec<(Action, State)> {
     let mut all = Vec::new();
     actions(config, state, &mut all);
     all.into_iter()
@@ -104,7 +110,7 @@ fn successors(config: &CheckConfig, state: &State) -> Vec<(Action, State)> {
 }
 
 /// Marks the states from which a quiet one can be reached. `edges` are (to, from).
-fn backwards(states: usize, edges: &mut [(u32, u32)], quiet: &[u32]) -> Vec<bool> {
+pub(super) fn backwards(states: usize, edges: &mut [(u32, u32)], quiet: &[u32]) -> Vec<bool> {
     edges.sort_unstable();
     let mut reaches = vec![false; states];
     let mut stack = quiet.to_vec();

@@ -185,6 +185,7 @@ fn kernel_waits_for_something(config: &CheckConfig, state: &State) -> bool {
                 | PlantedFault::ResetDropsTable
         )
     );
+    let cacheable = rules.design == Design::Cacheable;
     let devices = OsMigration::iotlb(rules) | OsMigration::nic_tlb(rules);
     let cores = (1u128 << rules.cores) - 1;
     let devices = match config.device_tlb {
@@ -202,8 +203,10 @@ fn kernel_waits_for_something(config: &CheckConfig, state: &State) -> bool {
             asked == state.controller.works_on(os.map)
                 && invalidates == (os.stale_tlbs != 0)
                 && os.stale_tlbs & !tlbs == 0
-                && (!before || os.pte == Role::Source || rules.design == Design::Cacheable)
-                && (!os.can_abort() || invalidates)
+                && (!before || os.pte == Role::Source || cacheable)
+                && os.can_abort() == (invalidates && cacheable && !os.aborting)
+                && (os.phase != Installing || cacheable && os.pte == Role::Source)
+                && (os.phase != Copying || !cacheable || os.pte == Role::Destination)
                 && (!matches!(os.phase, Done | ReadyToClear | Refused(_)) || !invalidates)
         })
 }
@@ -224,21 +227,21 @@ fn marks_end(config: &CheckConfig, state: &State) -> bool {
     })
 }
 
-/// Marks save the refusal of a first access; nothing else depends on them. (Where the entry can
-/// only be that of the migration: refusals take entries too, for a page each. An OS that is not
-/// made to wait for marks is asked for the worse that follows, a mark that leaks.)
+/// Marks save the refusal of a first access; nothing else depends on them. (Where there is an entry
+/// for each migration: refusals take entries too. An OS that is not made to wait for marks is asked
+/// for the worse that follows, a mark that leaks.)
 fn marks_are_set(config: &CheckConfig, state: &State) -> bool {
     let rules = &config.rules;
-    let alone = config.pages == 1 && rules.page(LineAddr(u64::from(config.lines() - 1))) == 0;
+    let enough = config.pages <= rules.mark_entries && config.lines() == rules.page_lines;
     let announced = rules.design == Design::NonCacheable && rules.announce;
     let waited_for = !rules.has(PlantedFault::UnmarkBeforeMarked);
-    if !announced || rules.mark_entries == 0 || !alone || !waited_for {
+    if !announced || !enough || !waited_for {
         return true;
     }
     let copied =
         |os: &&OsMigration| matches!(os.phase, OsPhase::Invalidating | OsPhase::ReadyToClear);
     state.os.iter().filter(copied).all(|os| {
-        let page = rules.page(os.map.src);
+        let page = os.map.src.0 / u64::from(rules.page_lines);
         let mut cores = state.cores.iter();
         cores.all(|core| core.side.marks().contains(&(page, page)))
     })

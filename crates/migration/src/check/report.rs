@@ -3,6 +3,7 @@
 
 use super::config::CheckConfig;
 use super::{Transition, full, liveness, quick, safety, with_faults};
+use crate::protocol::{FAULTS, PlantedFault};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -13,6 +14,8 @@ pub struct Params {
     pub full: bool,
     /// Only the configuration of this name.
     pub only: Option<String>,
+    /// Only the planted error of this name, and no configuration.
+    pub fault: Option<String>,
     /// End at the first configuration that does not hold, and plant no errors.
     pub stop: bool,
     /// Only so many machines, the first ones of the suite.
@@ -63,7 +66,7 @@ impl Checked {
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// What was planted.
-    pub fault: crate::protocol::PlantedFault,
+    pub fault: PlantedFault,
     /// The design it was planted in.
     pub design: crate::protocol::Design,
     /// The property that noticed it; absent when none did.
@@ -92,7 +95,7 @@ impl Report {
 }
 
 /// Name of the property of the whole graph.
-const CAN_END: &str = "every access and every migration can end";
+pub(super) const CAN_END: &str = "every access and every migration can end";
 /// The two explorers were written apart.
 const SAME_COUNT: &str = "both explorers count the same states";
 
@@ -127,10 +130,41 @@ fn check_one(config: &CheckConfig, params: &Params, met: &mut HashSet<Transition
     }
 }
 
+/// Looks for a planted fault: in the states, and only if they all seem right in the whole graph.
+fn find(fault: PlantedFault, config: &CheckConfig, params: &Params) -> Finding {
+    let broken = safety(config, params.threads).broken;
+    let broken = broken.map(|found| (found.property, found.events));
+    let stuck = || {
+        liveness(config, params.liveness_states)
+            .stuck
+            .map(|events| (CAN_END, events))
+    };
+    let found = broken.or_else(stuck);
+    Finding {
+        fault,
+        design: config.rules.design,
+        found_by: found.as_ref().map(|(property, _)| *property),
+        events: found.map(|(_, events)| events).unwrap_or_default(),
+    }
+}
+
+/// The planted faults, or those of one name.
+fn chosen_faults(name: Option<&str>) -> Result<Vec<(PlantedFault, CheckConfig)>, String> {
+    let mut all = with_faults();
+    let Some(name) = name else { return Ok(all) };
+    let named = |fault: PlantedFault| format!("{fault:?}");
+    all.retain(|(fault, _)| named(*fault) == name);
+    if all.is_empty() {
+        let names = FAULTS.map(named).join(", ");
+        return Err(format!("no planted error {name:?}; there are: {names}"));
+    }
+    Ok(all)
+}
+
 /// Checks a suite; `progress` is told the name of each configuration before it starts.
 ///
 /// # Errors
-/// When `only` names no configuration: the message lists the names.
+/// When `only` names no configuration, or `fault` no error: the message lists the names.
 pub fn run(params: &Params, mut progress: impl FnMut(&str)) -> Result<Report, String> {
     let mut suite = if params.full { full() } else { quick() };
     if let Some(only) = &params.only {
@@ -140,6 +174,9 @@ pub fn run(params: &Params, mut progress: impl FnMut(&str)) -> Result<Report, St
         if suite.is_empty() {
             return Err(format!("no configuration {only:?}; there are: {names}"));
         }
+    }
+    if params.fault.is_some() {
+        suite.clear();
     }
     suite.truncate(params.first.unwrap_or(suite.len()));
     let mut met = HashSet::new();
@@ -153,19 +190,13 @@ pub fn run(params: &Params, mut progress: impl FnMut(&str)) -> Result<Report, St
     }
     let faults = match params.only.is_some() || params.stop {
         true => Vec::new(),
-        false => with_faults(),
+        false => chosen_faults(params.fault.as_deref())?,
     };
     let faults = faults
         .into_iter()
         .map(|(fault, config)| {
             progress(&format!("planted fault {fault:?}"));
-            let checked = check_one(&config, params, &mut HashSet::new());
-            Finding {
-                fault,
-                design: config.rules.design,
-                found_by: checked.broken,
-                events: checked.events,
-            }
+            find(fault, &config, params)
         })
         .collect();
     Ok(Report {

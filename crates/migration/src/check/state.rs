@@ -8,8 +8,8 @@
 use super::config::{CheckConfig, DeadLine};
 use crate::protocol::{
     Busy, Cached, Controller, CoreSide, Directory, Envelope, HomeLine, LineAddr, LineStore,
-    Mapping, Message, OsMigration, Party, PrivateLines, RequestKind, Role, Slice, Todo,
-    VirtualFunction,
+    Mapping, Message, OsMigration, Party, PlantedFault, PrivateLines, Protocol, RequestKind, Role,
+    Slice, Todo, VirtualFunction,
 };
 
 /// Lines a slice is home of, in order.
@@ -23,9 +23,19 @@ impl<V> LineStore<V> for FewLines<V> {
     }
 }
 
-/// The private cache of a core: a place for each line, so that only the checker evicts.
+/// The private cache of a core: a place for each line, so that only the checker evicts; or with
+/// room for one line that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EachLine<V = bool>(pub Vec<Cached<V>>);
+pub struct EachLine<V = bool>(pub Vec<Cached<V>>, pub CacheRoom);
+
+/// How many lines a private cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CacheRoom {
+    /// All there are.
+    All,
+    /// One; those that are written back have a place of their own.
+    One,
+}
 
 impl<V: Copy> PrivateLines<V> for EachLine<V> {
     fn line(&mut self, line: LineAddr) -> Option<&mut Cached<V>> {
@@ -34,7 +44,10 @@ impl<V: Copy> PrivateLines<V> for EachLine<V> {
 
     fn put(&mut self, line: LineAddr, cached: Cached<V>) -> Option<(LineAddr, Cached<V>)> {
         self.0[line.0 as usize] = cached;
-        None
+        let held = (0..).map(LineAddr).zip(&mut self.0);
+        let mut others = held.filter(|(at, held)| *at != line && held.readable().is_some());
+        let (victim, held) = others.next().filter(|_| self.1 == CacheRoom::One)?;
+        Some((victim, std::mem::take(held)))
     }
 
     fn leave(&mut self, line: LineAddr, cached: Cached<V>) {
@@ -58,6 +71,10 @@ pub struct ModelCore {
     pub side: CoreSide<EachLine, u8>,
     /// Numbers of the accesses under way, a bit each.
     pub open: u8,
+    /// Of these, the stores.
+    pub stores: u8,
+    /// Of these, the flush instructions.
+    pub flushes: u8,
 }
 
 impl ModelCore {
@@ -131,8 +148,10 @@ impl State {
         let pages = usize::from(config.pages);
         let core = ModelCore {
             tlb: vec![None; pages],
-            side: CoreSide::new(EachLine(vec![Cached::Invalid; total as usize])),
+            side: CoreSide::new(EachLine(vec![Cached::Invalid; total as usize], config.room)),
             open: 0,
+            stores: 0,
+            flushes: 0,
         };
         let mut state = Self {
             cores: vec![core; usize::from(rules.cores)],
@@ -173,6 +192,44 @@ impl State {
         state
     }
 
+    /// The rules, with the slices that are left.
+    pub fn rules(&self, config: &CheckConfig) -> Protocol {
+        Protocol {
+            slices: self.slices.len() as u8,
+            ..config.rules
+        }
+    }
+
+    /// Whether the last slice may be taken offline: when nothing is under way, as for each change
+    /// of the hash. Migrations that rest, *installed* or *copied*, may be in the tables, which are
+    /// then the same in all slices.
+    pub fn can_go_offline(&self, config: &CheckConfig) -> bool {
+        let all = self.slices.len() == usize::from(config.rules.slices);
+        let moving = config.rules.fault == Some(PlantedFault::OfflineWhileMoving);
+        let engine = |message| matches!(message, Message::EngineStep(_) | Message::Turn(_));
+        let mut lines = self.slices.iter().flat_map(|slice| &slice.lines.0);
+        let mut net = self.net.iter();
+        all && self.slices.len() > 1
+            && net.all(|envelope| moving && engine(envelope.message))
+            && lines.all(|(_, line)| !line.is_busy())
+    }
+
+    /// Takes the last slice offline: its lines go to the homes that the hash then gives.
+    pub fn go_offline(&mut self, config: &CheckConfig) {
+        let gone = self.slices.pop().map(|slice| slice.lines.0);
+        let last = Party::Slice(self.slices.len() as u8);
+        self.net.retain(|envelope| envelope.to != last);
+        let rules = self.rules(config);
+        let left = self.slices.iter_mut();
+        let all = left.flat_map(|slice| std::mem::take(&mut slice.lines.0));
+        let mut all: Vec<_> = all.chain(gone.into_iter().flatten()).collect();
+        all.sort_unstable_by_key(|(at, _)| *at);
+        for (at, line) in all {
+            let home = usize::from(rules.home(at));
+            self.slices[home].lines.0.push((at, line));
+        }
+    }
+
     /// Begins the second migration of a page. Sides are named anew: the page lies in the source.
     pub fn move_again(&mut self, page: usize) {
         let Mapping { src, dst, lines } = self.os[page].map;
@@ -196,7 +253,7 @@ impl State {
 
     /// The line at its home.
     pub fn home_line(&mut self, config: &CheckConfig, at: LineAddr) -> &mut HomeLine<bool> {
-        let home = usize::from(config.rules.home(at));
+        let home = usize::from(self.rules(config).home(at));
         self.slices[home].lines.line(at)
     }
 
@@ -204,6 +261,14 @@ impl State {
     pub fn logical(config: &CheckConfig, line: LineAddr) -> (usize, u32) {
         let lines = u64::from(config.lines());
         ((line.0 / (2 * lines)) as usize, (line.0 % lines) as u32)
+    }
+
+    /// Whether a private cache has a line of data, under either name.
+    pub fn is_cached(&self, of: (usize, u32), config: &CheckConfig) -> bool {
+        let held = |(line, cached): (LineAddr, Cached<bool>)| {
+            cached.readable().is_some() && Self::logical(config, line) == of
+        };
+        self.cores.iter().any(|core| core.lines().any(held))
     }
 
     /// Calls `f` for every copy of a line of data, wherever it is.

@@ -2,18 +2,19 @@
 //! What an event leads to.
 
 use super::config::CheckConfig;
+use super::core_step::{access, at_core, flush_instruction};
 use super::events::Action;
-use super::state::{ModelCore, State};
+use super::state::{FewLines, State};
 use crate::protocol::{
-    Cached, Completion, Controller, CoreStep, Envelope, HOST, Issued, LineAddr, LineRequest,
-    Message, MetadataTable, Observer, OsMigration, OsPhase, Outbox, Party, Performed, PlantedFault,
-    RequestKind, Taken,
+    Busy, Completion, Controller, Envelope, HOST, LineRequest, LineStore, Message, MetadataTable,
+    OsMigration, OsPhase, Outbox, Party, Performed, PlantedFault, RequestKind, Role, Slice, Taken,
+    Todo,
 };
 
 /// The state after `action`, or `None` when it cannot happen yet (a busy line, a full queue).
 pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<State> {
     let mut state = last.clone();
-    let rules = &config.rules;
+    let rules = &last.rules(config);
     match *action {
         Action::Deliver(envelope) => {
             let place = state.net.iter().position(|e| *e == envelope)?;
@@ -32,13 +33,44 @@ pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<Stat
         } => {
             let role = state.cores[usize::from(core)].tlb[usize::from(page)]?;
             let line = state.os[usize::from(page)].map.line(role, index);
-            at_core(config, &mut state, core, |c, step| {
+            at_core(config, &mut state, core, None, |c, step| {
                 access(c, step, line, write, config.mshrs);
             })?;
         }
         Action::Evict { core, line } => {
-            at_core(config, &mut state, core, |c, step| c.side.evict(step, line))?;
+            at_core(config, &mut state, core, None, |c, step| {
+                c.side.evict(step, line);
+            })?;
         }
+        Action::Flush { core, page, index } => {
+            let role = state.cores[usize::from(core)].tlb[usize::from(page)]?;
+            let line = state.os[usize::from(page)].map.line(role, index);
+            at_core(config, &mut state, core, None, |c, step| {
+                flush_instruction(c, step, line, config.mshrs);
+            })?;
+        }
+        Action::Recall { line } => {
+            let slice = &mut state.slices[usize::from(rules.home(line))];
+            let mut out = Outbox::default();
+            if slice.recall(rules, line, &mut out) != Taken::Yes {
+                return None;
+            }
+            flush(config, &mut state, out)?;
+        }
+        Action::NicTranslate { .. } | Action::NicTranslated { .. } | Action::NicAccess { .. } => {
+            apply_nic(config, &mut state, action)?;
+        }
+        _ => apply_os(config, &mut state, action)?,
+    }
+    if config.symmetry {
+        state = state.representative();
+    }
+    Some(state)
+}
+
+/// An event of the NIC.
+fn apply_nic(config: &CheckConfig, state: &mut State, action: &Action) -> Option<()> {
+    match *action {
         Action::NicTranslate { page } => {
             let page = usize::from(page);
             let pte = state.os[page].pte;
@@ -60,6 +92,7 @@ pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<Stat
             };
             let line = state.os[usize::from(page)].map.line(role, index);
             state.nic.pending = Some((line, write));
+            let rules = &state.rules(config);
             let request = LineRequest::of_device(rules.cores, line, write.then_some(true));
             state.send(Envelope {
                 from: Party::Agent(rules.cores),
@@ -67,23 +100,23 @@ pub fn apply(config: &CheckConfig, last: &State, action: &Action) -> Option<Stat
                 message: Message::Request(request),
             });
         }
-        _ => apply_os(config, &mut state, action)?,
+        _ => unreachable!("not an event of the NIC: {action:?}"),
     }
-    if config.symmetry {
-        state = state.representative();
-    }
-    Some(state)
+    Some(())
 }
 
 /// An event of the OS, or of the front end that takes its commands.
 fn apply_os(config: &CheckConfig, state: &mut State, action: &Action) -> Option<()> {
-    let rules = &config.rules;
+    let rules = &state.rules(config);
     match *action {
         Action::Submit { page } => {
             let os = &mut state.os[usize::from(page)];
             let command = os.next_command(rules)?;
             let function = config.function(usize::from(page));
-            let submitted = state.controller.submit_as(rules, function, command);
+            let submitted = match function {
+                HOST => state.controller.submit(rules, command),
+                guest => state.controller.submit_as(rules, guest, command),
+            };
             submitted.ok()?;
             os.submitted(rules);
         }
@@ -96,6 +129,9 @@ fn apply_os(config: &CheckConfig, state: &mut State, action: &Action) -> Option<
         Action::Abort { page } => {
             let os = &mut state.os[usize::from(page)];
             os.abort(rules);
+            if !os.aborting || os.pte != Role::Source {
+                state.error = Some("an abort goes back to the source");
+            }
             without_nic(config, os);
         }
         Action::Invalidate { core, page } => {
@@ -118,134 +154,22 @@ fn apply_os(config: &CheckConfig, state: &mut State, action: &Action) -> Option<
             for dropped in state.controller.reset(HOST) {
                 complete(config, state, Some(dropped));
             }
+            let mut moving = state.os.iter().map(|os| state.controller.works_on(os.map));
+            let moving = moving.any(|works| works);
+            if state.controller.has_work() || moving != state.controller.is_resetting(HOST) {
+                state.error = Some("a reset drops what waits, and lets go on what moves");
+            }
             if rules.has(PlantedFault::ResetDropsTable) {
                 state.controller = Controller::default();
                 let slices = state.slices.iter_mut();
                 slices.for_each(|slice| slice.table = MetadataTable::default());
             }
         }
+        Action::Offline => state.go_offline(config),
         Action::MoveAgain { page } => state.move_again(usize::from(page)),
         _ => unreachable!("not an event of the OS: {action:?}"),
     }
     Some(())
-}
-
-/// Of the accesses of a core: whether they found the last write, whether one wrote, and which are
-/// over.
-#[derive(Default)]
-struct Freshness {
-    error: Option<&'static str>,
-    stored: Option<LineAddr>,
-    ended: Vec<u8>,
-}
-
-impl Observer<bool, u8> for Freshness {
-    fn given(&mut self, _: LineAddr, fresh: bool, write: bool) {
-        // Every store is treated as an atomic that returns the old value, so that stale data
-        // under it are noticed.
-        match (fresh, write) {
-            (true, _) => {}
-            (false, true) => self.error = Some("a store found stale data in its private cache"),
-            (false, false) => self.error = Some("a load was given stale data"),
-        }
-    }
-
-    fn store(&mut self, line: LineAddr) -> bool {
-        let same = self.stored.is_none_or(|stored| stored == line);
-        debug_assert!(same, "a message brings one line");
-        self.stored = Some(line);
-        true
-    }
-
-    fn store_once(&mut self) -> bool {
-        true
-    }
-
-    fn ended(&mut self, token: u8) {
-        self.ended.push(token);
-    }
-}
-
-/// Lets a core take a step, and makes all other copies stale when it has stored. Each access that
-/// was asked for ends once.
-fn at_core(
-    config: &CheckConfig,
-    state: &mut State,
-    core: u8,
-    act: impl FnOnce(&mut ModelCore, &mut CoreStep<'_, bool, Freshness>),
-) -> Option<()> {
-    let mut seen = Freshness::default();
-    let mut out = Outbox::default();
-    let mut step = CoreStep {
-        rules: &config.rules,
-        core,
-        observer: &mut seen,
-        out: &mut out,
-    };
-    let c = &mut state.cores[usize::from(core)];
-    act(c, &mut step);
-    for token in seen.ended {
-        if c.open >> token & 1 == 0 {
-            seen.error = Some("an access ended that was not under way");
-        }
-        c.open &= !(1 << token);
-    }
-    state.error = seen.error.or(state.error);
-    if let Some(line) = seen.stored {
-        state.stale_all(config, line);
-        state.cores[usize::from(core)].set(line, Cached::Modified(true));
-    }
-    flush(config, state, out)
-}
-
-fn access(
-    core: &mut ModelCore,
-    step: &mut CoreStep<'_, bool, Freshness>,
-    line: LineAddr,
-    write: bool,
-    mshrs: u8,
-) {
-    if let Some(fresh) = core.cached(line).permits(write) {
-        step.observer.given(line, fresh, write);
-        let stored = write.then(|| Cached::Modified(step.observer.store(line)));
-        if let Some(cached) = stored {
-            core.set(line, cached);
-        }
-        return;
-    }
-    let token = core.open.trailing_ones() as u8;
-    core.open |= 1 << token;
-    let waited_for = core.side.misses().iter().any(|miss| miss.line == line);
-    let leaves = matches!(core.cached(line), Cached::Evicting { .. });
-    let taken = core.side.misses().len() + core.side.marks().len();
-    let wanted = match (leaves, waited_for) {
-        (true, _) => Issued::Refused,
-        (false, true) => Issued::Joined,
-        (false, false) if taken >= usize::from(mshrs) => Issued::Refused,
-        (false, false) => Issued::Asked,
-    };
-    let issued = core.side.miss(step, line, (write, token), mshrs.into());
-    if issued != wanted {
-        step.observer.error = Some("an access was refused, joined or asked for without reason");
-    }
-    let once = match step.out.sent.last().map(|envelope| &envelope.message) {
-        Some(Message::Request(asked)) => matches!(
-            asked.kind,
-            RequestKind::ReadOnce | RequestKind::WriteOnce(_)
-        ),
-        _ => false,
-    };
-    let page = step.rules.page(line);
-    let mut marks = core.side.marks().iter();
-    let marked = marks.any(|&(first, last)| (first..=last).contains(&page));
-    match issued {
-        Issued::Refused => core.open &= !(1 << token),
-        Issued::Joined => {}
-        Issued::Asked if once == marked => {}
-        Issued::Asked => {
-            step.observer.error = Some("a marked page was to be cached, or another was not");
-        }
-    }
 }
 
 fn complete(config: &CheckConfig, state: &mut State, completion: Option<Completion>) {
@@ -294,7 +218,21 @@ pub(super) fn is_answer<V>(message: &Message<V>) -> bool {
     )
 }
 
-fn flush(config: &CheckConfig, state: &mut State, out: Outbox<bool>) -> Option<()> {
+/// Whether a message answers an access: data, what was read or written in the last level, a
+/// refusal.
+///
+/// Its arrival is a left mover (Lipton, CACM 1975) where a core has one access under way: it may
+/// come right after its sending without another outcome. Until it arrives the line is closed to all
+/// others; its core neither begins an access nor lets a translation go; a mark that arrives before
+/// or after it leaves the same marks; and no other party looks at what it changes.
+fn is_data<V>(message: &Message<V>) -> bool {
+    matches!(
+        message,
+        Message::Data { .. } | Message::Once { .. } | Message::Nack { .. }
+    )
+}
+
+pub(super) fn flush(config: &CheckConfig, state: &mut State, out: Outbox<bool>) -> Option<()> {
     if let Some(Performed {
         at,
         before,
@@ -320,7 +258,9 @@ fn flush(config: &CheckConfig, state: &mut State, out: Outbox<bool>) -> Option<(
         // Nobody waits for `Served` before the next access: one of them at a time may be late.
         let served = |e: &Envelope<bool>| matches!(e.message, Message::Served { .. });
         let second = served(&envelope) && state.net.iter().any(served);
-        if second || config.prompt_answers && is_answer(&envelope.message) {
+        let message = &envelope.message;
+        let prompt = config.prompt_answers && is_answer(message);
+        if second || prompt || config.prompt_data && is_data(message) {
             deliver(config, state, envelope)?;
         } else {
             state.send(envelope);
@@ -329,16 +269,69 @@ fn flush(config: &CheckConfig, state: &mut State, out: Outbox<bool>) -> Option<(
     Some(())
 }
 
+/// The request that a message lets a slice serve, if it is the last one that it waits for.
+fn served(state: &State, slice: usize, message: &Message<bool>) -> Option<RequestKind<bool>> {
+    let at = match message {
+        Message::Request(request) => return Some(request.kind),
+        Message::ProbeReply { at, .. } => at,
+        _ => return None,
+    };
+    let mut lines = state.slices[slice].lines.0.iter();
+    match lines.find(|(line, _)| line == at)?.1.busy {
+        Busy::Probing {
+            todo: Todo::Serve(request),
+            ..
+        } => Some(request.kind),
+        _ => None,
+    }
+}
+
+/// What is wrong with an access that a slice has performed in place, if anything.
+fn wrong_in_place(
+    config: &CheckConfig,
+    state: &State,
+    (mut before, message): (Slice<FewLines>, Message<bool>),
+    (kind, out): (Option<RequestKind<bool>>, &Outbox<bool>),
+) -> Option<&'static str> {
+    let answer = |e: &Envelope<bool>| matches!(e.message, Message::Once { .. });
+    let answered = out.sent.iter().any(answer);
+    let Some(done) = &out.performed else {
+        return answered.then_some("an access was answered and not performed");
+    };
+    let writes = matches!(kind, Some(RequestKind::WriteOnce(_)));
+    if writes != done.written.is_some() {
+        return Some("a write was performed as a read, or the other way around");
+    }
+    let of = State::logical(config, done.at);
+    if kind == Some(RequestKind::Flush) && state.is_cached(of, config) {
+        return Some("a flush instruction left a copy in a private cache");
+    }
+    // The same write of another value leaves that value.
+    if let (true, Message::Request(request)) = (writes, message) {
+        let kind = RequestKind::WriteOnce(false);
+        let other = Message::Request(LineRequest { kind, ..request });
+        let taken = before.handle(&state.rules(config), other, &mut Outbox::default());
+        if taken == Taken::Yes && before.lines.line(done.at).data {
+            return Some("a write leaves its value");
+        }
+    }
+    None
+}
+
 fn deliver(config: &CheckConfig, state: &mut State, envelope: Envelope<bool>) -> Option<()> {
-    let rules = &config.rules;
+    let rules = &state.rules(config);
     let mut out = Outbox::default();
     match envelope.to {
         Party::Slice(s) => {
-            let slice = &mut state.slices[usize::from(s)];
-            match slice.handle(rules, envelope.message, &mut out) {
+            let s = usize::from(s);
+            let kind = served(state, s, &envelope.message);
+            let before = state.slices[s].clone();
+            match state.slices[s].handle(rules, envelope.message, &mut out) {
                 Taken::Yes => {}
                 Taken::Busy(_) => return None,
             }
+            let wrong = wrong_in_place(config, state, (before, envelope.message), (kind, &out));
+            state.error = state.error.or(wrong);
         }
         Party::Controller => {
             let completion = state.controller.handle(rules, envelope.message, &mut out);
@@ -346,7 +339,9 @@ fn deliver(config: &CheckConfig, state: &mut State, envelope: Envelope<bool>) ->
         }
         Party::Agent(a) if a < rules.cores => {
             let message = envelope.message;
-            return at_core(config, state, a, |c, step| c.side.receive(step, message));
+            return at_core(config, state, a, Some(message), |c, step| {
+                c.side.receive(step, message);
+            });
         }
         Party::Agent(_) => state.nic.pending = None,
     }

@@ -2,6 +2,7 @@
 //! The configurations that are checked.
 
 use super::config::{CheckConfig, DeadLine};
+use super::state::CacheRoom;
 use crate::protocol::Design::{Cacheable, NonCacheable};
 use crate::protocol::{Design, PlantedFault, SliceHash};
 
@@ -74,11 +75,12 @@ fn one_core() -> Vec<CheckConfig> {
 /// Machines of one core, most of them with more of everything.
 fn few_entries() -> Vec<CheckConfig> {
     let mut all = Vec::new();
-    // A core that runs out of miss-status entries.
+    // A core that runs out of miss-status entries, and of room: one line goes for the next.
     all.extend(both(["nc-scarce", "c-scarce"], |c| {
         c.rules.cores = 1;
         c.rules.page_lines = 2;
         (c.accesses, c.mshrs, c.evictions) = (2, 2, false);
+        c.room = CacheRoom::One;
     }));
     all.extend(both(["nc-late-answers", "c-late-answers"], |c| {
         c.rules.cores = 1;
@@ -93,11 +95,24 @@ fn few_entries() -> Vec<CheckConfig> {
         c.rules.copy_window = 2;
         c.evictions = false;
     }));
+    // Cores flush lines that move, and directories take them back for want of room.
+    all.extend(both(["nc-flush", "c-flush"], flushing));
+    all.extend(both(["nc-recall", "c-recall"], |c| {
+        c.rules.cores = 1;
+        (c.recalls, c.dead_line) = (true, Some(DeadLine::Modified));
+    }));
+    // A slice is taken offline, before, between or after two migrations of a page.
+    all.extend(both(["nc-offline", "c-offline"], |c| {
+        c.rules.cores = 1;
+        (c.offline, c.second_move) = (true, true);
+    }));
     // One of the pages is a guest's.
     all.extend(both(["nc-guest", "c-guest"], |c| {
         two_pages(c);
         (c.guest, c.evictions) = (true, false);
         (c.rules.slices, c.rules.table_entries) = (1, 2);
+        // A mark for each page.
+        (c.rules.mark_entries, c.mshrs) = (2, 3);
     }));
     all.extend(both(["nc-2pages", "c-2pages"], |c| {
         two_pages(c);
@@ -109,11 +124,6 @@ fn few_entries() -> Vec<CheckConfig> {
     }));
     // The page goes back to the frame that it has left.
     all.extend(both(["nc-again", "c-again"], again));
-    all.extend(both(["nc-2lines", "c-2lines"], |c| {
-        c.rules.cores = 1;
-        c.rules.page_lines = 2;
-        c.dead_line = Some(DeadLine::Modified);
-    }));
     all.extend(both(["nc-parallel", "c-parallel"], |c| {
         c.rules.cores = 1;
         c.rules.page_lines = 2;
@@ -157,6 +167,24 @@ pub fn full() -> Vec<CheckConfig> {
     all
 }
 
+/// A core with two accesses under way, flush instructions among them.
+fn flushing(config: &mut CheckConfig) {
+    config.rules.cores = 1;
+    config.flushes = true;
+    (config.accesses, config.mshrs) = (2, 3);
+}
+
+/// Too large to be explored otherwise than by `sweep`.
+pub fn large() -> Vec<CheckConfig> {
+    let names = ["nc-3cores-crossed-nic", "c-3cores-crossed-nic"];
+    let large = both(names, |c| {
+        crossed(c);
+        (c.rules.cores, c.nic, c.evictions) = (3, true, false);
+        c.prompt_data = true;
+    });
+    large.into()
+}
+
 fn nic(config: &mut CheckConfig) {
     config.rules.cores = 1;
     config.nic = true;
@@ -188,6 +216,13 @@ pub fn with_faults() -> Vec<(PlantedFault, CheckConfig)> {
         config.symmetry = false;
         config.late_translations = fault == PlantedFault::TranslationAfterInvalidation;
         config.reset = fault == PlantedFault::ResetDropsTable;
+        config.device_tlb = fault != PlantedFault::IotlbDoesNotDrain;
+        config.offline = fault == PlantedFault::OfflineWhileMoving;
+        config.recalls = fault == PlantedFault::RecallKeepsCopies;
+        if fault == PlantedFault::FlushOneName {
+            config.nic = false;
+            flushing(&mut config);
+        }
         if fault == PlantedFault::ClearBeforeForwardsServed {
             again(&mut config);
         }
@@ -207,6 +242,7 @@ pub fn with_faults() -> Vec<(PlantedFault, CheckConfig)> {
                 | PlantedFault::PteBeforeInstall
                 | PlantedFault::CopyBeforeTlbsClean
                 | PlantedFault::AbortWithoutFlush
+                | PlantedFault::FlushOneName
                 | PlantedFault::ClearBeforeForwardsServed
                 | PlantedFault::ClearBeforeAllFlushed => &[Cacheable],
                 _ => &[NonCacheable, Cacheable],

@@ -88,6 +88,8 @@ pub struct Miss<T> {
     pub line: LineAddr,
     /// Store or load.
     pub write: bool,
+    /// Neither: a flush instruction.
+    flush: bool,
     /// The owner's name of the access.
     token: T,
     /// Accesses to the same line that came later: name, and whether a store.
@@ -193,16 +195,42 @@ impl<L, T: Copy> CoreSide<L, T> {
         if self.misses.len() + self.marks.entries() >= capacity {
             return Issued::Refused;
         }
-        let joined = Vec::new();
-        self.ask(
-            step,
-            Miss {
-                line,
-                write,
-                token,
-                joined,
-            },
-        );
+        let miss = Miss {
+            line,
+            write,
+            flush: false,
+            token,
+            joined: Vec::new(),
+        };
+        self.ask(step, miss);
+        Issued::Asked
+    }
+
+    /// A flush instruction (CLFLUSH): takes a line out of all private caches. The home asks those
+    /// that have it, this core as well. It ends like an access that bypasses the private caches.
+    pub fn flush<V: Copy, O: Observer<V, T>>(
+        &mut self,
+        step: &mut CoreStep<'_, V, O>,
+        line: LineAddr,
+        token: T,
+        capacity: usize,
+    ) -> Issued
+    where
+        L: PrivateLines<V>,
+    {
+        let leaves = matches!(self.lines.line(line), Some(Cached::Evicting { .. }));
+        let waits = self.misses.iter().any(|miss| miss.line == line);
+        if leaves || waits || self.misses.len() + self.marks.entries() >= capacity {
+            return Issued::Refused;
+        }
+        let miss = Miss {
+            line,
+            write: false,
+            flush: true,
+            token,
+            joined: Vec::new(),
+        };
+        self.ask(step, miss);
         Issued::Asked
     }
 
@@ -221,6 +249,7 @@ impl<L, T: Copy> CoreSide<L, T> {
     ) {
         debug_assert!(self.misses.iter().all(|m| m.line != miss.line));
         let kind = match (once, miss.write) {
+            _ if miss.flush => RequestKind::Flush,
             (false, false) => RequestKind::GetShared,
             (false, true) => RequestKind::GetModified,
             (true, false) => RequestKind::ReadOnce,
@@ -364,6 +393,7 @@ impl<L, T: Copy> CoreSide<L, T> {
                     later = Some(Miss {
                         line,
                         write,
+                        flush: false,
                         token,
                         joined,
                     });
@@ -390,6 +420,7 @@ impl<L, T: Copy> CoreSide<L, T> {
         step.observer.ended(miss.token);
         if !miss.joined.is_empty() {
             (miss.token, miss.write) = miss.joined.remove(0);
+            miss.flush = false;
             self.ask(step, miss);
         }
     }

@@ -55,10 +55,21 @@ pub enum PlantedFault {
     TranslationAfterInvalidation,
     /// A reset of the front end empties the metadata tables too.
     ResetDropsTable,
+    /// The front end does not ask whether a frame is the guest's that wants to move it.
+    GuestUnchecked,
+    /// The IOTLB acknowledges an invalidation while an access that it translated for a device
+    /// without a TLB is under way.
+    IotlbDoesNotDrain,
+    /// A flush instruction leaves copies that are cached under the other name.
+    FlushOneName,
+    /// A directory that needs room forgets a line without taking it back.
+    RecallKeepsCopies,
+    /// A slice is taken offline while engines copy.
+    OfflineWhileMoving,
 }
 
 /// All planted faults, for tests and reports.
-pub const FAULTS: [PlantedFault; 22] = [
+pub const FAULTS: [PlantedFault; 27] = [
     PlantedFault::SkipOppositeCheck,
     PlantedFault::PointerOffByOne,
     PlantedFault::EarlyClear,
@@ -81,4 +92,9 @@ pub const FAULTS: [PlantedFault; 22] = [
     PlantedFault::ClearBeforeForwardsServed,
     PlantedFault::TranslationAfterInvalidation,
     PlantedFault::ResetDropsTable,
+    PlantedFault::GuestUnchecked,
+    PlantedFault::IotlbDoesNotDrain,
+    PlantedFault::FlushOneName,
+    PlantedFault::RecallKeepsCopies,
+    PlantedFault::OfflineWhileMoving,
 ];

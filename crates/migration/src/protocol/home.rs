@@ -75,6 +75,8 @@ pub enum Todo<V> {
     Serve(LineRequest<V>),
     /// The engine works on this line.
     Engine(Mapping),
+    /// The directory has taken the line back to make room; nothing follows.
+    Recall,
 }
 
 /// Why a line takes no requests at the moment.
@@ -179,7 +181,13 @@ impl<V: Copy> HomeLine<V> {
                 probe(Probe::Downgrade, tag, 1 << owner)
             }
             (RequestKind::ReadOnce, _) => Plan::InPlace,
-            (RequestKind::WriteOnce(_), _) => match holders {
+            (RequestKind::Flush, _)
+                if rules.has(PlantedFault::FlushOneName)
+                    && holders.is_some_and(|(tag, _)| tag != request.line) =>
+            {
+                Plan::InPlace
+            }
+            (RequestKind::WriteOnce(_) | RequestKind::Flush, _) => match holders {
                 Some((tag, cores)) => probe(Probe::Invalidate, tag, cores),
                 None => Plan::InPlace,
             },

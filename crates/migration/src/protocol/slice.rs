@@ -8,7 +8,7 @@
 //! at the same moment.
 
 use super::faults::PlantedFault;
-use super::home::{Busy, HomeLine, Plan, Todo};
+use super::home::{Busy, Directory, HomeLine, Plan, Todo};
 use super::table::{MetadataEntry, MetadataTable, Phase};
 use super::types::{
     Design, Envelope, LineAddr, LineRequest, Message, Outbox, Party, Performed, Probe, Protocol,
@@ -127,7 +127,7 @@ impl<S> Slice<S> {
             } => match self.lines.line(at).answer(agent, data, kept) {
                 Some(Todo::Serve(request)) => return self.serve(rules, at, request, out),
                 Some(Todo::Engine(map)) => self.engine_probed(rules, map, at, out),
-                None => {}
+                Some(Todo::Recall) | None => {}
             },
             Message::Unblock { at } => {
                 let line = self.lines.line(at);
@@ -174,6 +174,33 @@ impl<S> Slice<S> {
                 Taken::Yes
             }
         }
+    }
+
+    /// The directory needs room: takes a line back from the private caches, so that none holds what
+    /// the directory does not list.
+    pub fn recall<V: Copy>(&mut self, rules: &Protocol, at: LineAddr, out: &mut Outbox<V>) -> Taken
+    where
+        S: LineStore<V>,
+    {
+        let line = self.lines.line(at);
+        if line.is_busy() {
+            return Taken::Busy(at);
+        }
+        let Some((tag, cores)) = line.directory.holders() else {
+            return Taken::Yes;
+        };
+        if rules.has(PlantedFault::RecallKeepsCopies) {
+            line.directory = Directory::Idle;
+            return Taken::Yes;
+        }
+        let probe = Probe::Invalidate;
+        line.busy = Busy::Probing {
+            probe,
+            waiting: cores,
+            todo: Todo::Recall,
+        };
+        send_probes(self.id, at, probe, tag, cores, out);
+        Taken::Yes
     }
 
     /// Counts a request that this slice is the first to forward; returns its number.

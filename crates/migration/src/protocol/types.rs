@@ -60,7 +60,7 @@ impl SliceHash {
     }
 }
 
-/// What stays the same for all parts of one machine.
+/// The same for all parts of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Protocol {
     /// Cacheable or not.
@@ -182,10 +182,11 @@ pub enum RequestKind<V> {
     WriteOnce(V),
     /// A modified line leaves a private cache.
     WriteBack(V),
+    /// Take the line out of all private caches, whatever name they use (CLFLUSH).
+    Flush,
 }
 
-/// A request on its way to the slice that serves it. Only a [`CoreSide`](super::CoreSide) makes one
-/// for a core.
+/// A request on its way to its slice. Only a [`CoreSide`](super::CoreSide) makes one for a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct LineRequest<V> {
