@@ -223,3 +223,65 @@ fn a_program_is_recorded_with_its_address_space() {
     assert!(regions.iter().any(|region| region["backing"] == "code"));
     assert!(refused(&["record", "--program", "--", "no-such-program"]).contains("no-such-program"));
 }
+
+#[test]
+fn a_sweep_runs_every_combination_and_is_the_same_with_any_number_of_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.trace");
+    let trace = text(&path);
+    let made = ["trace", "make", "gups", trace, "--scale", "tiny", "--limit"];
+    json(&[&made, ["20000", "--json"].as_slice()].concat());
+    let sweep = [
+        "sweep",
+        trace,
+        "--over",
+        "mmu.walkers=1,2",
+        "--over",
+        "pages=4k,2m",
+    ];
+    let run = |more: &[&str]| ample(&[&sweep, more].concat()).stdout;
+    let one = run(&["--json", "--jobs", "1"]);
+    assert_eq!(one, run(&["--json", "--jobs", "4"]));
+    let value: Value = serde_json::from_slice(&one).unwrap();
+    assert_eq!(
+        (&value["combinations"], &value["partial"]),
+        (&4.into(), &false.into())
+    );
+    let points = value["points"].as_array().unwrap();
+    let set: Vec<String> = points
+        .iter()
+        .map(|point| point["set"].to_string())
+        .collect();
+    assert_eq!(set[1], r#"{"mmu.walkers":1,"pages":"2m"}"#);
+    let alone = [
+        "trace",
+        "run",
+        trace,
+        "--pages",
+        "2m",
+        "--set",
+        "mmu.walkers=2",
+        "--json",
+    ];
+    assert_eq!(
+        points[3]["result"],
+        json(&alone),
+        "as the run alone gives it"
+    );
+    let csv = String::from_utf8(run(&["--csv", "--columns", "ipc"])).unwrap();
+    assert_eq!(csv.lines().next(), Some("mmu.walkers,pages,ipc"));
+    assert_eq!(csv.lines().count(), 5);
+    let wrong = |more: &[&str]| refused(&[&["sweep", trace], more].concat());
+    let told = wrong(&["--over", "mmu.walkers=1,0"]);
+    assert!(
+        told.contains("with mmu.walkers=0") && told.contains("valid"),
+        "{told}"
+    );
+    assert!(wrong(&["--over", "mmu.waklers=1"]).contains("did you mean walkers?"));
+    assert!(wrong(&["--over", "pages=8k"]).contains("known: 4k, 2m"));
+    assert!(wrong(&["--over", "pages=4k,4k"]).contains("twice"));
+    assert!(wrong(&["--over", "pages=4k", "--set", "pages=2m"]).contains("both set and swept"));
+    let column = wrong(&["--over", "pages=4k", "--columns", "ipcs"]);
+    assert!(column.contains("no column ipcs"), "{column}");
+    assert!(refused(&["sweep", "nothing", "--over", "a=1"]).contains("neither"));
+}

@@ -23,6 +23,7 @@ pub mod scan_bench;
 pub mod server_model;
 pub mod setup;
 pub mod stop;
+pub mod sweep;
 pub mod text;
 pub mod tools;
 pub mod translation;

@@ -38,7 +38,7 @@ fn fields(outer: &str, object: &Value, text: &mut String) {
 }
 
 /// Name and table of some rows.
-pub(crate) fn table(rows: &Rows) -> (String, Table) {
+pub fn table(rows: &Rows) -> (String, Table) {
     let columns = columns(rows);
     let align = |column: &Column| match column.parts[..] {
         [at] if rows

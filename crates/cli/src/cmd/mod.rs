@@ -15,6 +15,7 @@ mod replay;
 mod reproduce;
 mod scan;
 mod sim;
+mod sweep;
 mod trace;
 mod verdict;
 mod watch;
@@ -40,6 +41,7 @@ pub enum Subcommand {
     Reproduce(reproduce::Args),
     Scan(scan::ScanArgs),
     Sim(sim::SimArgs),
+    Sweep(sweep::SweepArgs),
     Trace(trace::TraceArgs),
     Watch(watch::WatchArgs),
     Whatif(whatif::Args),
@@ -63,6 +65,7 @@ pub fn run(command: Subcommand) -> anyhow::Result<Verdict> {
         Subcommand::Reproduce(args) => reproduce::run(&args),
         Subcommand::Scan(args) => scan::run(&args),
         Subcommand::Sim(args) => sim::run(&args),
+        Subcommand::Sweep(args) => sweep::run(&args),
         Subcommand::Trace(args) => trace::run(&args),
         Subcommand::Watch(args) => watch::run(&args),
         Subcommand::Whatif(args) => whatif::run(&args),

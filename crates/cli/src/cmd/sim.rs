@@ -146,7 +146,7 @@ pub(super) fn object(value: &serde_json::Value, json: bool) -> anyhow::Result<St
 }
 
 /// The text of a file of this name; `None` when there is no such file.
-fn own_file(id: &str) -> anyhow::Result<Option<String>> {
+pub(super) fn own_file(id: &str) -> anyhow::Result<Option<String>> {
     const MOST_BYTES: u64 = 1 << 20;
     let path = Path::new(id);
     if !path.exists() {

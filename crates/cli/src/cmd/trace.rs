@@ -159,7 +159,7 @@ const MACHINES_EXAMPLES: &str = "Examples:
   ample trace machines zen4 > my.toml       a file to change
   ample trace machines my.toml              check it and print it";
 
-fn format(text: &str) -> Result<Format, String> {
+pub(super) fn format(text: &str) -> Result<Format, String> {
     let known = Format::ALL.map(|(name, _)| name).join(", ");
     Format::named(text).ok_or_else(|| format!("known: {known}"))
 }
@@ -200,7 +200,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Ok)
 }
 
-fn format_of(path: &Path, given: Option<Format>) -> anyhow::Result<Format> {
+pub(super) fn format_of(path: &Path, given: Option<Format>) -> anyhow::Result<Format> {
     match given {
         Some(format) => Ok(format),
         None => Format::of_file(path).with_context(|| match path.is_file() {

@@ -11,7 +11,9 @@ use std::io::Write;
 const FIRST_LINE: u64 = 0x40_0000;
 /// Registers that carry loaded values: those above ChampSim's own (stack, flags, instruction).
 const FIRST_REGISTER: u8 = 32;
-const REGISTERS: usize = 256 - FIRST_REGISTER as usize;
+/// Half of the 128 physical registers of ChampSim's default core: each that was written once keeps a
+/// physical one, and a core that has none left for what is in flight stands still.
+const REGISTERS: usize = 64;
 
 /// Bytes gathered before they are written.
 const PENDING_BYTES: usize = 64 << 10;
@@ -29,7 +31,7 @@ enum Target {
 /// Writes instructions; a [`Consumer`], so that a program can run straight into a file.
 ///
 /// What the formats have no room for is lost: ChampSim's keeps no sizes (readers take 8 bytes) and
-/// dependences only on one of the last 224 loads, lackey's none at all, neither keeps threads and
+/// dependences only on one of the last 64 loads, lackey's none at all, neither keeps threads and
 /// regions. A trace without fetches gets one line of code, which readers see as one fetch.
 pub struct InstructionWriter<W: Write> {
     out: W,
@@ -213,7 +215,7 @@ mod tests {
 
     /// Programs as recorders see them: a line, then what it loads and stores.
     fn accesses() -> impl Strategy<Value = Vec<Access>> {
-        let one = (0u64..1 << 47, 0u16..9, 0u16..200, 0u8..5);
+        let one = (0u64..1 << 47, 0u16..9, 0u16..64, 0u8..5);
         proptest::collection::vec(one, 1..300).prop_map(|parts| {
             let mut all = vec![Access::fetch(0x1000)];
             let (mut loads, mut number, mut line) = (Vec::new(), 0u64, 0x40);
@@ -285,6 +287,20 @@ mod tests {
             let plain: Vec<Access> = all.iter().map(|a| a.after(0)).collect();
             prop_assert_eq!(back, plain);
         }
+    }
+
+    #[test]
+    fn a_champsim_trace_leaves_half_of_the_physical_registers_free() {
+        let loads: Vec<Access> = (0..1000).map(|n| Access::load(n * 64, 1)).collect();
+        let mut writer = InstructionWriter::champsim(Vec::new());
+        assert!(writer.consume(&loads));
+        let (_, file) = writer.finish().unwrap();
+        let written: std::collections::HashSet<u8> =
+            file.chunks_exact(64).map(|record| record[10]).collect();
+        assert_eq!(
+            written.iter().filter(|&&register| register != 0).count(),
+            64
+        );
     }
 
     #[test]

@@ -6,12 +6,14 @@ use crate::access::files::{self, Format};
 use crate::{Access, Backing, Program, Recorder, Region};
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
-/// A trace at hand.
+/// A trace at hand. Its clones share the accesses, each at a place of its own.
+#[derive(Clone)]
 pub struct Replay {
     name: String,
     regions: Vec<Region>,
-    accesses: Vec<Access>,
+    accesses: Arc<Vec<Access>>,
     at: usize,
 }
 
@@ -58,7 +60,7 @@ impl Replay {
         Replay {
             name,
             regions,
-            accesses,
+            accesses: Arc::new(accesses),
             at: 0,
         }
     }
