@@ -50,7 +50,7 @@ pub struct CheckConfig {
     /// Whether acknowledgements arrive at once. They only end a wait, so that a late one allows
     /// nothing that an early one does not; fewer states.
     pub prompt_answers: bool,
-    /// Whether answers to accesses arrive at once (see [`super::step`]); fewer states.
+    /// Whether answers to accesses arrive at once; fewer states.
     pub prompt_data: bool,
     /// Whether states that differ in the names of cores count once.
     pub symmetry: bool,
