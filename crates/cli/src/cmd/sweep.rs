@@ -5,7 +5,7 @@ use super::sim::{self, own_file};
 use super::{Verdict, progress_bar, trace};
 use ample_lab::experiment::Request;
 use ample_lab::rows::Rows;
-use ample_lab::sweep::{Axis, Setting, Sweep, sweep_experiment, sweep_trace};
+use ample_lab::sweep::{Setting, SweepAxis, SweepResult, sweep_experiment, sweep_trace};
 use ample_lab::{files, needs, text};
 use ample_trace::Replay;
 use ample_trace::files::Format;
@@ -85,7 +85,7 @@ const TRACE_COLUMNS: [&str; 6] = [
 /// When there is neither such an experiment nor such a trace, a parameter is wrong, a run fails,
 /// or the output cannot be written.
 pub fn run(args: &SweepArgs) -> anyhow::Result<Verdict> {
-    let axes = args.over.iter().map(|text| Axis::parse(text));
+    let axes = args.over.iter().map(|text| SweepAxis::parse(text));
     let axes = axes.collect::<anyhow::Result<Vec<_>>>()?;
     let set = args.set.iter().map(|text| files::setting(text));
     let set = set.collect::<anyhow::Result<Vec<_>>>()?;
@@ -108,7 +108,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Ok)
 }
 
-fn of_trace(args: &SweepArgs, set: &[Setting], axes: &[Axis]) -> anyhow::Result<Sweep> {
+fn of_trace(args: &SweepArgs, set: &[Setting], axes: &[SweepAxis]) -> anyhow::Result<SweepResult> {
     ensure!(
         !args.quick,
         "--quick is for experiments; --limit shortens a trace"
@@ -131,7 +131,11 @@ fn all_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn of_experiment(args: &SweepArgs, set: Vec<Setting>, axes: &[Axis]) -> anyhow::Result<Sweep> {
+fn of_experiment(
+    args: &SweepArgs,
+    set: Vec<Setting>,
+    axes: &[SweepAxis],
+) -> anyhow::Result<SweepResult> {
     let id = &args.target;
     let own = own_file(id)?;
     let experiment = match &own {
@@ -161,7 +165,7 @@ fn of_experiment(args: &SweepArgs, set: Vec<Setting>, axes: &[Axis]) -> anyhow::
 }
 
 /// The lists of a sweep as text or CSV.
-fn tables(args: &SweepArgs, sweep: &Sweep, shown: &[&str]) -> anyhow::Result<String> {
+fn tables(args: &SweepArgs, sweep: &SweepResult, shown: &[&str]) -> anyhow::Result<String> {
     let mut lists = sweep.rows();
     let names: Vec<String> = lists.iter().map(|list| list.name.clone()).collect();
     if let Some(wanted) = &args.table {

@@ -12,19 +12,19 @@ pub type Setting = (String, toml::Value);
 
 /// A parameter with the values that it takes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
+pub struct SweepAxis {
     /// Dotted key of the parameter.
     pub key: String,
     /// Its values, all different.
     pub values: Vec<toml::Value>,
 }
 
-impl Axis {
+impl SweepAxis {
     /// An axis from `KEY=VALUE,VALUE,...`, the values as in TOML; what is no TOML is a string.
     ///
     /// # Errors
     /// When there is no key or no value, or a value stands there twice.
-    pub fn parse(text: &str) -> Result<Axis> {
+    pub fn parse(text: &str) -> Result<SweepAxis> {
         let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
         let (key, list) = parts.with_context(|| format!("{text:?} is not KEY=VALUE,VALUE"))?;
         let whole = format!("v = [{list}]").parse::<toml::Table>();
@@ -47,7 +47,7 @@ impl Axis {
                 "{key}: {value} is there twice"
             );
         }
-        Ok(Axis {
+        Ok(SweepAxis {
             key: key.into(),
             values,
         })
@@ -58,7 +58,7 @@ impl Axis {
 ///
 /// # Errors
 /// When there is no axis, one is there twice, or there are more than 10,000 combinations.
-pub fn combinations(axes: &[Axis]) -> Result<Vec<Vec<Setting>>> {
+pub fn combinations(axes: &[SweepAxis]) -> Result<Vec<Vec<Setting>>> {
     ensure!(
         !axes.is_empty(),
         "a sweep needs a parameter with its values"
@@ -71,7 +71,7 @@ pub fn combinations(axes: &[Axis]) -> Result<Vec<Vec<Setting>>> {
             axis.key
         );
     }
-    let product = |all: usize, axis: &Axis| all.checked_mul(axis.values.len());
+    let product = |all: usize, axis: &SweepAxis| all.checked_mul(axis.values.len());
     let count = axes.iter().try_fold(1, product).unwrap_or(usize::MAX);
     ensure!(
         count <= MOST_COMBINATIONS,
@@ -97,9 +97,9 @@ mod tests {
     use super::*;
 
     fn shown(axes: &[&str]) -> Vec<String> {
-        let axes: Vec<Axis> = axes
+        let axes: Vec<SweepAxis> = axes
             .iter()
-            .map(|a| Axis::parse(a).expect("an axis"))
+            .map(|a| SweepAxis::parse(a).expect("an axis"))
             .collect();
         let one = |set: &Vec<Setting>| {
             let all = set.iter().map(|(key, value)| format!("{key}={value}"));
@@ -133,9 +133,9 @@ mod tests {
     #[test]
     fn what_is_no_sweep_is_refused() {
         for text in ["", "a", "=1", "a=", "a=1,,2x", "a=1,1"] {
-            assert!(Axis::parse(text).is_err(), "{text}");
+            assert!(SweepAxis::parse(text).is_err(), "{text}");
         }
-        let axis = |text: &str| Axis::parse(text).expect("an axis");
+        let axis = |text: &str| SweepAxis::parse(text).expect("an axis");
         assert!(combinations(&[]).is_err());
         assert!(combinations(&[axis("a=1"), axis("a=2")]).is_err());
         let many: Vec<String> = (0..101).map(|n| n.to_string()).collect();

@@ -8,7 +8,7 @@
 mod axis;
 mod trace;
 
-pub use axis::{Axis, Setting, combinations};
+pub use axis::{Setting, SweepAxis, combinations};
 pub use trace::sweep_trace;
 
 use crate::experiment::{AnyExperiment, Prepared, Progress, Request};
@@ -23,7 +23,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// A sweep and what it gave.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sweep {
+pub struct SweepResult {
     /// `ample.sweep/1`.
     pub schema: &'static str,
     /// Name of the experiment, or path of the trace.
@@ -47,7 +47,7 @@ pub struct Point {
     pub result: Value,
 }
 
-impl Sweep {
+impl SweepResult {
     /// The lists of all results, by name, each row after the values of its combination. The plain
     /// fields of results that have no list, as those of traces, are the list `points`.
     pub fn rows(&self) -> Vec<Rows> {
@@ -133,10 +133,10 @@ fn at_once(prepared: &Prepared, quick: bool) -> usize {
 pub fn sweep_experiment(
     experiment: &dyn AnyExperiment,
     request: &Request<'_>,
-    axes: &[Axis],
+    axes: &[SweepAxis],
     jobs: Option<usize>,
     progress: Progress<'_>,
-) -> Result<Sweep> {
+) -> Result<SweepResult> {
     let combinations = combinations(axes)?;
     for axis in axes {
         let set_too = request.set.iter().any(|(key, _)| *key == axis.key);
@@ -176,12 +176,12 @@ type RunOne<'a> = dyn Fn(usize, Progress<'_>) -> Result<(Value, bool)> + Sync + 
 /// Runs all combinations, at most `jobs` at once.
 fn run_all(
     of: String,
-    axes: &[Axis],
+    axes: &[SweepAxis],
     combinations: &[Vec<Setting>],
     jobs: usize,
     progress: Progress<'_>,
     run: &RunOne<'_>,
-) -> Result<Sweep> {
+) -> Result<SweepResult> {
     let count = combinations.len();
     let next = AtomicUsize::new(0);
     let shares = Mutex::new(vec![0.0; count]);
@@ -222,7 +222,7 @@ fn run_all(
         let set = set.iter().map(value).collect::<Result<_>>()?;
         points.push(Point { set, result });
     }
-    Ok(Sweep {
+    Ok(SweepResult {
         schema: "ample.sweep/1",
         of,
         over: axes.iter().map(|axis| axis.key.clone()).collect(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sweeps over the machine, scheme and pages that a trace runs on.
 
-use super::{Axis, Setting, Sweep, combinations, named, run_all};
+use super::{Setting, SweepAxis, SweepResult, combinations, named, run_all};
 use crate::experiment::Progress;
 use crate::machines;
 use crate::recorded::{Model, run_trace};
@@ -75,10 +75,10 @@ pub fn sweep_trace(
     name: &str,
     trace: &Replay,
     set: &[Setting],
-    axes: &[Axis],
+    axes: &[SweepAxis],
     jobs: usize,
     progress: Progress<'_>,
-) -> Result<Sweep> {
+) -> Result<SweepResult> {
     let combinations = combinations(axes)?;
     for axis in axes {
         let set_too = set.iter().any(|(key, _)| *key == axis.key);

@@ -11,8 +11,8 @@ use std::io::Write;
 const FIRST_LINE: u64 = 0x40_0000;
 /// Registers that carry loaded values: those above ChampSim's own (stack, flags, instruction).
 const FIRST_REGISTER: u8 = 32;
-/// Half of the 128 physical registers of ChampSim's default core: each that was written once keeps a
-/// physical one, and a core that has none left for what is in flight stands still.
+/// Half of the 128 physical registers of ChampSim's default core: each that was written once keeps
+/// a physical one, and a core that has none left for what is in flight stands still.
 const REGISTERS: usize = 64;
 
 /// Bytes gathered before they are written.
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_champsim_trace_leaves_half_of_the_physical_registers_free() {
-        let loads: Vec<Access> = (0..1000).map(|n| Access::load(n * 64, 1)).collect();
+        let loads: Vec<Access> = (1..1000).map(|n| Access::load(n * 64, 1)).collect();
         let mut writer = InstructionWriter::champsim(Vec::new());
         assert!(writer.consume(&loads));
         let (_, file) = writer.finish().unwrap();
