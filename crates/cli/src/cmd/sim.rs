@@ -67,13 +67,7 @@ pub fn run(args: &SimArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Ok);
     };
     let own = own_file(id)?;
-    let experiment = match &own {
-        Some(text) => {
-            let about = files::about(text).with_context(|| format!("{id} is not an experiment"))?;
-            ample_lab::by_id(&about.id).with_context(|| id.clone())?
-        }
-        None => ample_lab::by_id(id)?,
-    };
+    let experiment = experiment_of(id, own.as_deref())?;
     let request = Request {
         file: own.as_deref().map(|text| (id.as_str(), text)),
         quick: args.quick,
@@ -143,6 +137,23 @@ pub(super) fn object(value: &serde_json::Value, json: bool) -> anyhow::Result<St
         true => serde_json::to_string_pretty(value)? + "\n",
         false => ample_lab::text::render(value),
     })
+}
+
+/// The experiment of a name, or of the text of a file that has this name.
+///
+/// # Errors
+/// When there is no such experiment, or the file is none.
+pub(super) fn experiment_of(
+    id: &str,
+    own: Option<&str>,
+) -> anyhow::Result<&'static dyn AnyExperiment> {
+    match own {
+        Some(text) => {
+            let about = files::about(text).with_context(|| format!("{id} is not an experiment"))?;
+            ample_lab::by_id(&about.id).with_context(|| id.to_owned())
+        }
+        None => ample_lab::by_id(id),
+    }
 }
 
 /// The text of a file of this name; `None` when there is no such file.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample sweep`: an experiment or a trace once for every combination of parameters.
 
-use super::sim::{self, own_file};
+use super::sim::{self, experiment_of, own_file};
 use super::{Verdict, progress_bar, trace};
 use ample_lab::experiment::Request;
 use ample_lab::rows::Rows;
@@ -138,14 +138,11 @@ fn of_experiment(
 ) -> anyhow::Result<SweepResult> {
     let id = &args.target;
     let own = own_file(id)?;
-    let experiment = match &own {
-        Some(text) => {
-            let about = files::about(text).with_context(|| format!("{id} is not an experiment"))?;
-            ample_lab::by_id(&about.id).with_context(|| id.clone())?
-        }
-        None => ample_lab::by_id(id)
-            .with_context(|| format!("{id} is neither the file of a trace nor an experiment"))?,
-    };
+    let experiment = experiment_of(id, own.as_deref());
+    let experiment = experiment.with_context(|| match own {
+        Some(_) => format!("sweeping {id}"),
+        None => format!("{id} is neither the file of a trace nor an experiment"),
+    })?;
     let missing = needs::missing(&experiment.about().needs);
     if !missing.is_empty() {
         bail!("{id} needs {}", missing.join("; "));

@@ -92,6 +92,15 @@ pub fn combinations(axes: &[SweepAxis]) -> Result<Vec<Vec<Setting>>> {
     Ok(all)
 }
 
+/// Refuses a parameter that has one value for all runs and is swept, too.
+pub(super) fn not_both(set: &[Setting], axes: &[SweepAxis]) -> Result<()> {
+    for axis in axes {
+        let set_too = set.iter().any(|(key, _)| *key == axis.key);
+        ensure!(!set_too, "{} is both set and swept", axis.key);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,7 @@ use crate::experiment::{AnyExperiment, Prepared, Progress, Request};
 use crate::reproduce::Budget;
 use crate::rows::{Rows, rows};
 use crate::stop;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -138,10 +138,7 @@ pub fn sweep_experiment(
     progress: Progress<'_>,
 ) -> Result<SweepResult> {
     let combinations = combinations(axes)?;
-    for axis in axes {
-        let set_too = request.set.iter().any(|(key, _)| *key == axis.key);
-        ensure!(!set_too, "{} is both set and swept", axis.key);
-    }
+    axis::not_both(&request.set, axes)?;
     let mut ready = Vec::new();
     for set in &combinations {
         let mut request = request.clone();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sweeps over the machine, scheme and pages that a trace runs on.
 
+use super::axis::not_both;
 use super::{Setting, SweepAxis, SweepResult, combinations, named, run_all};
 use crate::experiment::Progress;
 use crate::machines;
@@ -80,10 +81,7 @@ pub fn sweep_trace(
     progress: Progress<'_>,
 ) -> Result<SweepResult> {
     let combinations = combinations(axes)?;
-    for axis in axes {
-        let set_too = set.iter().any(|(key, _)| *key == axis.key);
-        ensure!(!set_too, "{} is both set and swept", axis.key);
-    }
+    not_both(set, axes)?;
     let mut ready = Vec::new();
     for own in &combinations {
         let all: Vec<Setting> = set.iter().chain(own).cloned().collect();
