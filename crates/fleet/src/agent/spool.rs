@@ -85,12 +85,12 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Keeps the scan of `host` that began at `unix_time_seconds`. The oldest files go where the
-    /// spool would be larger than its limit; how many went.
+    /// Keeps the scan of `host` that began so long after 1970. The oldest files go where the spool
+    /// would be larger than its limit; how many went.
     ///
     /// # Errors
     /// When the file cannot be written, or is larger than the spool may be.
-    pub fn store(&self, host: &str, unix_time_seconds: u64, bytes: &[u8]) -> Result<u64> {
+    pub fn store(&self, host: &str, began: Duration, bytes: &[u8]) -> Result<u64> {
         ensure!(
             bytes.len() as u64 <= self.limit_bytes,
             "a scan has {} bytes, the spool may have {}",
@@ -98,7 +98,7 @@ impl Spool {
             self.limit_bytes
         );
         let dropped = self.shrink(self.limit_bytes - bytes.len() as u64)?;
-        write_whole(&self.directory, &name(host, unix_time_seconds), bytes)?;
+        write_whole(&self.directory, &name(host, began), bytes)?;
         Ok(dropped)
     }
 
@@ -168,7 +168,7 @@ impl Spool {
     }
 
     /// Times, names and bytes of the files, the oldest first. Other files are left alone.
-    fn files(&self) -> Result<Vec<(u64, String, u64)>> {
+    fn files(&self) -> Result<Vec<(u128, String, u64)>> {
         let mut files = Vec::new();
         for name in names(&self.directory)? {
             let Some(time) = time_of(&name) else { continue };
@@ -180,19 +180,20 @@ impl Spool {
     }
 }
 
-/// The name of a scan's file: host names hold nothing that a path could mean.
-fn name(host: &str, unix_time_seconds: u64) -> String {
+/// The name of a scan's file: host names hold nothing that a path could mean. Nanoseconds, since
+/// a host can be scanned twice in a second, and neither file may take the other's place.
+fn name(host: &str, began: Duration) -> String {
     let plain = |letter: char| match letter {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => letter,
         '.' | '-' => letter,
         _ => '_',
     };
     let host: String = host.chars().take(128).map(plain).collect();
-    format!("scan-{host}-{unix_time_seconds}{SUFFIX}")
+    format!("scan-{host}-{}{SUFFIX}", began.as_nanos())
 }
 
 /// The time in a name that [`name`] made.
-fn time_of(name: &str) -> Option<u64> {
+fn time_of(name: &str) -> Option<u128> {
     let inner = name.strip_prefix("scan-")?.strip_suffix(SUFFIX)?;
     inner.rsplit_once('-')?.1.parse().ok()
 }
@@ -233,7 +234,12 @@ mod tests {
         fs::write(folder.path().join("notes-1.parquet"), [0; 500]).unwrap();
         // 999 is older than 1000, though not as text.
         for (time, dropped) in [(1000, 0), (999, 0), (1001, 0), (1002, 1)] {
-            assert_eq!(spool.store("a", time, &[7; 30]).unwrap(), dropped, "{time}");
+            let began = Duration::from_nanos(time);
+            assert_eq!(
+                spool.store("a", began, &[7; 30]).unwrap(),
+                dropped,
+                "{time}"
+            );
         }
         assert_eq!(
             spool.usage().unwrap(),
@@ -251,7 +257,11 @@ mod tests {
                 "scan-a-1002.parquet"
             ]
         );
-        assert!(spool.store("a", 1003, &[0; 101]).is_err());
+        assert!(
+            spool
+                .store("a", Duration::from_nanos(1003), &[0; 101])
+                .is_err()
+        );
         assert_eq!(
             spool.usage().unwrap().files,
             3,
@@ -260,10 +270,21 @@ mod tests {
     }
 
     #[test]
+    fn two_scans_of_one_second_are_two_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 1000).unwrap();
+        for milliseconds in [1_793_491_200_001, 1_793_491_200_002] {
+            let began = Duration::from_millis(milliseconds);
+            spool.store("a", began, b"scan").unwrap();
+        }
+        assert_eq!(spool.usage().unwrap().files, 2);
+    }
+
+    #[test]
     fn what_a_crash_left_is_gone_after_a_start() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(folder.path(), 1000).unwrap();
-        spool.store("a", 1, b"whole").unwrap();
+        spool.store("a", Duration::from_nanos(1), b"whole").unwrap();
         fs::write(folder.path().join(".scan-a-2.parquet.17.tmp"), b"ha").unwrap();
         assert_eq!(
             spool.usage().unwrap().files,
@@ -299,7 +320,9 @@ mod tests {
     fn a_host_name_cannot_leave_the_directory() {
         let folder = tempfile::tempdir().unwrap();
         let spool = Spool::open(&folder.path().join("spool"), 1000).unwrap();
-        spool.store("../../evil/\n", 7, b"x").unwrap();
+        spool
+            .store("../../evil/\n", Duration::from_nanos(7), b"x")
+            .unwrap();
         assert_eq!(names_of(folder.path()), ["spool"]);
         assert_eq!(
             names_of(&folder.path().join("spool")),
@@ -312,8 +335,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (own, shared) = (folder.path().join("own"), folder.path().join("shared"));
         let spool = Spool::open(&own, 1000).unwrap();
-        spool.store("a", 1, b"one").unwrap();
-        spool.store("a", 2, b"two").unwrap();
+        spool.store("a", Duration::from_nanos(1), b"one").unwrap();
+        spool.store("a", Duration::from_nanos(2), b"two").unwrap();
         let deliver = || spool.deliver(&shared, Duration::from_secs(60));
         assert!(deliver().is_err(), "it does not exist");
         assert_eq!(spool.usage().unwrap().files, 2);

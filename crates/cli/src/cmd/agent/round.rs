@@ -113,7 +113,7 @@ impl Agent {
         let rows = ample_fleet::rows(&mut scan, &self.labels);
         drop(scan);
         let bytes = ample_fleet::encode(&[rows])?;
-        self.counts.dropped += self.spool.store(&host, began.as_secs(), &bytes)?;
+        self.counts.dropped += self.spool.store(&host, began, &bytes)?;
         Ok(())
     }
 
