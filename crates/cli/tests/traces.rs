@@ -89,6 +89,51 @@ fn traces_are_made_converted_described_and_simulated() {
     assert!(segment["segment_bytes"].as_u64().unwrap() > 0);
 }
 
+/// What a fragmented machine does to a program of 64 MB that reads anywhere.
+#[test]
+fn a_trace_runs_on_memory_in_any_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gups.trace");
+    let own = text(&path);
+    json(&[
+        "trace", "make", "gups", own, "--scale", "quick", "--limit", "60000", "--json",
+    ]);
+    let run = |more: &[&str]| json(&[&["trace", "run", own, "--json"], more].concat());
+    let walks = |more: &[&str]| run(more)["model"]["walks_data"].as_u64().unwrap();
+    let faults = |more: &[&str]| run(more)["model"]["faults"].as_u64().unwrap();
+    let small = walks(&[]);
+    let large = walks(&["--pages", "2m"]);
+    let huge = walks(&["--pages", "1g"]);
+    assert!(huge < large && large < small, "{huge} {large} {small}");
+    let half = ["--pages", "2m", "--fragmented", "0.5"];
+    let fragmented = walks(&half);
+    assert!(large < fragmented && fragmented < small, "{fragmented}");
+    let perforated = walks(&[&half[..], &["--scheme", "perforated"]].concat());
+    assert!(perforated < fragmented, "{perforated} {fragmented}");
+    let rmm = walks(&[&half[..], &["--scheme", "rmm"]].concat());
+    assert!(rmm < fragmented, "{rmm} {fragmented}");
+    assert_eq!(faults(&half), 0, "memory is there from the start");
+    assert_eq!(walks(&half), fragmented, "the same seed");
+    // No block is whole: 4 KB pages alone.
+    let all = ["--pages", "2m", "--fragmented", "1", "--holes", "1"];
+    assert_eq!(walks(&all), walks(&["--fragmented", "1"]));
+    // In a virtual machine a walk reads more, the less so the larger the host's pages are.
+    let reads = |more: &[&str]| run(more)["walks"]["mean_walk_references"].as_f64().unwrap();
+    let native = reads(&[]);
+    let [on_4k, on_2m, on_1g] = ["4k", "2m", "1g"].map(|size| reads(&["--host", size]));
+    assert!(native <= on_1g && on_1g < on_2m && on_2m < on_4k);
+    let held = run(&["--scheme", "segment", "--host", "2m"]);
+    assert_eq!(held["memory"]["host_page_bytes"], 2 << 20);
+    let refuse = |more: &[&str]| refused(&[&["trace", "run", own], more].concat());
+    assert!(refuse(&["--fragmented", "1.5"]).contains("from 0 to 1"));
+    assert!(refuse(&["--fragmented", "nan"]).contains("from 0 to 1"));
+    assert!(refuse(&["--fragmented", "0.5", "--holes", "513"]).contains("1 to 512"));
+    assert!(refuse(&["--holes", "7"]).contains("--fragmented"));
+    assert!(refuse(&["--host", "2m", "--scheme", "rmm"]).contains("virtual machine"));
+    assert!(refuse(&["--pages", "1g", "--scheme", "colt"]).contains("1 GB pages"));
+    assert!(refuse(&["--fragmented", "0.5", "--scheme", "segment"]).contains("without holes"));
+}
+
 #[test]
 fn wrong_files_and_options_say_what_to_do() {
     let directory = tempfile::tempdir().unwrap();

@@ -9,17 +9,18 @@ use ample_trace::capture::{Capture, build_plugin};
 use ample_trace::files::{FileWriter, Format, set_header};
 use ample_trace::{Access, Backing, Consumer, MapChange, Program, Replay, TraceHeader};
 use ample_translate::{
-    Admission, Engine, IdealFrames, PageSize, Primary, SegmentRequest, TranslationStats, USER_RW,
-    Vma, bits, schemes,
+    Admission, Engine, PageSize, Primary, SegmentRequest, TranslationStats, USER_RW, bits,
 };
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+mod memory;
 mod walk_counts;
+pub use memory::MemoryState;
 pub use walk_counts::WalkCounts;
 
 /// Memory that a recorded program can touch.
@@ -32,32 +33,18 @@ pub struct Model {
     pub machine: MachineConfig,
     /// Translation scheme.
     pub scheme: String,
-    /// Pages that faults bring in: 4 KB or 2 MB.
+    /// Pages that faults bring in, 4 KB or 2 MB; 1 GB pages are there from the start.
     pub pages: PageSize,
 }
 
-impl Model {
-    fn engine(&self, units: u64) -> Result<Engine> {
-        let mmu = &self.machine.mmu;
-        ensure!(
-            self.pages != PageSize::G1,
-            "faults bring in 4 KB or 2 MB pages, not 1 GB"
-        );
-        let scheme = schemes::by_name(&self.scheme).map_err(|e| anyhow!(e))?;
-        let frames = Box::new(IdealFrames::new(MEMORY_BYTES));
-        let mut engine = Engine::new(mmu, scheme, frames, units).map_err(|e| anyhow!(e))?;
-        // Recorders do not tell code from data everywhere, so that all of it may be executed.
-        let half = 1u64 << (9 * mmu.levels + 11);
-        for (base, end) in [(0, half), (half.wrapping_neg(), !0xfff)] {
-            engine.vmas[0].push(Vma {
-                base,
-                end,
-                flags: USER_RW & !bits::NO_EXECUTE,
-                largest: self.pages,
-            });
-        }
-        Ok(engine)
-    }
+/// Rights of all memory. Recorders do not tell code from data everywhere, so that all of it may be
+/// executed.
+const RIGHTS: u64 = USER_RW & !bits::NO_EXECUTE;
+
+/// The addresses that page tables of so many levels map, both halves.
+fn addresses(levels: u8) -> [Range<u64>; 2] {
+    let half = 1u64 << (9 * levels + 11);
+    [0..half, half.wrapping_neg()..!0xfff]
 }
 
 /// What to record.
@@ -195,7 +182,13 @@ pub fn record_beside(
     options: &RecordOptions,
     started: impl FnOnce() -> Result<()>,
 ) -> Result<Recorded> {
-    let engine = |model: &Model| model.engine(1);
+    let engine = |model: &Model| {
+        ensure!(
+            model.pages != PageSize::G1,
+            "faults bring in 4 KB or 2 MB pages, not 1 GB"
+        );
+        model.engine(1, MEMORY_BYTES)
+    };
     let mut engine = options.model.as_ref().map(engine).transpose()?;
     let scratch = Scratch::new()?;
     let plugin = build_plugin(&scratch.0)?;
@@ -317,15 +310,24 @@ pub struct TraceRun {
     pub walks: WalkCounts,
     /// Bytes that the segment maps (scheme `segment`: the largest anonymous region).
     pub segment_bytes: Option<u64>,
+    /// State of the memory.
+    pub memory: MemoryState,
     /// Counters of translation.
     pub model: ModelReport,
 }
 
-/// Simulates a trace once: its first `warm_up_accesses` warm up, the rest counts.
+/// Simulates a trace once, on memory in a given state: its first `warm_up_accesses` warm up, the
+/// rest counts.
 ///
 /// # Errors
-/// If the machine or the scheme does not exist, or an access cannot be translated.
-pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Result<TraceRun> {
+/// If the machine or the scheme does not exist or does not fit the state of memory, or an access
+/// cannot be translated.
+pub fn run_trace(
+    trace: &mut Replay,
+    model: &Model,
+    memory: &MemoryState,
+    warm_up_accesses: u64,
+) -> Result<TraceRun> {
     let length = trace.len() as u64;
     ensure!(
         warm_up_accesses < length,
@@ -333,7 +335,7 @@ pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Re
     );
     let machine = &model.machine;
     let units = u64::from(machine.core.width);
-    let mut engine = model.engine(units)?;
+    let mut engine = memory::engine(model, memory, trace, units)?;
     let segment_bytes = match model.scheme.as_str() {
         "segment" => Some(segment(&mut engine, trace)?),
         _ => None,
@@ -363,6 +365,7 @@ pub fn run_trace(trace: &mut Replay, model: &Model, warm_up_accesses: u64) -> Re
         walk_trajectories: run.stats.trajectory_histogram(),
         walks: WalkCounts::of(&run.stats, units),
         segment_bytes,
+        memory: *memory,
         model: report(model, &run.stats),
     })
 }

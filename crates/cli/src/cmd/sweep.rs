@@ -16,10 +16,10 @@ use std::path::Path;
 /// Run an experiment or a trace once for every combination of some parameters' values.
 ///
 /// Of an experiment, a KEY is a parameter as for `ample sim --set`. Of a trace, it is machine,
-/// scheme, pages or warm_up (the options of `ample trace run`) or a field of the machine. All
-/// combinations are checked before the first runs; they run on all cores, and the result is the
-/// same with any number of them. Ctrl-C ends it early: what ran to its end is printed, the exit
-/// code is 1.
+/// scheme, pages, host, fragmented, holes, seed or warm_up (the options of `ample trace run`) or a
+/// field of the machine. All combinations are checked before the first runs; they run on all
+/// cores, and the result is the same with any number of them. Ctrl-C ends it early: what ran to its
+/// end is printed, the exit code is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SweepArgs {

@@ -4,7 +4,7 @@
 use super::record::page_size;
 use super::{Verdict, sim};
 use ample_lab::machines;
-use ample_lab::recorded::{self, Model};
+use ample_lab::recorded::{self, MemoryState, Model};
 use ample_lab::stop::requested as stop_requested;
 use ample_trace::files::{self, FileWriter, Format};
 use ample_trace::{Access, Consumer, Recorder, Replay, Scale, TraceHeader, programs};
@@ -104,7 +104,8 @@ struct Make {
 /// Simulate a trace on a machine: instructions a cycle, walks, cycles lost to translation.
 ///
 /// The trace runs once. Memory appears as it is touched, by faults that take their time; scheme
-/// segment maps the largest anonymous region of the trace by a direct segment.
+/// segment maps the largest anonymous region of the trace by a direct segment. With 1 GB pages, on
+/// fragmented memory and under scheme perforated, what the trace touches is there from the start.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
 struct Run {
@@ -116,12 +117,29 @@ struct Run {
     /// Change a field of the machine; KEY is dotted, places in lists count from 0. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Translation scheme: paging, segment, colt, rmm.
+    /// Translation scheme: paging, segment, colt, rmm, perforated.
     #[arg(long, value_name = "SCHEME", default_value = "paging")]
     scheme: String,
-    /// Pages that faults bring in: 4k or 2m.
-    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = page_size)]
+    /// Largest pages: 4k or 2m, which faults bring in, or 1g.
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = any_page_size)]
     pages: PageSize,
+    /// In a virtual machine whose host has such pages: 4k, 2m or 1g.
+    #[arg(long, value_name = "SIZE", value_parser = any_page_size)]
+    host: Option<PageSize>,
+    /// Share of the 2 MB blocks of memory that have holes: no 2 MB page without perforated ones.
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.0,
+        hide_default_value = true
+    )]
+    fragmented: f64,
+    /// Holes in such a block, anywhere in it: frames that something else holds.
+    #[arg(long, value_name = "N", default_value_t = MemoryState::HOLES, requires = "fragmented")]
+    holes: u32,
+    /// Seed of where holes lie.
+    #[arg(long, value_name = "N", default_value_t = MemoryState::SEED, requires = "fragmented")]
+    seed: u64,
     /// Accesses that warm up before counting starts [default: a quarter of the trace].
     #[arg(long, value_name = "N")]
     warm_up: Option<u64>,
@@ -140,7 +158,9 @@ const RUN_EXAMPLES: &str = "Examples:
   ample trace run redis.trace                            4 KB pages on a Skylake server
   ample trace run redis.trace --pages 2m                 and with 2 MB pages
   ample trace run redis.trace --scheme rmm --machine zen4
-  ample trace run redis.trace --machine my.toml --set mmu.l2.0.geometry.ways=8";
+  ample trace run redis.trace --machine my.toml --set mmu.l2.0.geometry.ways=8
+  ample trace run redis.trace --pages 2m --fragmented 0.25 --holes 64
+  ample trace run redis.trace --pages 2m --fragmented 0.25 --scheme perforated --host 2m";
 
 /// List the presets of machines, or print one as a file to start from.
 #[derive(Debug, clap::Args)]
@@ -162,6 +182,13 @@ const MACHINES_EXAMPLES: &str = "Examples:
 pub(super) fn format(text: &str) -> Result<Format, String> {
     let known = Format::ALL.map(|(name, _)| name).join(", ");
     Format::named(text).ok_or_else(|| format!("known: {known}"))
+}
+
+fn any_page_size(text: &str) -> Result<PageSize, String> {
+    match text {
+        "1g" => Ok(PageSize::G1),
+        _ => page_size(text).map_err(|known| format!("{known}, 1g")),
+    }
 }
 
 fn scale(text: &str) -> Result<Scale, String> {
@@ -376,10 +403,17 @@ fn simulate(args: &Run) -> anyhow::Result<Value> {
         scheme: args.scheme.clone(),
         pages: args.pages,
     };
+    let memory = MemoryState {
+        host: args.host,
+        fragmented_share: args.fragmented,
+        holes: args.holes,
+        seed: args.seed,
+    };
+    memory.check(&model)?;
     let format = format_of(&args.file, args.from)?;
     let mut trace = Replay::open(&args.file, format, args.limit)
         .with_context(|| format!("reading {}", args.file.display()))?;
     let warm_up = args.warm_up.unwrap_or(trace.len() as u64 / 4);
-    let run = recorded::run_trace(&mut trace, &model, warm_up)?;
+    let run = recorded::run_trace(&mut trace, &model, &memory, warm_up)?;
     Ok(serde_json::to_value(&run)?)
 }

@@ -5,7 +5,7 @@ use super::axis::not_both;
 use super::{Setting, SweepAxis, SweepResult, combinations, named, run_all};
 use crate::experiment::Progress;
 use crate::machines;
-use crate::recorded::{Model, run_trace};
+use crate::recorded::{MemoryState, Model, run_trace};
 use ample_trace::Replay;
 use ample_translate::{PageSize, schemes};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -13,18 +13,34 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 /// What one run takes: the model, and how much of the trace warms up.
 struct Setup {
     model: Model,
+    memory: MemoryState,
     warm_up_accesses: u64,
 }
 
 /// The machine that runs a trace if none is named.
 const DEFAULT_MACHINE: &str = "skylake";
 
-/// Reads the settings of one run: `machine`, `scheme`, `pages` and `warm_up` are the options of
-/// `ample trace run`, every other key is a field of the machine.
+fn page_size(key: &str, text: &str) -> Result<PageSize> {
+    match text {
+        "4k" => Ok(PageSize::K4),
+        "2m" => Ok(PageSize::M2),
+        "1g" => Ok(PageSize::G1),
+        _ => bail!("{key}={text}; known: 4k, 2m, 1g"),
+    }
+}
+
+fn count(key: &str, value: &toml::Value) -> Result<u64> {
+    let count = value.as_integer().and_then(|n| u64::try_from(n).ok());
+    count.with_context(|| format!("{key}={value} is no count"))
+}
+
+/// Reads the settings of one run: a key that is an option of `ample trace run` is that option,
+/// every other one is a field of the machine.
 fn setup(trace: &Replay, set: &[Setting]) -> Result<Setup> {
     let mut machine = DEFAULT_MACHINE.to_owned();
     let mut scheme = "paging".to_owned();
     let mut pages = PageSize::K4;
+    let mut memory = MemoryState::default();
     let mut warm_up_accesses = trace.len() as u64 / 4;
     let mut fields = Vec::new();
     for (key, value) in set {
@@ -35,18 +51,16 @@ fn setup(trace: &Replay, set: &[Setting]) -> Result<Setup> {
         match key.as_str() {
             "machine" => machine = text()?,
             "scheme" => scheme = text()?,
-            "pages" => {
-                pages = match text()?.as_str() {
-                    "4k" => PageSize::K4,
-                    "2m" => PageSize::M2,
-                    _ => bail!("pages={value}; known: 4k, 2m"),
-                }
+            "pages" => pages = page_size(key, &text()?)?,
+            "host" => memory.host = Some(page_size(key, &text()?)?),
+            "fragmented" => {
+                let share = value.as_float().or(value.as_integer().map(|n| n as f64));
+                memory.fragmented_share =
+                    share.with_context(|| format!("fragmented={value} is no share"))?;
             }
-            "warm_up" => {
-                let count = value.as_integer().and_then(|n| u64::try_from(n).ok());
-                warm_up_accesses =
-                    count.with_context(|| format!("warm_up={value} is no count of accesses"))?;
-            }
+            "holes" => memory.holes = count(key, value)?.try_into().unwrap_or(u32::MAX),
+            "seed" => memory.seed = count(key, value)?,
+            "warm_up" => warm_up_accesses = count(key, value)?,
             _ => fields.push((key.clone(), value.clone())),
         }
     }
@@ -57,18 +71,22 @@ fn setup(trace: &Replay, set: &[Setting]) -> Result<Setup> {
     );
     schemes::by_name(&scheme).map_err(|error| anyhow!(error))?;
     let machine = machines::changed(&machine, &fields)?;
+    let model = Model {
+        machine,
+        scheme,
+        pages,
+    };
+    memory.check(&model)?;
     Ok(Setup {
-        model: Model {
-            machine,
-            scheme,
-            pages,
-        },
+        model,
+        memory,
         warm_up_accesses,
     })
 }
 
 /// Runs a trace for every combination, `jobs` of them at once. `set` holds for all of them. Keys
-/// are `machine`, `scheme`, `pages`, `warm_up`, and the fields of the machine.
+/// are `machine`, `scheme`, `pages`, `host`, `fragmented`, `holes`, `seed`, `warm_up`, and the
+/// fields of the machine.
 ///
 /// # Errors
 /// When an axis or a value is wrong, which is told before anything runs, or a run fails.
@@ -89,7 +107,12 @@ pub fn sweep_trace(
     }
     let run = |at: usize, _: Progress<'_>| {
         let mut trace = trace.clone();
-        let run = run_trace(&mut trace, &ready[at].model, ready[at].warm_up_accesses)?;
+        let Setup {
+            model,
+            memory,
+            warm_up_accesses,
+        } = &ready[at];
+        let run = run_trace(&mut trace, model, memory, *warm_up_accesses)?;
         Ok((serde_json::to_value(&run)?, run.partial))
     };
     run_all(name.to_owned(), axes, &combinations, jobs, progress, &run)

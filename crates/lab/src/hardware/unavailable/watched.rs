@@ -11,7 +11,7 @@ use ample_machine::multi::{
     CoreAccess, CoreParams, CoreProgram, MemoryParams, MultiCore, OsParams, PAGE_LINES,
     PagePlacement, SeenAccess, Timeline,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Pages of 4 KB in one of 2 MB.
@@ -206,7 +206,7 @@ fn migrate(
         false => (1, 5_000, 8_000_000),
     };
     let wanted = machine.finished.len() + pages as usize;
-    machine.take_seen();
+    settle(machine, now, 4 * step)?;
     for page in 0..pages {
         machine.requests.push((page * group, case.way.mover()));
     }
@@ -229,6 +229,21 @@ fn migrate(
     let mut seen = machine.take_seen();
     seen.retain(|a| a.at_cycle <= end && a.at_cycle + a.latency_cycles >= start);
     Ok(seen)
+}
+
+/// Goes on until no access is late for the sake of the migration before: what then waits, waits for
+/// the next one.
+fn settle(machine: &mut MultiCore<Visitors>, now: &mut u64, step: u64) -> Result<()> {
+    machine.take_seen();
+    for _ in 0..100 {
+        advance(machine, *now, *now + step);
+        *now += step;
+        let seen = machine.take_seen();
+        if seen.iter().all(|access| access.delay_cycles() == 0) {
+            return Ok(());
+        }
+    }
+    bail!("accesses were late {} cycles after a migration", 100 * step)
 }
 
 /// Moves a page again and again and watches it.

@@ -5,7 +5,7 @@
 
 use super::holes::{Fragmentation, M2, MappingPolicy};
 use crate::stop::checkpoint;
-use ample_translate::{FrameSource, HoleMap, PageSize, Space, USER_RW};
+use ample_translate::{FrameSource, HoleMap, PageSize, Space};
 use anyhow::Result;
 
 /// Frames of a range: one block for each 2 MB of addresses, and one frame for each hole that is
@@ -97,13 +97,14 @@ fn shape(fragmentation: &Fragmentation, block: usize, policy: MappingPolicy) -> 
     }
 }
 
-/// Maps a range under a policy.
-pub(super) fn map_range(
+/// Maps a range under a policy, with the given rights.
+pub(crate) fn map_range(
     space: &mut Space,
     frames: &mut dyn FrameSource,
     start: u64,
     fragmentation: &Fragmentation,
     policy: MappingPolicy,
+    rights: u64,
 ) -> Result<()> {
     let layout = Layout::take(frames, fragmentation, policy)?;
     let mut others = layout.holes.iter().copied();
@@ -113,8 +114,8 @@ pub(super) fn map_range(
         let map = fragmentation.blocks[block];
         let shape = shape(fragmentation, block, policy);
         match shape {
-            Shape::Large => space.map(va, PageSize::M2, first, USER_RW, frames)?,
-            Shape::Perforated => space.map_perforated(va, first, map, USER_RW, frames)?,
+            Shape::Large => space.map(va, PageSize::M2, first, rights, frames)?,
+            Shape::Perforated => space.map_perforated(va, first, map, rights, frames)?,
             Shape::Small | Shape::SmallWhole => {}
         }
         for page in 0..512 {
@@ -124,13 +125,13 @@ pub(super) fn map_range(
             let other = if hole { others.next() } else { None };
             match (shape, hole, other) {
                 (Shape::Perforated, true, Some(pfn)) => {
-                    space.punch(va, Some((pfn, USER_RW)))?;
+                    space.punch(va, Some((pfn, rights)))?;
                 }
                 (Shape::Small, true, Some(pfn)) => {
-                    space.map(va, PageSize::K4, pfn, USER_RW, frames)?;
+                    space.map(va, PageSize::K4, pfn, rights, frames)?;
                 }
                 (Shape::Small | Shape::SmallWhole, false, _) => {
-                    space.map(va, PageSize::K4, first + page, USER_RW, frames)?;
+                    space.map(va, PageSize::K4, first + page, rights, frames)?;
                 }
                 _ => {}
             }
@@ -143,14 +144,22 @@ pub(super) fn map_range(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ample_translate::IdealFrames;
+    use ample_translate::{IdealFrames, USER_RW};
 
     const BASE: u64 = 1 << 40;
 
     fn mapped(fragmentation: &Fragmentation, policy: MappingPolicy) -> Space {
         let mut frames = IdealFrames::new(1 << 30);
         let mut space = Space::new(1, 4, &mut frames).unwrap();
-        map_range(&mut space, &mut frames, BASE, fragmentation, policy).unwrap();
+        map_range(
+            &mut space,
+            &mut frames,
+            BASE,
+            fragmentation,
+            policy,
+            USER_RW,
+        )
+        .unwrap();
         space.assert_sound();
         space
     }

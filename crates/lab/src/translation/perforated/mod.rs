@@ -10,6 +10,7 @@ mod speeds;
 mod variants;
 
 pub use holes::{Fragmentation, MappingPolicy};
+pub(crate) use layout::map_range;
 pub use point::{PerforatedPoint, point};
 pub use speeds::Baselines;
 pub(super) use speeds::{blocks_of, speeds};

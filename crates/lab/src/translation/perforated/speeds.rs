@@ -8,7 +8,7 @@ use crate::translation::runs::whole;
 use ample_kit::random::mix64;
 use ample_machine::MachineConfig;
 use ample_trace::{Access, Program, Region, Replay};
-use ample_translate::{Engine, Host, IdealFrames, Space, TranslationStats, schemes};
+use ample_translate::{Engine, Host, IdealFrames, Space, TranslationStats, USER_RW, schemes};
 use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 
@@ -43,7 +43,7 @@ fn build(
     let mut engine = Engine::new(&machine.mmu, scheme, frames, units).map_err(|e| anyhow!(e))?;
     map_rest(&mut engine, regions, false)?;
     let (space, frames) = engine.space_and_frames();
-    map_range(space, frames, range.start, fragmentation, policy)?;
+    map_range(space, frames, range.start, fragmentation, policy, USER_RW)?;
     if virtualised {
         let mut host_frames = IdealFrames::new(memory * 4);
         let mut host = Space::new(0, machine.mmu.levels, &mut host_frames)?;
@@ -56,7 +56,8 @@ fn build(
             blocks: (0..blocks).map(pick).collect(),
             used: true,
         };
-        map_range(&mut host, &mut host_frames, 0, &host_fragmentation, policy)?;
+        let (space, frames) = (&mut host, &mut host_frames);
+        map_range(space, frames, 0, &host_fragmentation, policy, USER_RW)?;
         engine.host = Some(Host::new(host, &machine.mmu).map_err(|e| anyhow!(e))?);
     }
     Ok(engine)
