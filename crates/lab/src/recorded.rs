@@ -20,7 +20,7 @@ use std::time::Instant;
 
 mod memory;
 mod walk_counts;
-pub use memory::MemoryState;
+pub use memory::TraceMemory;
 pub use walk_counts::WalkCounts;
 
 /// Memory that a recorded program can touch.
@@ -182,14 +182,8 @@ pub fn record_beside(
     options: &RecordOptions,
     started: impl FnOnce() -> Result<()>,
 ) -> Result<Recorded> {
-    let engine = |model: &Model| {
-        ensure!(
-            model.pages != PageSize::G1,
-            "faults bring in 4 KB or 2 MB pages, not 1 GB"
-        );
-        model.engine(1, MEMORY_BYTES)
-    };
-    let mut engine = options.model.as_ref().map(engine).transpose()?;
+    let engine = options.model.as_ref().map(Model::behind_a_program);
+    let mut engine = engine.transpose()?;
     let scratch = Scratch::new()?;
     let plugin = build_plugin(&scratch.0)?;
     // Before the output is made: a program that cannot be started costs no older trace.
@@ -311,7 +305,7 @@ pub struct TraceRun {
     /// Bytes that the segment maps (scheme `segment`: the largest anonymous region).
     pub segment_bytes: Option<u64>,
     /// State of the memory.
-    pub memory: MemoryState,
+    pub memory: TraceMemory,
     /// Counters of translation.
     pub model: ModelReport,
 }
@@ -325,7 +319,7 @@ pub struct TraceRun {
 pub fn run_trace(
     trace: &mut Replay,
     model: &Model,
-    memory: &MemoryState,
+    memory: &TraceMemory,
     warm_up_accesses: u64,
 ) -> Result<TraceRun> {
     let length = trace.len() as u64;

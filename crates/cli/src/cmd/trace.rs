@@ -4,7 +4,7 @@
 use super::record::page_size;
 use super::{Verdict, sim};
 use ample_lab::machines;
-use ample_lab::recorded::{self, MemoryState, Model};
+use ample_lab::recorded::{self, Model, TraceMemory};
 use ample_lab::stop::requested as stop_requested;
 use ample_trace::files::{self, FileWriter, Format};
 use ample_trace::{Access, Consumer, Recorder, Replay, Scale, TraceHeader, programs};
@@ -135,10 +135,10 @@ struct Run {
     )]
     fragmented: f64,
     /// Holes in such a block, anywhere in it: frames that something else holds.
-    #[arg(long, value_name = "N", default_value_t = MemoryState::HOLES, requires = "fragmented")]
+    #[arg(long, value_name = "N", default_value_t = TraceMemory::HOLES, requires = "fragmented")]
     holes: u32,
     /// Seed of where holes lie.
-    #[arg(long, value_name = "N", default_value_t = MemoryState::SEED, requires = "fragmented")]
+    #[arg(long, value_name = "N", default_value_t = TraceMemory::SEED, requires = "fragmented")]
     seed: u64,
     /// Accesses that warm up before counting starts [default: a quarter of the trace].
     #[arg(long, value_name = "N")]
@@ -403,7 +403,7 @@ fn simulate(args: &Run) -> anyhow::Result<Value> {
         scheme: args.scheme.clone(),
         pages: args.pages,
     };
-    let memory = MemoryState {
+    let memory = TraceMemory {
         host: args.host,
         fragmented_share: args.fragmented,
         holes: args.holes,

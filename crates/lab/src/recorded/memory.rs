@@ -18,7 +18,7 @@ const BLOCK_BYTES: u64 = 2 << 20;
 
 /// The state that a trace finds its memory in. The default: no virtual machine, no holes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct MemoryState {
+pub struct TraceMemory {
     /// Pages of the host, in bytes, under all memory of a virtual machine; none: no such machine.
     #[serde(rename = "host_page_bytes", serialize_with = "page_bytes")]
     pub host: Option<PageSize>,
@@ -34,18 +34,18 @@ fn page_bytes<S: serde::Serializer>(size: &Option<PageSize>, to: S) -> Result<S:
     size.map(PageSize::bytes).serialize(to)
 }
 
-impl Default for MemoryState {
+impl Default for TraceMemory {
     fn default() -> Self {
-        MemoryState {
+        TraceMemory {
             host: None,
             fragmented_share: 0.0,
-            holes: MemoryState::HOLES,
-            seed: MemoryState::SEED,
+            holes: TraceMemory::HOLES,
+            seed: TraceMemory::SEED,
         }
     }
 }
 
-impl MemoryState {
+impl TraceMemory {
     /// Holes of a fragmented block if nothing else is said.
     pub const HOLES: u32 = 64;
     /// Their seed if nothing else is said.
@@ -97,7 +97,7 @@ impl MemoryState {
 /// If the state and the model do not fit each other, or memory runs out.
 pub(super) fn engine(
     model: &Model,
-    state: &MemoryState,
+    state: &TraceMemory,
     trace: &mut Replay,
     units: u64,
 ) -> Result<Engine> {
@@ -184,7 +184,7 @@ fn map_1g(engine: &mut Engine, blocks: &BTreeSet<u64>) -> Result<()> {
 fn map_blocks(
     engine: &mut Engine,
     model: &Model,
-    state: &MemoryState,
+    state: &TraceMemory,
     blocks: &BTreeSet<u64>,
 ) -> Result<()> {
     let policy = match (model.scheme.as_str(), model.pages) {
@@ -224,6 +224,15 @@ fn runs(numbers: &BTreeSet<u64>) -> Vec<Range<u64>> {
 }
 
 impl Model {
+    /// An engine for a program that runs: what it will touch is not known.
+    pub(super) fn behind_a_program(&self) -> Result<Engine> {
+        ensure!(
+            self.pages != PageSize::G1,
+            "faults bring in 4 KB or 2 MB pages, not 1 GB"
+        );
+        self.engine(1, MEMORY_BYTES)
+    }
+
     /// An engine over so much memory, which faults bring in page by page.
     pub(super) fn engine(&self, units: u64, memory_bytes: u64) -> Result<Engine> {
         let mmu = &self.machine.mmu;

@@ -5,7 +5,7 @@ use super::axis::not_both;
 use super::{Setting, SweepAxis, SweepResult, combinations, named, run_all};
 use crate::experiment::Progress;
 use crate::machines;
-use crate::recorded::{MemoryState, Model, run_trace};
+use crate::recorded::{Model, TraceMemory, run_trace};
 use ample_trace::Replay;
 use ample_translate::{PageSize, schemes};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 /// What one run takes: the model, and how much of the trace warms up.
 struct Setup {
     model: Model,
-    memory: MemoryState,
+    memory: TraceMemory,
     warm_up_accesses: u64,
 }
 
@@ -40,7 +40,7 @@ fn setup(trace: &Replay, set: &[Setting]) -> Result<Setup> {
     let mut machine = DEFAULT_MACHINE.to_owned();
     let mut scheme = "paging".to_owned();
     let mut pages = PageSize::K4;
-    let mut memory = MemoryState::default();
+    let mut memory = TraceMemory::default();
     let mut warm_up_accesses = trace.len() as u64 / 4;
     let mut fields = Vec::new();
     for (key, value) in set {
