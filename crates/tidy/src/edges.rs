@@ -21,8 +21,9 @@ const EDGES: &str = "
     malloc-tools: kit malloc
     report: kit pfn
     fleet: kit pfn host
+    store:
     lab: kit pfn host trace mm translate memory migration machine malloc-tools report fleet
-    cli: kit pfn host trace mm translate memory migration machine malloc-tools report fleet lab
+    cli: kit pfn host trace mm translate migration machine malloc-tools report fleet store lab
     python: kit pfn host mm report fleet lab
     tidy: | lab
 ";

@@ -6,6 +6,9 @@
 mod common;
 mod hostile;
 mod many;
+#[path = "../../../store/tests/s3/mod.rs"]
+mod s3;
+mod store;
 
 use common::{ample, save};
 use serde_json::{Value, json};

@@ -7,4 +7,4 @@ mod spool;
 
 pub use exporter::{Exporter, Served, answer_to};
 pub use schedule::{Schedule, rest};
-pub use spool::{LastScan, Spool, Usage};
+pub use spool::{LastScan, Spool, Usage, write_whole};

@@ -102,13 +102,16 @@ impl Spool {
         Ok(dropped)
     }
 
-    /// Moves files to another directory, which may be on another file system or shared with
-    /// other hosts, the oldest first, and begins none after `longest`: what is left moves the next
-    /// time. How many were moved.
+    /// Hands each file to `put`, the oldest first, and removes it where that went well; begins with
+    /// none after `longest`: what is left goes the next time. How many went.
     ///
     /// # Errors
-    /// When a file cannot be written there: it and those after it stay.
-    pub fn deliver(&self, to: &Path, longest: Duration) -> Result<u64> {
+    /// When a file is not taken: it and those after it stay.
+    pub fn deliver(
+        &self,
+        longest: Duration,
+        put: &dyn Fn(&str, &[u8]) -> Result<()>,
+    ) -> Result<u64> {
         let begin = Instant::now();
         let mut moved = 0;
         for (_, name, _) in self.files()? {
@@ -117,7 +120,7 @@ impl Spool {
             }
             let own = self.directory.join(&name);
             let bytes = fs::read(&own).with_context(|| format!("cannot read {}", own.display()))?;
-            write_whole(to, &name, &bytes)?;
+            put(&name, &bytes)?;
             fs::remove_file(&own).with_context(|| format!("cannot remove {}", own.display()))?;
             moved += 1;
         }
@@ -210,7 +213,10 @@ fn names(directory: &Path) -> Result<Vec<String>> {
 }
 
 /// Writes a file that has its name only when all of it is on the disk, and the name too.
-fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+///
+/// # Errors
+/// When the directory does not exist, is full, or may not be written to.
+pub fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = directory.join(name);
     files::write(&path, bytes)
         .and_then(|()| fs::File::open(directory)?.sync_all())
@@ -337,7 +343,8 @@ mod tests {
         let spool = Spool::open(&own, 1000).unwrap();
         spool.store("a", Duration::from_nanos(1), b"one").unwrap();
         spool.store("a", Duration::from_nanos(2), b"two").unwrap();
-        let deliver = || spool.deliver(&shared, Duration::from_secs(60));
+        let put = |name: &str, bytes: &[u8]| write_whole(&shared, name, bytes);
+        let deliver = || spool.deliver(Duration::from_secs(60), &put);
         assert!(deliver().is_err(), "it does not exist");
         assert_eq!(spool.usage().unwrap().files, 2);
         fs::create_dir(&shared).unwrap();

@@ -2,8 +2,10 @@
 //! `ample agent`: scans one host of a fleet for as long as it runs.
 
 mod contiguitas;
+mod delivery;
 mod round;
 
+use self::delivery::Delivery;
 use self::round::{Agent, Counts};
 use super::Verdict;
 use super::exposition::Exposition;
@@ -40,9 +42,10 @@ pub struct AgentArgs {
     /// Scan once and end: for a timer.
     #[arg(long, conflicts_with_all = ["every", "listen"])]
     once: bool,
-    /// Move the scans into this directory, which hosts may share; what cannot be moved waits in
-    /// the spool.
-    #[arg(long, value_name = "DIR")]
+    /// Move the scans into this directory, which hosts may share, or to an object store:
+    /// s3://BUCKET/KEY, with AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so on in the
+    /// environment. What cannot be moved waits in the spool.
+    #[arg(long, value_name = "PLACE")]
     deliver: Option<PathBuf>,
     /// Serve OpenMetrics at http://ADDRESS/metrics; a port alone stands for 127.0.0.1.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
@@ -64,6 +67,7 @@ pub struct AgentArgs {
 const EXAMPLES: &str = "Examples:
   ample agent --listen 9105                   scan each hour, metrics on loopback
   ample agent --deliver /mnt/scans --role web --rack r07
+  ample agent --deliver s3://scans/2026
   ample agent --once --textfile /var/lib/prometheus/node-exporter/ample.prom
   ample fleet report /mnt/scans               the study of what was delivered
 
@@ -109,7 +113,7 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
             rack: args.rack.clone(),
         },
         spool: Spool::open(&args.spool, args.spool_mib << 20)?,
-        deliver: args.deliver.clone(),
+        deliver: (args.deliver.as_deref()).map(Delivery::parse).transpose()?,
         textfile: args.textfile.clone(),
         schedule: (!args.once).then(|| Schedule::new(args.every, host.trim())),
         page: Served::default(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One scan of the agent, from the pages to the files.
 
+use super::delivery::Delivery;
 use super::{contiguitas, now};
 use crate::cmd::exposition::Exposition;
 use crate::cmd::scan::openmetrics;
@@ -36,7 +37,7 @@ pub(super) struct Agent {
     pub(super) options: ScanOptions,
     pub(super) labels: Labels,
     pub(super) spool: Spool,
-    pub(super) deliver: Option<PathBuf>,
+    pub(super) deliver: Option<Delivery>,
     pub(super) textfile: Option<PathBuf>,
     /// None after `--once`.
     pub(super) schedule: Option<Schedule>,
@@ -78,7 +79,8 @@ impl Agent {
         }
         let mut delayed = Vec::new();
         if let Some(to) = &self.deliver {
-            match self.spool.deliver(to, LONGEST_DELIVERY) {
+            let put = |name: &str, bytes: &[u8]| to.put(name, bytes);
+            match self.spool.deliver(LONGEST_DELIVERY, &put) {
                 Ok(moved) => self.counts.delivered += moved,
                 Err(error) => {
                     self.counts.delivery_failures += 1;
@@ -105,6 +107,8 @@ impl Agent {
     /// Scans and puts the scan into the spool.
     fn scan(&mut self, began: Duration) -> Result<()> {
         let mut scan = scan_live(&self.options)?;
+        // That of a saved tree bears none: it is what the agent saw at that moment.
+        scan.meta.unix_time_seconds = Some(began.as_secs());
         let Ok(builder) = MetricsBuilder::collect(&mut scan, &SizeList::standard());
         self.scan = Exposition::default();
         openmetrics::families(&View::new(&scan, &builder), &mut self.scan);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample fleet`: what many scans say together.
 
+mod far;
 mod json;
 mod page;
 mod report;
@@ -13,7 +14,7 @@ use ample_fleet::{FilesProgress, Sources, Unusable};
 use ample_lab::server_model::drawn_fleet::SIMULATED_AT;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Study the scans of many machines: how contiguity and unmovable memory are distributed.
 #[derive(Debug, clap::Args)]
@@ -34,16 +35,26 @@ enum Command {
 /// What is read.
 #[derive(Debug, clap::Args)]
 struct SourceArgs {
-    /// Snapshots, Parquet files (*.parquet), directories with such files below them, or
-    /// patterns ('scans/2026-11-*/*.parquet').
+    /// Snapshots, Parquet files (*.parquet), directories with such files below them, patterns
+    /// ('scans/2026-11-*/*.parquet'), or objects of a store (s3://BUCKET/KEY).
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<PathBuf>,
+    /// Seconds that an object store has for each answer, or for 4 MiB of it.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = patience)]
+    patience: Duration,
 }
 
 impl SourceArgs {
     fn gather(&self, workspace: &Path, progress: FilesProgress<'_>) -> Result<Sources> {
-        Sources::gather(&self.sources, workspace, progress)
+        far::gather(&self.sources, self.patience, workspace, progress)
     }
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| (0.1..=3600.0).contains(seconds));
+    let wrong = || "seconds from 0.1 to 3600".to_string();
+    seconds.map(Duration::from_secs_f64).ok_or_else(wrong)
 }
 
 /// Put snapshots and small Parquet files together into large Parquet files.
@@ -88,6 +99,7 @@ const EXAMPLES: &str = "Examples:
   ample fleet report snaps/ --page fleet.html         with figures
   ample fleet report snaps/ --json | jq .worst
   ample fleet report lake/ 'old/*.snap'               several sources
+  ample fleet report s3://scans/2026-11               an object store
   ample fleet convert snaps/ -o lake                  once, for studies without waiting";
 
 /// Runs the command.
