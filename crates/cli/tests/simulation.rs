@@ -284,6 +284,41 @@ fn interrupted(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// The page is there after the first seed and recommends nothing yet; in the end it says that runs
+/// are missing where they are.
+#[test]
+fn the_report_is_there_while_runs_are_under_way() {
+    use std::io::{BufRead, BufReader};
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tiny.snap");
+    save_snapshot(&file);
+    let report = directory.path().join("r/page.html");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ample"))
+        .args(["whatif", "--hours", "12", "--snapshot"])
+        .arg(&file)
+        .arg("--report")
+        .arg(&report)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.find(|line| line.as_ref().unwrap().starts_with("After 1 of 5 seeds: "));
+    first.unwrap().unwrap();
+    let page = std::fs::read_to_string(&report).unwrap();
+    assert!(page.contains("under way") && page.contains("of 5 seeds: "));
+    assert!(!page.contains("Recommended: ") && page.ends_with("</html>\n"));
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let page = std::fs::read_to_string(&report).unwrap();
+    assert!(page.contains("ended early") && !page.contains("under way"));
+}
+
 /// Ctrl-C leaves a result that says it is partial, with whole rows only, and exit code 1.
 #[test]
 fn an_interrupted_command_prints_what_it_has() {

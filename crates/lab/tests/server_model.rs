@@ -74,17 +74,27 @@ fn whatif_runs_every_option_with_every_seed_from_a_snapshot() {
     };
     let on = |threads| {
         let told = std::sync::Mutex::new(Vec::new());
-        let sharpened = |text: &str| told.lock().expect("no panic").push(text.to_string());
+        let sharpened = |runs: &SimulatedRuns| told.lock().expect("no panic").push(runs.clone());
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let result = pool
             .expect("threads")
             .install(|| whatif(&layout, &classes, &plan, &|_| {}, &sharpened));
         let told = told.into_inner().expect("no panic");
         assert_eq!(told.len(), 5);
-        assert!(told[4].starts_with("after 5 of 5 seeds: "), "{told:?}");
+        for (seeds, runs) in (1..).zip(&told) {
+            let sentence = runs.under_way.as_deref().expect("runs are under way");
+            assert!(
+                sentence.starts_with(&format!("After {seeds} of 5 seeds: ")),
+                "{sentence}"
+            );
+            for compared in [Choice::Nothing, Choice::Contiguitas] {
+                assert!(runs.of(compared).count() >= seeds, "{sentence}");
+            }
+        }
         result.expect("a result")
     };
     let result = on(3);
+    assert_eq!(result.under_way, None);
     assert_eq!(result.futures.len(), 7 * 5);
     let first = |choice| {
         let run = result.of(choice).next().expect("a run");

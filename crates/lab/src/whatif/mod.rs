@@ -33,10 +33,10 @@ pub fn page(whatif: &WhatIf, verdict: &Advice) -> Page {
         m.reader,
         m.scan_duration_ns as f64 / 1e6
     );
-    let ended = if whatif.runs.partial {
-        " · ended early: runs are missing"
-    } else {
-        ""
+    let ended = match &whatif.runs {
+        runs if runs.partial => " · ended early: runs are missing",
+        runs if runs.under_way.is_some() => " · under way: load this page again for more",
+        _ => "",
     };
     let title = "What this machine’s memory could be";
     let mut page = Page::new(title, &format!("{lead}{ended}"));

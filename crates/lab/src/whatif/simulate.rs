@@ -48,6 +48,8 @@ pub struct SimulatedRuns {
     pub futures: Vec<FutureRun>,
     /// Ended early: runs that did not end are left out.
     pub partial: bool,
+    /// What is known so far, in a sentence, while others still run.
+    pub under_way: Option<String>,
 }
 
 impl SimulatedRuns {
@@ -121,8 +123,8 @@ impl WhatIf {
 /// Starts from the pages of a snapshot (`classes[i]` is the use of frame `i` of the layout's
 /// span) and runs the plan's workload, scaled to the memory that is free, under each option that is
 /// simulated, with each seed. Simulations run in parallel, seed after seed; the results do not
-/// depend on the number of threads. `sharpened` is told the verdict so far whenever another seed
-/// has added to it. An early end ([`crate::stop`]) gives a partial result.
+/// depend on the number of threads. `sharpened` is told the runs so far whenever another seed has
+/// added to the verdict. An early end ([`crate::stop`]) gives a partial result.
 ///
 /// # Errors
 /// When there are too few seeds or the machine's size is out of the model's range.
@@ -131,7 +133,7 @@ pub fn whatif(
     classes: &[PageClass],
     plan: &WhatIfPlan,
     progress: Progress<'_>,
-    sharpened: &(dyn Fn(&str) + Sync),
+    sharpened: &(dyn Fn(&SimulatedRuns) + Sync),
 ) -> Result<SimulatedRuns> {
     ensure!(
         plan.seeds >= FEWEST_SEEDS,
@@ -152,17 +154,25 @@ pub fn whatif(
     let so_far = Mutex::new(early::SoFar::new(plan.seeds));
     let runs = side_by_side(&jobs, progress, |&(choice, seed), told| {
         let run = simulate(layout, classes, plan, choice, seed, told)?;
+        let future = FutureRun { choice, run };
         let mut so_far = so_far.lock().unwrap_or_else(|broken| broken.into_inner());
-        if let Some(sentence) = so_far.add(choice, &run) {
-            sharpened(&sentence);
+        if let Some(runs) = so_far.add(&future) {
+            sharpened(&runs);
         }
-        Ok(FutureRun { choice, run })
+        Ok(future)
     })?;
-    let mut futures: Vec<FutureRun> = Vec::new();
     let partial = runs.iter().any(Option::is_none);
-    futures.extend(runs.into_iter().flatten());
+    Ok(SimulatedRuns {
+        futures: in_order(runs.into_iter().flatten().collect()),
+        partial,
+        under_way: None,
+    })
+}
+
+/// By seed, then by option.
+pub(super) fn in_order(mut futures: Vec<FutureRun>) -> Vec<FutureRun> {
     futures.sort_by_key(|future| (future.run.seed, future.choice as usize));
-    Ok(SimulatedRuns { futures, partial })
+    futures
 }
 
 /// One option with one seed.

@@ -47,9 +47,17 @@ pub(super) fn whole_gigabytes(group: &GroupMetrics) -> u64 {
     whole.map_or(0, |size| size.whole_blocks)
 }
 
-/// The verdict of a page.
+/// The verdict of a page. While runs are under way it recommends nothing.
 pub fn verdict(whatif: &WhatIf) -> Advice {
     let options = outlooks(&whatif.runs);
+    if let Some(so_far) = &whatif.runs.under_way {
+        let so_far = format!("{so_far} What to do is said when all seeds have run.");
+        return Advice {
+            sentences: vec![so_far, today(whatif)],
+            recommendation: None,
+            options,
+        };
+    }
     let first = whatif.runs.of(Choice::Nothing).next();
     let workload = first.map_or("", |run| run.workload.as_str());
     let recommendation = recommend(&options, workload, &whatif.machine.kernel);

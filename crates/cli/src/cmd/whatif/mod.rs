@@ -113,18 +113,17 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
         }
         None => (scan(args.snapshot.as_deref())?, None),
     };
-    let machine = machine(&mut scan, args.snapshot.as_deref());
     let whatif = WhatIf {
-        machine,
-        runs: simulate(args, &scan, workload)?,
+        machine: machine(&mut scan, args.snapshot.as_deref()),
+        runs: SimulatedRuns::default(),
         recorded,
         event_ratio: args.event_ratio,
         command: command(args),
     };
+    let runs = simulate(args, &scan, workload, &whatif)?;
+    let whatif = WhatIf { runs, ..whatif };
     let answer = verdict(&whatif);
-    if let Some(path) = &args.report {
-        write_report(path, &page(&whatif, &answer).to_html())?;
-    }
+    write_report(args, &whatif, &answer)?;
     let text = if args.json {
         json::render(&whatif, &answer)?
     } else {
@@ -178,8 +177,14 @@ fn machine(scan: &mut Scan, snapshot: Option<&Path>) -> Machine {
     }
 }
 
-/// Runs the futures of this machine.
-fn simulate(args: &Args, scan: &Scan, workload: Workload) -> anyhow::Result<SimulatedRuns> {
+/// Runs the futures of this machine. `empty` is what is known without them: with the first runs
+/// put in, it is the page so far.
+fn simulate(
+    args: &Args,
+    scan: &Scan,
+    workload: Workload,
+    empty: &WhatIf,
+) -> anyhow::Result<SimulatedRuns> {
     let plan = WhatIfPlan {
         workload,
         duration_s: args.hours * 3600.0,
@@ -198,7 +203,16 @@ fn simulate(args: &Args, scan: &Scan, workload: Workload) -> anyhow::Result<Simu
     );
     let bar = progress_bar("simulating");
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
-    let sharpened = |sentence: &str| bar.suspend(|| eprintln!("{sentence}"));
+    let sharpened = |runs: &SimulatedRuns| {
+        let so_far = WhatIf {
+            runs: runs.clone(),
+            ..empty.clone()
+        };
+        // A page that cannot be written is told of with the last one.
+        let _ = write_report(args, &so_far, &verdict(&so_far));
+        let sentence = runs.under_way.as_deref().unwrap_or_default();
+        bar.suspend(|| eprintln!("{sentence}"));
+    };
     let result = whatif(&scan.layout, &scan.pages.expand(), &plan, &told, &sharpened);
     bar.finish_and_clear();
     result.context("cannot simulate this machine")
@@ -220,12 +234,15 @@ fn command(args: &Args) -> String {
     )
 }
 
-fn write_report(path: &Path, html: &str) -> anyhow::Result<()> {
+fn write_report(args: &Args, whatif: &WhatIf, answer: &Advice) -> anyhow::Result<()> {
+    let Some(path) = &args.report else {
+        return Ok(());
+    };
     if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
     }
-    write_file(path, html)
+    write_file(path, page(whatif, answer).to_html())
 }
 
 fn text(whatif: &WhatIf, answer: &Advice, args: &Args) -> String {
