@@ -51,6 +51,23 @@ BROKEN = """
   return broken;
 })
 """
+# Sentences of tables that a reader has to scroll to the side within.
+CUT = """
+[...document.querySelectorAll('td.long')].filter((cell) =>
+  cell.getClientRects().length && cell.cellIndex < 2
+  && cell.getBoundingClientRect().right > innerWidth).map((cell) => cell.textContent.slice(0, 40))
+"""
+# Whether what scrolls cuts off the ring around what has the focus.
+RING = """
+(() => {
+  const node = document.activeElement, style = getComputedStyle(node);
+  const outer = node.closest('.scroll, .drawn').getBoundingClientRect();
+  const own = node.getBoundingClientRect();
+  const ring = parseFloat(style.outlineOffset) + parseFloat(style.outlineWidth);
+  return parseFloat(style.outlineWidth) < 1 || own.top - ring < outer.top
+    || own.left - ring < outer.left;
+})()
+"""
 FINDINGS = """
 axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.map((own) =>
   `${own.id}: ${own.help}: `
@@ -88,12 +105,16 @@ def keyboard(browser):
             problems.append(f"{kind} shows no value at the arrow keys")
         if browser.evaluate("document.querySelector('.spoken').textContent") != said[-1]:
             problems.append(f"{kind} does not say what the arrow keys choose")
+        if browser.evaluate(RING):
+            problems.append(f"{kind} has a ring of the focus that is cut off")
         browser.press("Escape")
         if not browser.evaluate("document.querySelector('.tip').hidden"):
             problems.append("Escape does not take the value away")
     if browser.evaluate("Boolean(document.querySelector('thead th'))"):
         browser.evaluate("document.querySelector('thead th').focus()")
         browser.press("Enter")
+        if browser.evaluate(RING):
+            problems.append("a heading has a ring of the focus that is cut off")
         if not browser.evaluate("document.querySelector('thead th').ariaSort"):
             problems.append("a table does not sort by the keyboard")
     return problems
@@ -111,6 +132,7 @@ def look(browser, path, begins, pictures):
         if over > 0:
             found.append(f"{over} px wider than the window")
         found += [f"the word {word!r} is broken" for word in browser.evaluate(BROKEN)]
+        found += [f"a reader scrolls for {cell!r}" for cell in browser.evaluate(CUT)]
         if not media:
             browser.evaluate(axe + "; 0")
             found += browser.evaluate(FINDINGS)

@@ -25,6 +25,7 @@ font-size:14px;margin-top:4px}.drawn,.scroll{overflow-x:auto}\
 summary{cursor:pointer;color:var(--soft);font-size:14px;padding:4px 0}\
 svg.fig:focus-visible,a:focus-visible,summary:focus-visible,th:focus-visible{\
 outline:2px solid var(--accent);outline-offset:2px}\
+.scroll th:focus-visible,.drawn svg:focus-visible{outline-offset:-2px}\
 svg.fig{min-width:790px}table{border-collapse:collapse;\
 width:100%;font-size:13px;font-variant-numeric:tabular-nums}\
 th,td{text-align:left;padding:5px 6px;border-bottom:1px solid var(--rule)}\
@@ -42,7 +43,8 @@ font-size:13px;border-radius:6px;background:var(--ink);color:var(--paper);pointe
 border-radius:6px;background:var(--card);color:var(--ink)}\
 .square:not(:empty){background:var(--card);border-radius:8px;padding:8px 14px;font-size:14px}\
 .tools button{flex:none}@media(max-width:600px){td:not(.num){overflow-wrap:break-word;\
-min-width:90px}td.long{min-width:270px}}.square ul{margin:4px 0;padding-left:20px}\
+min-width:90px}td+td:not(.num){overflow-wrap:anywhere}td.long{min-width:200px}}\
+.square ul{margin:4px 0;padding-left:20px}\
 svg[data-map],svg[data-at]{cursor:crosshair}\
 nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)}\
 @media print{body{font-size:12px}main{padding:0}h2{break-after:avoid}\

@@ -5,7 +5,7 @@ use super::tables::{
     free_table, groups_table, potential_table, sources_table, unmovable_table, worst_table,
 };
 use super::text::{
-    correlation_line, drift_line, explained_line, head, left_out, percent, shown, verdict,
+    correlation_line, counted, drift_line, explained_line, head, left_out, percent, shown, verdict,
 };
 use ample_fleet::dates::date;
 use ample_fleet::study::{HostSpread, Study};
@@ -179,7 +179,10 @@ pub fn page(study: &Study) -> Page {
             .quantiles
             .map(|quantiles| percent(quantiles.median))
     };
-    let mut cards = vec![(study.scans.hosts.to_string(), "hosts".to_string())];
+    let hosts = counted(study.scans.hosts, "host");
+    let mut cards: Vec<(String, String)> = (hosts.split_once(' ').into_iter())
+        .map(|(number, name)| (number.into(), name.into()))
+        .collect();
     for (definition, paper) in [("K", ""), ("P", " (paper: 34 %)")] {
         if let Some(share) = median(TWO_MB, definition) {
             let what = format!("of 2 MB blocks unmovable in the median by {definition}{paper}");

@@ -31,40 +31,51 @@ pub(super) fn shown(name: &str) -> String {
     plain(&name.chars().take(LONGEST_NAME).collect::<String>())
 }
 
+/// So many of a thing whose name takes an s.
+pub(super) fn counted(count: u64, name: &str) -> String {
+    match count {
+        1 => format!("1 {name}"),
+        count => format!("{count} {name}s"),
+    }
+}
+
 /// The answer in one or two sentences.
 pub fn verdict(study: &Study) -> String {
     let key = |size| (size, "K".to_string());
-    let mut text = match study
-        .unmovable
-        .get(&key(TWO_MB))
-        .and_then(|own| own.high.quantiles)
-    {
+    let median = |size| study.unmovable.get(&key(size))?.high.quantiles;
+    let (blocks, pages) = (median(TWO_MB), median(PAGE));
+    let one = study.scans.hosts == 1;
+    let their = if one { "its" } else { "their" };
+    let mut text = match blocks {
+        Some(blocks) if one => format!(
+            "This host has unmovable memory in {} of its 2 MB blocks",
+            percent(blocks.median)
+        ),
         Some(blocks) => format!(
             "Half of {} hosts have unmovable memory in {} or more of their 2 MB blocks",
             blocks.hosts,
             percent(blocks.median)
         ),
-        None => format!("{} hosts", study.scans.hosts),
+        None => counted(study.scans.hosts, "host"),
     };
-    let pages = study
-        .unmovable
-        .get(&key(PAGE))
-        .and_then(|own| own.high.quantiles);
     if let Some(pages) = pages {
-        let _ = write!(
-            text,
-            ", though only {} of their pages are unmovable",
-            percent(pages.median)
-        );
+        let share = percent(pages.median);
+        let _ = write!(text, ", though only {share} of {their} pages are unmovable");
     }
     text.push('.');
-    if let Some(none) = study.without_potential.get(&key(ONE_GB)) {
-        let _ = write!(
+    let _ = match study.without_potential.get(&key(ONE_GB)) {
+        Some(none) if one && none.hosts == 0 => Ok(()),
+        Some(_) if one => write!(
+            text,
+            " It cannot form a single 1 GB page, however much it moves."
+        ),
+        Some(none) => write!(
             text,
             " {} of {} cannot form a single 1 GB page, however much they move.",
             none.hosts, none.of
-        );
-    }
+        ),
+        None => Ok(()),
+    };
     text
 }
 
@@ -72,9 +83,9 @@ pub fn verdict(study: &Study) -> String {
 pub fn head(study: &Study) -> String {
     let scans = &study.scans;
     let mut text = format!(
-        "{} scans of {} hosts",
-        scans.scan_count.unwrap_or(0),
-        scans.hosts
+        "{} of {}",
+        counted(scans.scan_count.unwrap_or(0), "scan"),
+        counted(scans.hosts, "host")
     );
     if let (Some(first), Some(last)) = (scans.first_seconds, scans.last_seconds) {
         let [first, last] = [first, last].map(|seconds| date(seconds as i64 / 86_400));
@@ -103,44 +114,50 @@ fn median_of<'a>(counts: impl Iterator<Item = (&'a u64, &'a u64)> + Clone) -> Op
 pub fn left_out(study: &Study) -> Vec<String> {
     let mut lines = Vec::new();
     if !study.unusable.is_empty() {
-        lines.push(format!("{} files could not be used", study.unusable.len()));
+        let files = counted(study.unusable.len() as u64, "file");
+        lines.push(format!("{files} could not be used"));
     }
     for problem in &study.problems {
         let example = problem.example.as_deref().unwrap_or("without a name");
         let example = shown(example);
         lines.push(format!(
-            "{} rows of {} hosts do not count: {} (first: {example})",
-            problem.row_count, problem.hosts, problem.problem
+            "{} of {} left out: {} (first: {example})",
+            counted(problem.row_count, "row"),
+            counted(problem.hosts, "host"),
+            problem.problem
         ));
     }
     if study.hosts_with_copies > 0 {
         lines.push(format!(
-            "{} hosts delivered their latest scan more than once; the worse values count",
-            study.hosts_with_copies
+            "{} with more than one copy of the latest scan; the worse values count",
+            counted(study.hosts_with_copies, "host")
         ));
     }
     if let Some(count) = study.scans.hosts_of_two_sizes.filter(|&count| count > 0) {
         lines.push(format!(
-            "{count} host names may stand for several machines: their memory changes between \
-             scans (first: {})",
+            "{} with another size of memory from scan to scan: several machines of one name? \
+             (first: {})",
+            counted(count, "host name"),
             shown(study.scans.example_of_two_sizes.as_deref().unwrap_or("?"))
         ));
     }
     lines.extend(doubt(
         &study.boots_go_back,
-        "host names boot earlier by a later scan: clocks that were set back, or several machines \
-         of one name",
+        "host name",
+        "with an earlier boot by a later scan: a clock that was set back, or several machines of \
+         one name",
     ));
     lines.extend(doubt(
         &study.silent,
-        "hosts have no scan within a week of the fleet's newest; their latest one counts",
+        "host",
+        "without a scan within a week of the fleet's newest; the latest one counts",
     ));
     lines
 }
 
-fn doubt(own: &Doubtful, what: &str) -> Option<String> {
+fn doubt(own: &Doubtful, name: &str, what: &str) -> Option<String> {
     let example = shown(own.example.as_deref().unwrap_or("?"));
-    (own.hosts > 0).then(|| format!("{} {what} (first: {example})", own.hosts))
+    (own.hosts > 0).then(|| format!("{} {what} (first: {example})", counted(own.hosts, name)))
 }
 
 /// Why a host is among the worst.
@@ -187,9 +204,9 @@ pub fn correlation_line(study: &Study) -> String {
     let coefficient =
         |value: Option<f64>| value.map_or("not defined".into(), |r| format!("{r:.3}"));
     format!(
-        "Correlation with uptime over {} hosts: free 2M blocks {} (paper {PAPER_CORRELATION}), \
+        "Correlation with uptime over {}: free 2M blocks {} (paper {PAPER_CORRELATION}), \
          unmovable 2M blocks {}.",
-        own.hosts,
+        counted(own.hosts, "host"),
         coefficient(own.free_2m),
         coefficient(own.unmovable_2m),
     )
@@ -232,9 +249,9 @@ pub fn drift_line(study: &Study) -> Option<String> {
     let drift = study.drift.quantiles?;
     let points = |ratio: f64| format!("{:+.1}", 100.0 * ratio);
     Some(format!(
-        "From first to last scan of {} hosts the share of unmovable 2M blocks changes by {} points \
+        "From first to last scan of {} the share of unmovable 2M blocks changes by {} points \
          in the median; a tenth of the hosts by {} or less, a tenth by {} or more.",
-        drift.hosts,
+        counted(drift.hosts, "host"),
         points(drift.median),
         points(drift.p10),
         points(drift.p90)
