@@ -12,6 +12,7 @@ module ctg_portal #(
 ) (
     input  wire logic                  clock,
     input  wire logic                  reset,
+    input  wire logic [PPN_BITS:0]     memory,         // 4 KB pages of memory
     input  wire logic                  write_valid,
     input  wire logic [1:0]            write_register, // source, destination, pages, doorbell
     input  wire logic [63:0]           write_value,
@@ -34,13 +35,18 @@ module ctg_portal #(
 
     logic [63:0] source, destination, pages;
     logic [2:0]  written;
-    logic        rings, known, off_line, off_page, off_end;
+    logic        rings, known, crooked, beyond;
+    logic [63:0] offset;                                    // of either in a page of its size
+    logic [64:0] source_end, destination_end;               // in pages
 
     assign rings    = write_valid && write_register == 2'd3;
     assign known    = write_value >= 64'd1 && write_value <= 64'd3;
-    assign off_line = (source[5:0] | destination[5:0]) != '0;
-    assign off_page = (source[BYTES-1:0] | destination[BYTES-1:0]) != '0;
-    assign off_end  = ((source | destination) >> (LINE_BITS + 6)) != '0;
+    assign offset   = (source | destination)
+        & ~({64{1'b1}} << (pages == MANY ? LARGE + 6 : BYTES));
+    assign crooked  = offset != '0;
+    assign source_end      = ({1'b0, source} >> BYTES) + {1'b0, pages};
+    assign destination_end = ({1'b0, destination} >> BYTES) + {1'b0, pages};
+    assign beyond   = pages > LINES || source_end > 65'(memory) || destination_end > 65'(memory);
     assign drop     = rings && write_value == 64'd4;
 
     always_comb begin
@@ -50,15 +56,11 @@ module ctg_portal #(
                 code = ctg_pkg::S_INCOMPLETE;
             else if (!known)
                 code = ctg_pkg::S_UNKNOWN_COMMAND;
-            else if (off_line)
+            else if (crooked)
                 code = ctg_pkg::S_UNALIGNED;
-            else if (pages > LINES)
+            else if (beyond)
                 code = ctg_pkg::S_OUTSIDE_MEMORY;
-            else if (off_page)
-                code = ctg_pkg::S_UNALIGNED;
-            else if (off_end)
-                code = ctg_pkg::S_OUTSIDE_MEMORY;
-            else if (pages != ONE && pages != MANY)
+            else if ((pages != ONE && pages != MANY) || source == destination)
                 code = ctg_pkg::S_BAD_RANGE; // none, or a size that the table has no entry for
         end
     end

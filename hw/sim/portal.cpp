@@ -17,6 +17,12 @@ int main() {
     dut.eval();
     dut.reset = 0;
     char text[256];
+    unsigned long long memory;
+    if (!std::fgets(text, sizeof text, stdin) || std::sscanf(text, "z %llu", &memory) != 1) {
+        std::printf("portal: no trace on standard input\n");
+        return 2;
+    }
+    dut.memory = memory;
     unsigned long long events = 0;
     std::map<int, unsigned long long> codes;
     while (std::fgets(text, sizeof text, stdin)) {

@@ -13,6 +13,7 @@ fn rules() -> Protocol {
     Protocol {
         design: Design::Cacheable,
         page_lines: 64,
+        page_orders: u32::MAX,
         memory_lines: 64 * 1024,
         cores: 1,
         slices: 1,
@@ -100,7 +101,18 @@ fn a_doorbell_says_what_is_wrong_and_leaves_the_registers() {
             2 * PAGE_BYTES + 63,
             Status::Unaligned,
         ),
+        (
+            Register::Destination,
+            2 * PAGE_BYTES + 64,
+            Status::Unaligned,
+        ),
+        (Register::Pages, 2, Status::Unaligned),
         (Register::Pages, 1 << 26, Status::OutsideMemory),
+        (Register::Pages, 1023, Status::OutsideMemory),
+        (Register::Source, 1024 * PAGE_BYTES, Status::OutsideMemory),
+        (Register::Pages, 0, Status::BadRange),
+        (Register::Pages, 3, Status::BadRange),
+        (Register::Source, 2 * PAGE_BYTES, Status::BadRange),
         (Register::Pages, u64::MAX, Status::OutsideMemory),
     ] {
         let mut portal = portal;
@@ -171,18 +183,20 @@ fn a_whole_migration_and_what_it_refuses_meanwhile() {
     assert_eq!(front.code(HOST, migrate(page, false)), 1);
     assert_eq!(front.code(HOST, migrate(page, false)), 23);
     assert_eq!(front.code(HOST, migrate(map(2, 9, 1), true)), 24);
-    assert_eq!(front.code(HOST, migrate(map(0, 9, 2), true)), 24);
+    assert_eq!(front.code(HOST, migrate(map(0, 8, 2), true)), 24);
     assert_eq!(front.code(HOST, migrate(map(7, 7, 1), true)), 21);
-    assert_eq!(front.code(HOST, migrate(map(7, 8, 2), true)), 21);
+    assert_eq!(front.code(HOST, migrate(map(7, 8, 2), true)), 18);
     assert_eq!(front.code(HOST, migrate(map(7, 9, 0), true)), 21);
+    assert_eq!(front.code(HOST, migrate(map(6, 9, 3), true)), 21);
+    assert_eq!(front.code(HOST, migrate(map(8, 12, 8), true)), 18);
     assert_eq!(front.code(HOST, migrate(map(1024, 9, 1), true)), 20);
-    assert_eq!(front.code(HOST, migrate(map(7, 1023, 2), true)), 20);
+    assert_eq!(front.code(HOST, migrate(map(8, 1024, 2), true)), 20);
     assert_eq!(front.code(HOST, migrate(map(7, 1023, 1), false)), 1);
     assert_eq!(front.code(HOST, migrate(map(8, 9, 1), true)), 25);
     assert_eq!(front.code(HOST, migrate(page, true)), 2);
     assert_eq!(front.code(HOST, migrate(page, true)), 23);
     // The source of another size, or with another destination, is another migration.
-    assert_eq!(front.code(HOST, Command::Clear { map: map(1, 3, 2) }), 22);
+    assert_eq!(front.code(HOST, Command::Clear { map: map(0, 4, 2) }), 22);
     assert_eq!(front.code(HOST, Command::Clear { map: map(1, 3, 1) }), 22);
     assert_eq!(front.code(HOST, clear), 3);
     assert_eq!(front.code(HOST, clear), 22);
@@ -200,7 +214,7 @@ fn a_guest_moves_its_own_frames_only() {
     for (src, dst) in [(9, 10), (10, 9), (10, 14), (14, 10), (1, 2), (2000, 10)] {
         assert_eq!(front.code(GUEST, migrate(map(src, dst, 1), true)), 19);
     }
-    assert_eq!(front.code(GUEST, migrate(map(13, 10, 2), true)), 19);
+    assert_eq!(front.code(GUEST, migrate(map(12, 8, 4), true)), 19);
     // A function that was granted nothing.
     assert_eq!(front.code(7, migrate(map(10, 11, 1), true)), 19);
     assert_eq!(front.code(HOST, migrate(map(10, 12, 1), false)), 1);

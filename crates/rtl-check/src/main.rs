@@ -127,6 +127,7 @@ fn random_run(args: &RandomArgs, out: impl Write) -> Result<()> {
             false => Design::Cacheable,
         },
         page_lines: 1 << args.small,
+        page_orders: 1 | 1 << (args.large - args.small),
         memory_lines: args.memory_lines,
         cores: args.cores,
         slices: args.slices,

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random writes of the registers of the host's function, and what the doorbell must answer. The
-//! model checks a descriptor in two places, at the doorbell and when it is taken from the queue;
-//! the hardware's doorbell says at once what does not depend on the table.
+//! Random writes of the registers of a function, and what the doorbell must answer.
 
 use crate::trace::{PageNumbering, Tracer};
 use ample_kit::random::Xoshiro256;
 use ample_migration::protocol::{
-    Command, Controller, Design, DoorbellOrder, Outbox, Portal, Protocol, Register, SliceHash,
-    Status,
+    Command, Design, DoorbellOrder, Portal, Protocol, Register, SliceHash,
 };
 use anyhow::Result;
 use std::io::Write;
@@ -15,6 +12,8 @@ use std::io::Write;
 /// Bits of a physical address in the hardware.
 const ADDRESS_BITS: u32 = 48;
 const LINE_BYTES: u64 = 64;
+/// No multiple of a large page.
+const MEMORY_PAGES: u64 = (1 << 35) + 777;
 
 /// Writes `events` register writes.
 ///
@@ -28,7 +27,8 @@ pub fn write(events: u64, seed: u64, out: impl Write) -> Result<()> {
     let rules = Protocol {
         design: Design::Cacheable,
         page_lines: 1 << sizes.small_log2,
-        memory_lines: (1 << ADDRESS_BITS) / LINE_BYTES,
+        page_orders: 1 | 1 << (sizes.large_log2 - sizes.small_log2),
+        memory_lines: MEMORY_PAGES << sizes.small_log2,
         cores: 1,
         slices: 1,
         hash: SliceHash::Modulo,
@@ -43,6 +43,7 @@ pub fn write(events: u64, seed: u64, out: impl Write) -> Result<()> {
     let mut random = Xoshiro256::new(seed);
     let mut portal = Portal::default();
     let mut tracer = Tracer::new(out);
+    tracer.line(format_args!("z {MEMORY_PAGES}"));
     for _ in 0..events {
         let register = random.below(4);
         let value = match register {
@@ -63,10 +64,7 @@ pub fn write(events: u64, seed: u64, out: impl Write) -> Result<()> {
             Err(status) => (status.code(), 0, None),
             Ok(None) => (0, 0, None),
             Ok(Some(DoorbellOrder::Reset)) => (0, 1, None),
-            Ok(Some(DoorbellOrder::Submit(command))) => {
-                let code = at_once(&rules, sizes, command);
-                (code, 0, (code == 0).then_some(command))
-            }
+            Ok(Some(DoorbellOrder::Submit(command))) => (0, 0, Some(command)),
         };
         // What is refused, or finds no room, leaves the registers as they are.
         if code != 0 || (command.is_some() && !ready) {
@@ -91,35 +89,25 @@ pub fn write(events: u64, seed: u64, out: impl Write) -> Result<()> {
     Ok(())
 }
 
-/// What the model answers whatever its table holds, as far as the hardware's doorbell sees it: an
-/// end beyond memory is left to the front end. The hardware has two sizes of pages.
-fn at_once(rules: &Protocol, sizes: PageNumbering, command: Command) -> u8 {
-    let mut controller = Controller::default();
-    let submitted = controller.submit(rules, command);
-    submitted.expect("an empty queue has room");
-    let mut out = Outbox::<bool>::default();
-    let refused = controller.take_next(rules, &mut out).map(|c| c.status);
-    let map = command.map();
-    let begins_beyond = map.src.0.max(map.dst.0) >= rules.memory_lines;
-    let fits = [sizes.small_log2, sizes.large_log2].map(|log2| 1 << log2);
-    match refused {
-        Some(status @ Status::Unaligned) => status.code(),
-        Some(status @ Status::OutsideMemory) if begins_beyond => status.code(),
-        _ if !fits.contains(&map.lines) => Status::BadRange.code(),
-        _ => 0,
-    }
-}
-
 fn address(random: &mut Xoshiro256) -> u64 {
-    let page = u64::from(random.below(1 << 20)) << 16 | u64::from(random.below(1 << 16));
-    let address = (page << 12) & ((1 << ADDRESS_BITS) - 1);
-    match random.below(8) {
-        0 => address + 1 + u64::from(random.below(63)),
-        1 => address + LINE_BYTES * u64::from(1 + random.below(63)),
-        2 => address | 1 << (ADDRESS_BITS + random.below(16)),
+    let pages = 1 << (ADDRESS_BITS - 12);
+    let page = (u64::from(random.below(1 << 20)) << 16 | u64::from(random.below(1 << 16))) % pages;
+    // Within memory, and a multiple of a large page.
+    let large = ((page % MEMORY_PAGES) >> 9) << 21;
+    match random.below(16) {
+        0 => large + 1 + u64::from(random.below(63)),
+        1 => large + LINE_BYTES * u64::from(1 + random.below(63)),
+        2 => large | 1 << (ADDRESS_BITS + random.below(16)),
         3 => u64::MAX - u64::from(random.below(8192)),
-        4 => (1 << ADDRESS_BITS) - 4096,
-        _ => address,
+        4 => u64::MAX << 12,
+        5 => page << 12,
+        6..9 => (page % MEMORY_PAGES) << 12,
+        // About the last pages of memory.
+        9 => (MEMORY_PAGES - 600 + u64::from(random.below(603))) << 12,
+        10 => ((MEMORY_PAGES >> 9) << 21) - u64::from(random.below(3)) * (1 << 21),
+        // The same for source and destination.
+        11 => 0,
+        _ => large,
     }
 }
 

@@ -263,9 +263,8 @@ impl<W: Write> RandomRun<W> {
         let (lines, at) = (self.pages[page].lines, self.pages[page].at);
         let other = self.any_page();
         let known = self.pages[other].os.as_ref().map(|os| os.map);
-        // A large page lies at a multiple of its size: the hardware refuses others.
-        let elsewhere = self.pages[other].at;
-        let elsewhere = LineAddr(elsewhere - elsewhere % u64::from(lines));
+        // For a large page often no multiple of its size.
+        let elsewhere = LineAddr(self.pages[other].at);
         let map = |src: u64, dst: LineAddr| Mapping {
             src: LineAddr(src),
             dst,

@@ -132,7 +132,7 @@ impl<P: CoreProgram> MultiCore<P> {
         let gives_up = self.os.abort_ratio > 0.0 && self.rng.unit() < self.os.abort_ratio;
         let tlbs = u64::from(self.memory.params().cores) + 2;
         let abort_at_tlbs = gives_up.then(|| 1 + self.rng.below(tlbs) as u32);
-        debug_assert!(!map.is_degenerate() && self.hardware.iter().all(|h| h.page != page));
+        debug_assert!(map.src != map.dst && self.hardware.iter().all(|h| h.page != page));
         self.hardware.push(Hardware {
             os: OsMigration::new(map),
             page,

@@ -205,6 +205,7 @@ impl MemoryParams {
             announce: self.engine.announce,
             mark_entries: self.engine.mark_entries,
             page_lines: PAGE_LINES as u32,
+            page_orders: u32::MAX,
             table_entries: self.engine.table_entries,
             queue_entries: self.engine.queue_entries,
             fault: None,

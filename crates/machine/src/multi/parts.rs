@@ -89,7 +89,8 @@ pub struct PagePlacement {
     pub pages: u32,
     /// Free destinations behind them, each of `group_pages` frames.
     pub spare: u32,
-    /// Pages that one migration moves together: those of one mapping of a device.
+    /// Pages that one migration moves together: those of one mapping of a device. A power of two;
+    /// frames of a group begin at a multiple of it.
     pub group_pages: u32,
     /// One TLB entry maps a whole group, as a 2 MB page; else each page has its own.
     pub is_large_page: bool,
@@ -110,6 +111,8 @@ impl PagePlacement {
         let (pages, group) = (u64::from(self.pages), u64::from(self.group_pages));
         let reason = if group == 0 || !pages.is_multiple_of(group) {
             format!("groups of {group} pages do not divide {pages} pages")
+        } else if !group.is_power_of_two() {
+            format!("groups of {group} pages: a migration moves 1, 2, 4, 8, ... pages")
         } else if pages + u64::from(self.spare) * group + QUEUE_FRAMES > frames {
             let spare = self.spare;
             format!(

@@ -139,6 +139,15 @@ fn servers_that_do_not_fit_their_memory_are_refused_with_the_reason() {
         error.contains("groups of 5 pages do not divide 24"),
         "{error}"
     );
+    // The table has entries for powers of two only: the machine and the protocol have one rule.
+    let groups = PagePlacement {
+        pages: 24,
+        spare: 4,
+        group_pages: 3,
+        is_large_page: false,
+    };
+    let error = message(1 << 20, groups);
+    assert!(error.contains("groups of 3 pages: a migration"), "{error}");
 }
 
 /// All cores and the NIC hammer the pages that move.

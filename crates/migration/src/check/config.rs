@@ -84,6 +84,7 @@ impl CheckConfig {
                 queue_entries: 2,
                 fault: None,
                 page_lines: 1,
+                page_orders: u32::MAX,
             },
             pages: 1,
             second_move: false,

@@ -31,7 +31,7 @@ fn answer(
     controller.grant(VirtualFunction {
         function: GUEST,
         first: LineAddr(FRESH),
-        lines: 4 * lines,
+        lines: 5 * lines,
         entries: 1,
     });
     let before = controller.clone();
@@ -128,8 +128,10 @@ fn bad_ranges(config: &CheckConfig) -> Vec<(Mapping, Status)> {
     let last = u64::MAX / page * page;
     let mut bad = vec![
         (map(FRESH, FRESH, lines), Status::BadRange),
-        (map(FRESH, FRESH + page, 2 * lines), Status::BadRange),
-        (map(FRESH + page, FRESH, 2 * lines), Status::BadRange),
+        (map(FRESH, FRESH + page, 2 * lines), Status::Unaligned),
+        (map(FRESH + page, FRESH, 2 * lines), Status::Unaligned),
+        (map(FRESH, FRESH + 4 * page, 3 * lines), Status::BadRange),
+        (map(FRESH, FRESH, 2 * lines), Status::BadRange),
         (map(FRESH, FRESH + page, 0), Status::BadRange),
         (map(FRESH, end, lines), Status::OutsideMemory),
         (map(end, FRESH, lines), Status::OutsideMemory),
@@ -155,7 +157,7 @@ fn guests_are_confined(config: &CheckConfig, state: &State, own: Mapping, full: 
     let answer = |command| answer(config, state, GUEST, command);
     let foreign = |command| answer(command) == (Some(Status::NotYours), false);
     let page = u64::from(own.lines);
-    let beyond = LineAddr(FRESH + 4 * page);
+    let beyond = LineAddr(FRESH + 5 * page);
     let before = LineAddr(FRESH - page);
     let out_of_it = [
         (own.src, beyond),
@@ -169,7 +171,7 @@ fn guests_are_confined(config: &CheckConfig, state: &State, own: Mapping, full: 
         lines: own.lines,
     });
     let across = Mapping {
-        src: LineAddr(FRESH + 3 * page),
+        src: LineAddr(FRESH + 4 * page),
         dst: own.src,
         lines: 2 * own.lines,
     };

@@ -30,10 +30,11 @@ const CODES: [(Status, u8); 14] = [
 type Written = [Option<u64>; 3];
 
 const REGISTERS: [Register; 3] = [Register::Source, Register::Destination, Register::Pages];
-/// Addresses: of a line, of two that are none, and the last of all; sizes: up to one line more than
-/// the field of lines holds, and more than 64 bits of lines.
-const ADDRESSES: [u64; 4] = [0, 4097, 8160, u64::MAX - 63];
-const PAGES: [u64; 5] = [0, 1, 1 << 26, (1 << 26) - 1, u64::MAX];
+/// Addresses: of two pages, of a line and of a byte of another, and the last page of all; sizes:
+/// powers of two and others, up to one line more than the field of lines holds, and more than 64
+/// bits of lines.
+const ADDRESSES: [u64; 5] = [0, 4096, 4160, 4097, u64::MAX - 4095];
+const PAGES: [u64; 7] = [0, 1, 2, 3, 1 << 26, (1 << 26) - 1, u64::MAX];
 
 /// What a doorbell has to answer.
 fn wanted(rules: &Protocol, written: Written, what: u64) -> Result<DoorbellOrder, Status> {
@@ -51,8 +52,13 @@ fn wanted(rules: &Protocol, written: Written, what: u64) -> Result<DoorbellOrder
     match what {
         4 => Ok(DoorbellOrder::Reset),
         0 | 5.. => Err(Status::UnknownCommand),
-        _ if (source | destination) & 63 != 0 => Err(Status::Unaligned),
+        _ if (source | destination) & 4095 != 0 => Err(Status::Unaligned),
+        _ if pages == 2 && (source | destination) & 8191 != 0 => Err(Status::Unaligned),
         _ if lines > u128::from(u32::MAX) => Err(Status::OutsideMemory),
+        _ if u128::from((source | destination) >> 6) + lines > u128::from(rules.memory_lines) => {
+            Err(Status::OutsideMemory)
+        }
+        _ if pages == 0 || pages == 3 || source == destination => Err(Status::BadRange),
         1 => submit(Command::Migrate { map, start: false }),
         2 => submit(Command::Migrate { map, start: true }),
         3 => submit(Command::Clear { map }),

@@ -274,31 +274,12 @@ impl Controller {
 
     /// What is wrong with a range whatever the table holds.
     fn check_range(&self, rules: &Protocol, function: u8, map: Mapping) -> Result<(), Status> {
-        let page_lines = u64::from(rules.page_lines);
-        let lengths = [map.src.0, map.dst.0, u64::from(map.lines)];
-        if lengths.iter().any(|n| n % page_lines != 0) {
-            return Err(Status::Unaligned);
-        }
         let owned = |first| {
             let mut functions = self.functions.iter();
             functions.any(|f| f.function == function && f.owns(first, map.lines))
         };
         let trusted = function == HOST || rules.has(PlantedFault::GuestUnchecked);
-        let may_move = trusted || owned(map.src) && owned(map.dst);
-        if !may_move {
-            return Err(Status::NotYours);
-        }
-        let within = |first: LineAddr| {
-            let end = first.0.checked_add(u64::from(map.lines));
-            end.is_some_and(|end| end <= rules.memory_lines)
-        };
-        if !(within(map.src) && within(map.dst)) {
-            return Err(Status::OutsideMemory);
-        }
-        if map.is_degenerate() {
-            return Err(Status::BadRange);
-        }
-        Ok(())
+        rules.check_range(map, || trusted || owned(map.src) && owned(map.dst))
     }
 
     fn check_new(&self, rules: &Protocol, function: u8, map: Mapping) -> Result<(), Status> {

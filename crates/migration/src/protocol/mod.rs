@@ -13,6 +13,7 @@ mod home;
 mod os;
 mod portal;
 mod private;
+mod range;
 mod slice;
 mod status;
 mod table;

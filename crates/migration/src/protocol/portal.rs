@@ -45,8 +45,8 @@ impl Portal {
     /// Takes a write. `None` when it only fills a register.
     ///
     /// # Errors
-    /// Why a doorbell is refused; the registers then stay as they are. Whether the frames may move
-    /// is the [`Controller`](super::controller::Controller)'s to say.
+    /// Why a doorbell is refused; the registers then stay as they are. What depends on the function
+    /// and on the table is the [`Controller`](super::controller::Controller)'s to say.
     pub fn write(
         &mut self,
         rules: &Protocol,
@@ -75,7 +75,8 @@ impl Portal {
         if !(1..=3).contains(&what) {
             return Err(Status::UnknownCommand);
         }
-        if src % LINE_BYTES != 0 || dst % LINE_BYTES != 0 {
+        let page_bytes = LINE_BYTES * u64::from(rules.page_lines);
+        if !src.is_multiple_of(page_bytes) || !dst.is_multiple_of(page_bytes) {
             return Err(Status::Unaligned);
         }
         let lines = pages.checked_mul(u64::from(rules.page_lines));
@@ -86,6 +87,7 @@ impl Portal {
             // More than the field holds is more than memory.
             lines: lines.ok_or(Status::OutsideMemory)?,
         };
+        rules.check_range(map, || true)?;
         *self = Self::default();
         Ok(DoorbellOrder::Submit(match what {
             1 => Command::Migrate { map, start: false },

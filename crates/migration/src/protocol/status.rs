@@ -14,13 +14,13 @@ pub enum Status {
     Incomplete,
     /// The doorbell knows no such command.
     UnknownCommand,
-    /// An address or the size is no multiple of a page.
+    /// An address is no multiple of the size that moves.
     Unaligned,
     /// A frame does not belong to the virtual function that asks.
     NotYours,
     /// A frame lies beyond the end of memory.
     OutsideMemory,
-    /// Source and destination overlap, or the size is zero.
+    /// The size is zero or none of the table's, or source and destination are the same page.
     BadRange,
     /// No such migration, or it is another function's.
     NotFound,

@@ -67,6 +67,8 @@ pub struct Protocol {
     pub design: Design,
     /// Lines of a page, which is marked as a whole when one of its lines is refused.
     pub page_lines: u32,
+    /// Sizes that move as one migration: bit `n` stands for 2^n pages, at a multiple of their size.
+    pub page_orders: u32,
     /// Lines of physical memory: descriptors that reach beyond are refused.
     pub memory_lines: u64,
     /// Cores, at most 64. Agent numbers from here on are devices without a private cache.
@@ -160,11 +162,6 @@ impl Mapping {
                 .iter()
                 .any(|&b| !apart(a, self.lines, b, other.lines))
         })
-    }
-
-    /// Whether source and destination overlap each other, or the mapping is empty.
-    pub fn is_degenerate(&self) -> bool {
-        self.lines == 0 || self.src.0.abs_diff(self.dst.0) < u64::from(self.lines)
     }
 }
 
