@@ -37,7 +37,7 @@ plant() { # plant NAME FILE OLD NEW
 
 judge() { # judge NAME FILE: is the fault in the copy of FILE found?
 	local name=$1 file=$2 how proof=slice
-	[[ $file == ctg_controller.sv ]] && proof=controller
+	[[ $file == ctg_controller.sv || $file == ctg_work_queue.sv ]] && proof=controller
 	how=$(hw/formal/prove.sh --rtl "$(realpath "$out/$name/rtl")" --seconds 60 $proof 2>&1) || true
 	if [[ $how == *proven* ]]; then # by induction, or neither proven nor broken
 		if hw/sim/build.sh "$out/$name/rtl" "$out/$name/sim" >"$out/$name/log" 2>&1; then
@@ -88,6 +88,9 @@ plant abort-without-flush ctg_controller.sv "its_state == INSTALLED ? FLUSHING :
 plant marks-unawaited ctg_controller.sv "its_state == FINISHING && its_cores == '0" \
 	"its_state == FINISHING"
 plant outside-memory ctg_controller.sv "else if (beyond)" "else if (1'b0)"
+plant guest-unchecked ctg_controller.sv "else if (foreign)" "else if (1'b0)"
+plant share-unseen ctg_controller.sv "&used || no_share" "&used"
+plant reset-waits-for-others ctg_work_queue.sv "chosen  = COUNT_BITS'(n)" "chosen  = '0"
 
 changes=0
 ((${#only[@]})) || changes=10

@@ -2,7 +2,8 @@
 // Properties of the front end, with any descriptors, slices and cores that answer what they were
 // asked in any order and at any time. The reader of records is prompt, or as late as it likes; what
 // an entry is at is followed, by its records, only with the prompt one. Two entries, two
-// slices, one core, four pages of memory.
+// slices, one core, four pages of memory; the host and a guest, which may be granted any frames
+// and any share at the beginning.
 `default_nettype none
 
 module controller_proof (
@@ -10,6 +11,9 @@ module controller_proof (
     input wire logic       cacheable, parallel, announce, prompt, hold, drop,
     input wire logic       command_valid, command_clear, command_start,
     input wire logic [1:0] command_src, command_dst,
+    input wire logic       command_function, drop_function,
+    input wire logic [1:0] first_frame, share,
+    input wire logic [2:0] frames,
     input wire logic       slices_ready, cores_ready, record_ready,
     input wire logic       answer_valid, answer_of_core, answer_slot
 );
@@ -18,26 +22,40 @@ module controller_proof (
     logic [3:0] slices_kind, cores_kind;
     logic [1:0] send_src, send_dst, record_src, record_dst, used;
     logic [4:0] record_status;
+    logic       record_function;
+    logic [1:0] owners;
 
     logic started = 1'b0;
     always_ff @(posedge clock) started <= 1'b1;
 
     // Straps hold still.
     logic is_cacheable, is_parallel, announces, is_prompt;
+    logic [1:0] its_first, its_share;
+    logic [2:0] its_frames;
     always_ff @(posedge clock) if (!started) begin
         is_cacheable <= cacheable;
         is_parallel  <= parallel;
         announces    <= announce;
         is_prompt    <= prompt;
+        its_first    <= first_frame;
+        its_frames   <= frames;
+        its_share    <= share;
     end
+    // The grant comes in the first cycle; until then the guest has nothing.
+    logic granted = 1'b0;
+    always_ff @(posedge clock) granted <= started;
+    always_comb if (!started) assume (frames <= 3'd4);
     always_comb if (started && is_prompt) assume (record_ready);
 
     ctg_controller #(
         .ENTRIES(2), .SLICES(2), .CORES(1), .LINE_BITS(3), .SMALL(1), .LARGE(1), .QUEUE(2),
-        .RECORDS(2)
+        .RECORDS(2), .FUNCTION_BITS(1)
     ) dut (
         .clock(clock), .reset(!started), .cacheable(is_cacheable), .parallel(is_parallel),
         .announce(announces), .pages(3'd3), .hold(hold), .drop(drop),
+        .drop_function(drop_function), .grant_valid(started && !granted), .grant_function(1'b1),
+        .grant_first(its_first), .grant_pages(its_frames), .grant_entries(its_share),
+        .command_function(command_function),
         .command_valid(command_valid), .command_ready(command_ready),
         .command_clear(command_clear), .command_start(command_start), .command_wide(1'b0),
         .command_src(command_src), .command_dst(command_dst),
@@ -49,7 +67,8 @@ module controller_proof (
         .answer_of_core(answer_of_core), .answer_slot(answer_slot),
         .record_valid(record_valid), .record_ready(record_ready), .record_clear(record_clear),
         .record_start(record_start), .record_wide(record_wide), .record_src(record_src),
-        .record_dst(record_dst), .record_status(record_status), .view_used(used)
+        .record_dst(record_dst), .record_status(record_status), .record_function(record_function),
+        .view_used(used), .view_owners(owners)
     );
 
     // Answers that slices and cores owe, by entry; and what each entry is at, as its messages and
@@ -127,6 +146,11 @@ module controller_proof (
         answered: assert (quiet != 3'd7 || unanswered == '0);
         inside:   assert (!(slices_valid && slices_kind == ctg_pkg::INSTALL)
             || (send_src < 2'd3 && send_dst < 2'd3 && send_src != send_dst));
+        // A guest moves its own frames, and holds no more entries than its share.
+        yours:    assert (!(slices_valid && slices_kind == ctg_pkg::INSTALL && owners[send_slot])
+            || (send_src >= its_first && {1'b0, send_src} < {1'b0, its_first} + its_frames
+                && send_dst >= its_first && {1'b0, send_dst} < {1'b0, its_first} + its_frames));
+        shared:   assert ({1'b0, used[0] && owners[0]} + {1'b0, used[1] && owners[1]} <= its_share);
         // Nobody is asked again who has not answered.
         patient:  assert (!slices_valid || (send_slot ? owed1 : owed0) == '0);
         marked:   assert (!cores_valid || !(send_slot ? core1 : core0));

@@ -2,7 +2,8 @@
 // The front end of the migration engine (Contiguitas section 3.3, interface): a work queue that
 // ENQCMD fills, checks, the table of migrations that every slice replicates, and completion
 // records. One for the whole chip. A command that cannot be carried out ends with an error in its
-// record and changes nothing; every accepted command gets at least one record.
+// record and changes nothing; every accepted command gets at least one record. Function 0 is the
+// host's; a guest's moves the frames that the host has granted it, and no others.
 `default_nettype none
 
 module ctg_controller #(
@@ -14,6 +15,8 @@ module ctg_controller #(
     parameter int LARGE     = 15,
     parameter int QUEUE     = 8,   // work descriptors that wait
     parameter int RECORDS   = 8,   // completion records that wait to be written
+    parameter int FUNCTION_BITS = 2,
+    parameter int FUNCTIONS = 2**FUNCTION_BITS,
     parameter int SLOT_BITS = ENTRIES > 1 ? $clog2(ENTRIES) : 1,
     parameter int PPN_BITS  = LINE_BITS - SMALL
 ) (
@@ -24,11 +27,20 @@ module ctg_controller #(
     input  wire logic                   announce,  // tell the cores when copying starts
     input  wire logic [PPN_BITS:0]      pages,     // 4 KB pages of memory
     input  wire logic                   hold,      // take no descriptor for now
-    input  wire logic                   drop,      // reset of the function: drop what waits
+    input  wire logic                   drop,      // reset of a function: drop what waits
+    input  wire logic [FUNCTION_BITS-1:0] drop_function,
+
+    // The host gives a guest's function its frames, and how many entries it may hold.
+    input  wire logic                   grant_valid,
+    input  wire logic [FUNCTION_BITS-1:0] grant_function,
+    input  wire logic [PPN_BITS-1:0]    grant_first,
+    input  wire logic [PPN_BITS:0]      grant_pages,   // 4 KB pages, at most 2^PPN_BITS
+    input  wire logic [SLOT_BITS:0]     grant_entries,
 
     // ENQCMD: a descriptor; `command_ready` low is its "try again later".
     input  wire logic                   command_valid,
     output logic                        command_ready,
+    input  wire logic [FUNCTION_BITS-1:0] command_function,
     input  wire logic                   command_clear, // Clear, else Migrate
     input  wire logic                   command_start,
     input  wire logic                   command_wide,
@@ -60,12 +72,13 @@ module ctg_controller #(
     output logic [PPN_BITS-1:0]         record_src,
     output logic [PPN_BITS-1:0]         record_dst,
     output logic [4:0]                  record_status,
+    output logic [FUNCTION_BITS-1:0]    record_function,
 
-    output logic [ENTRIES-1:0]          view_used
+    output logic [ENTRIES-1:0]          view_used,
+    output logic [ENTRIES*FUNCTION_BITS-1:0] view_owners
 );
     localparam int COUNT_BITS   = $clog2((SLICES > CORES ? SLICES : CORES) + 1) + 1;
     localparam int COMMAND_BITS = 3 + 2 * PPN_BITS;
-    localparam int QUEUE_BITS   = $clog2(QUEUE + 1);
     localparam int RECORD_COUNT = $clog2(RECORDS + 1);
     localparam int EXTRA        = LARGE - SMALL;
     localparam logic [PPN_BITS-1:0]   LARGE_MASK = {PPN_BITS{1'b1}} << EXTRA;
@@ -83,26 +96,33 @@ module ctg_controller #(
 
     // A function that was reset takes no descriptors until its migrations rest. What is in the
     // table cannot be dropped: lines of a page that is copied lie in two frames.
-    logic               resetting;
-    logic [ENTRIES-1:0] moving;
+    logic [FUNCTIONS-1:0] resetting, holds, busy;
+    logic [ENTRIES-1:0]   moving;
 
     // The work queue.
-    logic [QUEUE_BITS-1:0]   queue_room;
-    logic                    next_valid, next_take, next_clear, next_start, next_wide;
-    logic [PPN_BITS-1:0]     next_src, next_dst;
-    assign command_ready = queue_room != '0 && !resetting;
-    ctg_queue #(.WIDTH(COMMAND_BITS), .DEPTH(QUEUE)) work (
-        .clock(clock), .reset(reset), .push(command_valid && command_ready),
+    logic                     queue_full;
+    logic                     next_valid, next_take, next_dropped;
+    logic                     next_clear, next_start, next_wide;
+    logic [FUNCTION_BITS-1:0] next_function;
+    logic [PPN_BITS-1:0]      next_src, next_dst;
+    assign command_ready = !queue_full && !resetting[command_function];
+    ctg_work_queue #(
+        .WIDTH(COMMAND_BITS), .DEPTH(QUEUE), .FUNCTION_BITS(FUNCTION_BITS)
+    ) work (
+        .clock(clock), .reset(reset), .resetting(resetting), .holds(holds),
+        .push(command_valid && command_ready), .push_function(command_function),
         .push_data({command_clear, command_start, command_wide, command_src, command_dst}),
-        .room(queue_room), .valid(next_valid),
+        .full(queue_full), .valid(next_valid), .dropped(next_dropped), .owner(next_function),
         .data({next_clear, next_start, next_wide, next_src, next_dst}), .pop(next_take));
 
     // The migrations.
-    logic [ENTRIES-1:0]            used, starts, wide, same, meets;
+    logic [ENTRIES-1:0]            used, starts, wide, same, meets, own;
+    logic [ENTRIES*FUNCTION_BITS-1:0] owners;
     logic [ENTRIES*PPN_BITS-1:0]   src, dst;
     logic [ENTRIES*3-1:0]          state;
     logic [ENTRIES*COUNT_BITS-1:0] waiting, cores;
-    assign view_used = used;
+    assign view_used   = used;
+    assign view_owners = owners;
 
     genvar e;
     generate
@@ -113,39 +133,89 @@ module ctg_controller #(
             assign mask = (wide[e] || next_wide) ? LARGE_MASK : {PPN_BITS{1'b1}};
             assign moving[e] = used[e] && state[e * 3 +: 3] != INSTALLED
                 && state[e * 3 +: 3] != COPIED;
-            assign same[e] = used[e] && a == next_src && b == next_dst && wide[e] == next_wide;
+            assign own[e] = used[e]
+                && owners[e * FUNCTION_BITS +: FUNCTION_BITS] == next_function;
+            assign same[e] = used[e] && a == next_src && b == next_dst && wide[e] == next_wide
+                && (next_function == '0 || own[e]);
             assign meets[e] = used[e] && (((a ^ next_src) & mask) == '0
                 || ((a ^ next_dst) & mask) == '0 || ((b ^ next_src) & mask) == '0
                 || ((b ^ next_dst) & mask) == '0);
         end
     endgenerate
 
-    always_ff @(posedge clock) begin
-        if (reset)
-            resetting <= 1'b0;
-        else
-            resetting <= drop || (resetting && (next_valid || |moving));
+    integer i;
+    always_comb begin
+        busy = '0;
+        for (i = 0; i < ENTRIES; i = i + 1)
+            if (moving[i])
+                busy[owners[i * FUNCTION_BITS +: FUNCTION_BITS]] = 1'b1;
     end
 
+    genvar f;
+    generate
+        for (f = 0; f < FUNCTIONS; f = f + 1) begin : function_reset
+            always_ff @(posedge clock) begin
+                if (reset)
+                    resetting[f] <= 1'b0;
+                else
+                    resetting[f] <= (drop && drop_function == FUNCTION_BITS'(f))
+                        || (resetting[f] && (holds[f] || busy[f]));
+            end
+        end
+    endgenerate
+
+    // What each guest's function may do: nothing until it is granted. There is none of the host's.
+    logic [FUNCTIONS*PPN_BITS-1:0]        firsts;
+    logic [FUNCTIONS*(PPN_BITS+1)-1:0]    spans;
+    logic [FUNCTIONS*(SLOT_BITS+1)-1:0]   shares;
+    generate
+        for (f = 0; f < FUNCTIONS; f = f + 1) begin : granted
+            always_ff @(posedge clock) begin
+                if (reset) begin
+                    firsts[f * PPN_BITS +: PPN_BITS]         <= '0;
+                    spans[f * (PPN_BITS + 1) +: PPN_BITS + 1] <= '0;
+                    shares[f * (SLOT_BITS + 1) +: SLOT_BITS + 1] <= '0;
+                end else if (grant_valid && grant_function == FUNCTION_BITS'(f)) begin
+                    firsts[f * PPN_BITS +: PPN_BITS]         <= grant_first;
+                    spans[f * (PPN_BITS + 1) +: PPN_BITS + 1] <= grant_pages;
+                    shares[f * (SLOT_BITS + 1) +: SLOT_BITS + 1] <= grant_entries;
+                end
+            end
+        end
+    endgenerate
+
     logic [SLOT_BITS-1:0] same_slot, free_slot;
-    integer i;
+    logic [SLOT_BITS:0]   own_count;
     always_comb begin
         same_slot = '0;
         free_slot = '0;
+        own_count = '0;
         for (i = ENTRIES - 1; i >= 0; i = i - 1) begin
             if (same[i])
                 same_slot = SLOT_BITS'(i);
             if (!used[i])
                 free_slot = SLOT_BITS'(i);
+            if (own[i])
+                own_count = own_count + 1'b1;
         end
     end
 
     // What is wrong with a descriptor whatever the table holds: the least code counts. A large page
     // lies at a multiple of its size.
-    logic                beyond, crooked;
-    logic [PPN_BITS-1:0] own_mask;
-    logic [PPN_BITS:0]   size;
+    logic                beyond, crooked, foreign, no_share;
+    logic [PPN_BITS-1:0] own_mask, first;
+    logic [PPN_BITS:0]   size, span, src_offset, dst_offset;
+    logic [SLOT_BITS:0]  share;
     logic [4:0]          refusal;
+    assign first      = firsts[32'(next_function) * PPN_BITS +: PPN_BITS];
+    assign span       = spans[32'(next_function) * (PPN_BITS + 1) +: PPN_BITS + 1];
+    assign share      = shares[32'(next_function) * (SLOT_BITS + 1) +: SLOT_BITS + 1];
+    // Below the first frame the difference wraps to more than any span.
+    assign src_offset = {1'b0, next_src} - {1'b0, first};
+    assign dst_offset = {1'b0, next_dst} - {1'b0, first};
+    assign foreign    = next_function != '0 && (span < size || src_offset > span - size
+        || dst_offset > span - size);
+    assign no_share   = next_function != '0 && own_count >= share;
     assign own_mask  = next_wide ? LARGE_MASK : {PPN_BITS{1'b1}};
     assign size      = next_wide ? LARGE_SIZE : {{PPN_BITS{1'b0}}, 1'b1};
     assign beyond    = pages < size || {1'b0, next_src} > pages - size
@@ -153,10 +223,12 @@ module ctg_controller #(
     assign crooked   = ((next_src | next_dst) & ~own_mask) != '0;
     always_comb begin
         refusal = '0;
-        if (resetting)
+        if (next_dropped)
             refusal = ctg_pkg::S_DROPPED;
         else if (crooked)
             refusal = ctg_pkg::S_UNALIGNED;
+        else if (foreign)
+            refusal = ctg_pkg::S_NOT_YOURS;
         else if (beyond)
             refusal = ctg_pkg::S_OUTSIDE_MEMORY;
         else if (((next_src ^ next_dst) & own_mask) == '0)
@@ -170,7 +242,7 @@ module ctg_controller #(
     assign free_to_act  = !slices_pending && !cores_valid && record_room != '0;
     assign answer_ready = free_to_act;
     assign act_answer   = answer_valid && free_to_act;
-    assign act_command  = next_valid && free_to_act && !answer_valid && (!hold || resetting);
+    assign act_command  = next_valid && free_to_act && !answer_valid && (!hold || next_dropped);
     assign next_take    = act_command;
 
     // The migration that the step is about, and its counters after an answer.
@@ -220,7 +292,7 @@ module ctg_controller #(
             records = 1'b1;
             status  = refusal;
         end else if (act_command && !next_clear && !(|same)) begin
-            if (|meets || &used) begin
+            if (|meets || &used || no_share) begin
                 records = 1'b1;
                 status  = |meets ? ctg_pkg::S_OVERLAP : ctg_pkg::S_TABLE_FULL;
             end else begin
@@ -291,6 +363,7 @@ module ctg_controller #(
                     src[s * PPN_BITS +: PPN_BITS] <= next_src;
                     dst[s * PPN_BITS +: PPN_BITS] <= next_dst;
                     wide[s]   <= next_wide;
+                    owners[s * FUNCTION_BITS +: FUNCTION_BITS] <= next_function;
                     starts[s] <= next_start;
                 end
                 if (reset)
@@ -338,14 +411,19 @@ module ctg_controller #(
     // Completion records, in the order in which commands ended.
     logic [PPN_BITS-1:0] ended_src, ended_dst;
     logic                ended_wide;
+    logic [FUNCTION_BITS-1:0] ended_function;
+    assign ended_function = act_command ? next_function
+        : owners[32'(slot) * FUNCTION_BITS +: FUNCTION_BITS];
     assign ended_src  = act_command ? next_src : src[32'(slot) * PPN_BITS +: PPN_BITS];
     assign ended_dst  = act_command ? next_dst : dst[32'(slot) * PPN_BITS +: PPN_BITS];
     assign ended_wide = act_command ? next_wide : wide[slot];
-    ctg_queue #(.WIDTH(COMMAND_BITS + 5), .DEPTH(RECORDS)) completion (
+    ctg_queue #(.WIDTH(COMMAND_BITS + 5 + FUNCTION_BITS), .DEPTH(RECORDS)) completion (
         .clock(clock), .reset(reset), .push(records),
-        .push_data({record_is_clear, record_starts, ended_wide, ended_src, ended_dst, status}),
+        .push_data({ended_function, record_is_clear, record_starts, ended_wide, ended_src,
+            ended_dst, status}),
         .room(record_room), .valid(record_valid),
-        .data({record_clear, record_start, record_wide, record_src, record_dst, record_status}),
+        .data({record_function, record_clear, record_start, record_wide, record_src, record_dst,
+            record_status}),
         .pop(record_valid && record_ready));
 endmodule
 

@@ -44,6 +44,7 @@ package ctg_pkg;
     localparam logic [4:0] S_INCOMPLETE       = 5'd16;
     localparam logic [4:0] S_UNKNOWN_COMMAND  = 5'd17;
     localparam logic [4:0] S_UNALIGNED        = 5'd18;
+    localparam logic [4:0] S_NOT_YOURS        = 5'd19;
     localparam logic [4:0] S_OUTSIDE_MEMORY   = 5'd20;
     localparam logic [4:0] S_BAD_RANGE        = 5'd21;
     localparam logic [4:0] S_NOT_FOUND        = 5'd22;

@@ -27,11 +27,13 @@ struct Controller {
         }
         if (dut.record_valid) {
             Line line{'D', dut.record_clear, dut.record_start, dut.record_wide,
-                      int64_t(dut.record_src), int64_t(dut.record_dst), dut.record_status};
+                      int64_t(dut.record_src), int64_t(dut.record_dst), dut.record_status,
+                      dut.record_function};
             if (!expected.take(line))
                 fail("a record that should not be: " + show(line));
             dut.record_ready = 1;
-            seen["record " + std::to_string(dut.record_status)]++;
+            seen["record " + std::to_string(dut.record_status) +
+                 (dut.record_function ? " of a guest" : " of the host")]++;
         }
         dut.eval();
         dut.clock = 1;
@@ -51,6 +53,7 @@ struct Controller {
         dut.command_wide = e[3];
         dut.command_src = e[4];
         dut.command_dst = e[5];
+        dut.command_function = e[7];
         dut.clock = 0;
         dut.eval();
         if (dut.command_ready != e[6])
@@ -58,6 +61,27 @@ struct Controller {
         tick(expected);
         dut.command_valid = 0;
         seen["submit " + std::to_string(e[6])]++;
+    }
+
+    // The frames and the share of a guest's function.
+    void grant(const Line &e, Expected &expected) {
+        dut.grant_valid = 1;
+        dut.grant_function = e[1];
+        dut.grant_first = e[2];
+        dut.grant_pages = e[3];
+        dut.grant_entries = e[4];
+        tick(expected);
+        dut.grant_valid = 0;
+    }
+
+    // Reset of a function: its descriptors come out of the queue, whatever else waits there.
+    void drop(const Line &e, Expected &expected) {
+        dut.drop = 1;
+        dut.drop_function = e[1];
+        tick(expected);
+        dut.drop = 0;
+        for (int i = 0; i < 16; i++)
+            tick(expected);
     }
 
     void answer(const Line &e, Expected &expected) {

@@ -63,13 +63,8 @@ void run(const Line &e, Expected &expected) {
         controller->dut.hold = 1;
         controller->settle(expected);
         break;
-    case 's':
-        controller->dut.drop = 1;
-        controller->tick(expected);
-        controller->dut.drop = 0;
-        for (int i = 0; i < 16; i++)
-            controller->tick(expected);
-        break;
+    case 's': controller->drop(e, expected); break;
+    case 'g': controller->grant(e, expected); break;
     case 'w': controller->answer(e, expected); break;
     default: fail("unknown event");
     }

@@ -6,8 +6,8 @@ use crate::trace::PageNumbering;
 use crate::world::World;
 use ample_migration::check::{Action, CheckConfig, Explored, State, actions, apply};
 use ample_migration::protocol::{
-    Completion, Design, Envelope, LineAddr, Message, OsMigration, Protocol, RequestKind, Role,
-    SliceHash,
+    Completion, Design, Envelope, HOST, LineAddr, Message, OsMigration, Protocol, RequestKind,
+    Role, SliceHash,
 };
 use anyhow::{Result, ensure};
 use std::collections::{HashMap, VecDeque};
@@ -205,7 +205,7 @@ fn step<W: Write>(
         Action::Submit { page } => {
             let os = &mut software.os[usize::from(page)];
             let command = os.next_command(rules).expect("the path submits");
-            assert!(world.submit(command), "the path's queue has room");
+            assert!(world.submit(HOST, command), "the path's queue has room");
             os.submitted(rules);
         }
         Action::TakeCommand => world.take_command(),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random sequences: pages that move while cores and a device use them, commands that make no
-//! sense, resets.
+//! Random sequences: pages that the host and guests move while cores and a device use them,
+//! commands that make no sense, resets.
 
 use crate::trace::PageNumbering;
 use crate::world::World;
 use ample_kit::random::Xoshiro256;
 use ample_migration::protocol::{
-    Command, Completion, LineAddr, Mapping, OsMigration, OsPhase, Protocol, Role, Status,
+    Command, Completion, HOST, LineAddr, Mapping, OsMigration, OsPhase, Protocol, Role, Status,
+    VirtualFunction,
 };
 use std::io::Write;
 
@@ -15,6 +16,10 @@ struct Page {
     lines: u32,
     at: u64,
     os: Option<OsMigration>,
+    /// The guest whose frames it lies in.
+    guest: u8,
+    /// Who moves it: the host or that guest.
+    mover: u8,
 }
 
 /// The driver of a random run.
@@ -29,6 +34,9 @@ pub struct RandomRun<W: Write> {
     /// How often a descriptor makes no sense, in 1000 steps.
     bad_per_mille: u32,
 }
+
+/// The guest that has the frames of large pages, the one of small pages, and one without any.
+const GUESTS: [u8; 3] = [1, 2, 3];
 
 /// Frames of either size for each page of data, so that moves never want for a frame.
 const FRAMES: u64 = 2;
@@ -55,7 +63,8 @@ impl<W: Write> RandomRun<W> {
 
     fn lay_out(&mut self, sizes: PageNumbering, small: u32, large: u32) {
         let mut next = 0;
-        let mut frames = |lines: u32, pages: u32, run: &mut Self| {
+        let mut frames = |guest: u8, lines: u32, pages: u32, run: &mut Self| {
+            let first = next;
             for _ in 0..pages {
                 for frame in 0..FRAMES {
                     match frame {
@@ -63,15 +72,23 @@ impl<W: Write> RandomRun<W> {
                             lines,
                             at: next,
                             os: None,
+                            guest,
+                            mover: HOST,
                         }),
                         _ => run.free.push((lines, next)),
                     }
                     next += u64::from(lines);
                 }
             }
+            run.world.grant(VirtualFunction {
+                function: guest,
+                first: LineAddr(first),
+                lines: next - first,
+                entries: guest,
+            });
         };
-        frames(1 << sizes.large_log2, large, self);
-        frames(1 << sizes.small_log2, small, self);
+        frames(GUESTS[0], 1 << sizes.large_log2, large, self);
+        frames(GUESTS[1], 1 << sizes.small_log2, small, self);
         let agents = self.world.cores.len() + 2;
         self.tlbs = vec![vec![None; self.pages.len()]; agents];
     }
@@ -170,12 +187,13 @@ impl<W: Write> RandomRun<W> {
     fn os_step(&mut self) {
         let page = self.any_page();
         let rules = self.world.rules;
+        let mover = self.pages[page].mover;
         let Some(os) = &mut self.pages[page].os else {
             self.begin(page);
             return;
         };
         if let Some(command) = os.next_command(&rules) {
-            if self.world.submit(command) {
+            if self.world.submit(mover, command) {
                 os.submitted(&rules);
             }
         } else if os.can_abort() && self.random.chance(0.05) {
@@ -195,6 +213,8 @@ impl<W: Write> RandomRun<W> {
         }
         let chosen = fits[self.random.below(fits.len() as u32) as usize];
         let (_, frame) = self.free.swap_remove(chosen);
+        let guest = self.random.chance(0.5);
+        self.pages[page].mover = if guest { self.pages[page].guest } else { HOST };
         self.pages[page].os = Some(OsMigration::new(Mapping {
             src: LineAddr(at),
             dst: LineAddr(frame),
@@ -253,12 +273,31 @@ impl<W: Write> RandomRun<W> {
 
     /// A descriptor that has to be refused: the queue is empty, so that it is taken at once.
     fn submit_nonsense(&mut self) {
+        // Of the host, of either guest, or of one that has no frames.
+        let function = self.random.below(1 + GUESTS.len() as u32) as u8;
         if self.random.below(40) == 0 {
-            return self.world.reset_function();
+            return self.world.reset_function(function);
         }
         if self.world.controller.has_work() || self.random.below(1000) >= 50 * self.bad_per_mille {
             return;
         }
+        let command = self.nonsense();
+        let mut trial = self.world.controller.clone();
+        let rules = &self.world.rules;
+        let mut out = ample_migration::protocol::Outbox::<bool>::default();
+        let refused = trial.submit_as(rules, function, command).is_ok()
+            && trial
+                .take_next(rules, &mut out)
+                .is_some_and(|c| !matches!(c.status, Status::TableFull));
+        if refused && self.world.submit(function, command) {
+            self.world.take_command();
+            // Its record is not for a migration that is under way.
+            self.world.records.clear();
+        }
+    }
+
+    /// A descriptor that has to be refused, or nearly so.
+    fn nonsense(&mut self) -> Command {
         let page = self.any_page();
         let (lines, at) = (self.pages[page].lines, self.pages[page].at);
         let other = self.any_page();
@@ -273,7 +312,13 @@ impl<W: Write> RandomRun<W> {
         let start = self.random.chance(0.5);
         let rules_end = self.world.rules.memory_lines;
         let beyond = LineAddr(rules_end - u64::from(lines));
-        let command = match self.random.below(7) {
+        let free = self.free.iter().find(|frame| frame.0 == lines);
+        match self.random.below(8) {
+            // Good for the host and for the guest that has the frames.
+            7 => Command::Migrate {
+                map: map(at, LineAddr(free.map_or(at, |frame| frame.1))),
+                start,
+            },
             5 => Command::Migrate {
                 map: map(at, LineAddr(rules_end)),
                 start,
@@ -303,18 +348,6 @@ impl<W: Write> RandomRun<W> {
                 }),
                 start,
             },
-        };
-        let mut trial = self.world.controller.clone();
-        let rules = &self.world.rules;
-        let mut out = ample_migration::protocol::Outbox::<bool>::default();
-        let refused = trial.submit(rules, command).is_ok()
-            && trial
-                .take_next(rules, &mut out)
-                .is_some_and(|c| !matches!(c.status, Status::TableFull));
-        if refused && self.world.submit(command) {
-            self.world.take_command();
-            // Its record is not for a migration that is under way.
-            self.world.records.clear();
         }
     }
 }

@@ -117,20 +117,22 @@ impl<W: Write> Tracer<W> {
     }
 
     /// A descriptor is put into the work queue, or finds it full.
-    pub fn submit(&mut self, pages: PageNumbering, command: Command, taken: bool) {
+    pub fn submit(&mut self, pages: PageNumbering, function: u8, command: Command, taken: bool) {
         let (src, dst, wide) = pages.of(command.map());
         let (clear, start) = flags(command);
         let taken = u8::from(taken);
-        self.event(format_args!("c {clear} {start} {wide} {src} {dst} {taken}"));
+        self.event(format_args!(
+            "c {clear} {start} {wide} {src} {dst} {taken} {function}"
+        ));
     }
 
     /// A completion record.
     pub fn record(&mut self, pages: PageNumbering, completion: Completion) {
         let (src, dst, wide) = pages.of(completion.command.map());
         let (clear, start) = flags(completion.command);
-        let status = completion.status.code();
+        let (status, function) = (completion.status.code(), completion.function);
         self.line(format_args!(
-            "D {clear} {start} {wide} {src} {dst} {status}"
+            "D {clear} {start} {wide} {src} {dst} {status} {function}"
         ));
     }
 

@@ -4,8 +4,8 @@
 
 use crate::trace::{PageNumbering, Tracer, code};
 use ample_migration::protocol::{
-    Cached, Command, Completion, Controller, CoreSide, CoreStep, Envelope, HOST, LineAddr,
-    LineRequest, Mapping, Message, Outbox, Party, PrivateLines, Protocol, Slice,
+    Cached, Command, Completion, Controller, CoreSide, CoreStep, Envelope, LineAddr, LineRequest,
+    Mapping, Message, Outbox, Party, PrivateLines, Protocol, Slice, VirtualFunction,
 };
 use std::io::Write;
 
@@ -22,6 +22,8 @@ pub struct World<W: Write> {
     slices: Vec<Slice<Lines>>,
     /// Work queue and completion records.
     pub controller: Controller,
+    /// What the host lets guests do, again after each reset.
+    grants: Vec<VirtualFunction>,
     /// Private caches of the cores.
     pub cores: Vec<CoreSide<Held, ()>>,
     /// The request of a device, at most one.
@@ -47,6 +49,7 @@ impl<W: Write> World<W> {
             pages,
             slices: Vec::new(),
             controller: Controller::default(),
+            grants: Vec::new(),
             cores: Vec::new(),
             device: None,
             net: Vec::new(),
@@ -83,6 +86,23 @@ impl<W: Write> World<W> {
         let memory_pages = rules.memory_lines >> self.pages.small_log2;
         self.tracer.event(format_args!(
             "z {cacheable} {parallel} {announce} {window} {memory_pages}"
+        ));
+        for grant in std::mem::take(&mut self.grants) {
+            self.grant(grant);
+        }
+    }
+
+    /// The host lets a guest command its own frames.
+    pub fn grant(&mut self, grant: VirtualFunction) {
+        self.controller.grant(grant);
+        self.grants.push(grant);
+        let page = |lines: u64| lines >> self.pages.small_log2;
+        self.tracer.event(format_args!(
+            "g {} {} {} {}",
+            grant.function,
+            page(grant.first.0),
+            page(grant.lines),
+            grant.entries
         ));
     }
 
@@ -197,11 +217,12 @@ impl<W: Write> World<W> {
         });
     }
 
-    /// ENQCMD. `false`: the queue is full.
-    pub fn submit(&mut self, command: Command) -> bool {
-        let taken = self.controller.submit(&self.rules, command).is_ok();
-        self.tracer.submit(self.pages, command, taken);
-        taken
+    /// ENQCMD at the portal of a function. `false`: the queue is full, or the function is reset.
+    pub fn submit(&mut self, function: u8, command: Command) -> bool {
+        let taken = self.controller.submit_as(&self.rules, function, command);
+        self.tracer
+            .submit(self.pages, function, command, taken.is_ok());
+        taken.is_ok()
     }
 
     /// The controller takes a descriptor.
@@ -221,10 +242,10 @@ impl<W: Write> World<W> {
         self.send_all(out);
     }
 
-    /// The function is reset: what waits in its queue is dropped.
-    pub fn reset_function(&mut self) {
-        let dropped = self.controller.reset(HOST);
-        self.tracer.event(format_args!("s"));
+    /// A function is reset: what waits of it in the queue is dropped.
+    pub fn reset_function(&mut self, function: u8) {
+        let dropped = self.controller.reset(function);
+        self.tracer.event(format_args!("s {function}"));
         for completion in dropped {
             self.tracer.record(self.pages, completion);
             self.records.push(completion);
