@@ -417,11 +417,16 @@ module ctg_controller #(
     assign ended_src  = act_command ? next_src : src[32'(slot) * PPN_BITS +: PPN_BITS];
     assign ended_dst  = act_command ? next_dst : dst[32'(slot) * PPN_BITS +: PPN_BITS];
     assign ended_wide = act_command ? next_wide : wide[slot];
-    ctg_queue #(.WIDTH(COMMAND_BITS + 5 + FUNCTION_BITS), .DEPTH(RECORDS)) completion (
+    localparam int RECORD_BITS = COMMAND_BITS + 5 + FUNCTION_BITS;
+    logic [RECORDS-1:0]             records_filled; // first in, first out: nobody looks at these
+    logic [RECORDS*RECORD_BITS-1:0] records_places;
+    wire logic unused = &{1'b0, records_filled, records_places};
+    ctg_queue #(.WIDTH(RECORD_BITS), .DEPTH(RECORDS)) completion (
         .clock(clock), .reset(reset), .push(records),
         .push_data({ended_function, record_is_clear, record_starts, ended_wide, ended_src,
             ended_dst, status}),
-        .room(record_room), .valid(record_valid),
+        .room(record_room), .filled(records_filled), .places(records_places), .valid(record_valid),
+        .chosen({RECORD_COUNT{1'b0}}),
         .data({record_function, record_clear, record_start, record_wide, record_src, record_dst,
             record_status}),
         .pop(record_valid && record_ready));
