@@ -45,4 +45,4 @@ pub use queries::{Parameters, QUERIES, Query};
 #[cfg(feature = "reader")]
 pub use reader::TableFile;
 #[cfg(feature = "engine")]
-pub use source::{FilesProgress, Sources, Unusable, scans};
+pub use source::{FilesProgress, Sources, Unusable, scans, whole_table};

@@ -165,7 +165,10 @@ fn kind(file: &Path) -> Result<Kind> {
 }
 
 /// Reads a table to its end.
-fn whole_table(file: &Path) -> Result<()> {
+///
+/// # Errors
+/// When it cannot be read, or is not what was written.
+pub fn whole_table(file: &Path) -> Result<()> {
     TableFile::open(File::open(file)?)?.read(&mut |_| Ok(()))?;
     Ok(())
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sources in an object store: copied to this machine first, then read like other files.
 
-use ample_fleet::{FilesProgress, Sources, TableFile, Unusable};
+use ample_fleet::{FilesProgress, Sources, Unusable, whole_table};
 use ample_store::{ObjectStore, SCHEME, StoreAccess, StoreAddress, StoredObject};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -60,13 +60,9 @@ pub fn gather(
 
 /// Nobody else has read a large table to its end since it came over a network.
 fn check_large(found: &mut Sources, copied: &Copied) {
-    let whole = |file: &PathBuf| -> Result<()> {
-        TableFile::open(File::open(file)?)?.read(&mut |_| Ok(()))?;
-        Ok(())
-    };
     for file in std::mem::take(&mut found.files) {
         let checked = match copied.files.contains_key(&file) {
-            true => whole(&file),
+            true => whole_table(&file),
             false => Ok(()),
         };
         match checked {
