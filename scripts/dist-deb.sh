@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Makes the Debian packages from what has been built. The same input gives the same bytes.
 # Usage: dist-deb.sh AMPLE MALLOC_LIBRARY MALLOC_TOOL OUT
-# AMPLE and the others are stripped; OUT is where the packages go.
+# AMPLE and the others are stripped; OUT is where the packages go. XZ_LEVEL (6) is how hard they are
+# compressed.
 set -euo pipefail
 ample=$(realpath "$1") library=$(realpath "$2") tool=$(realpath "$3")
 mkdir -p "$4"
@@ -67,7 +68,8 @@ pack() { # pack PACKAGE DEPENDS: control files, checksums, the archive
 	(cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\n' | sort |
 		xargs -d '\n' md5sum) >"$root/DEBIAN/md5sums"
 	find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-	dpkg-deb --root-owner-group -Zxz -z6 --threads-max=1 --build "$root" "$out" >/dev/null
+	dpkg-deb --root-owner-group -Zxz -z"${XZ_LEVEL:-6}" --threads-max=1 \
+		--build "$root" "$out" >/dev/null
 }
 
 manual() { # manual FILE: a manual page of the tool from its own help
