@@ -172,13 +172,15 @@ advisories:      ## renew the snapshot of the advisory database from a clone of 
 hw:              ## lint and prove the hardware of a slice, and follow the protocol's code with it
 	@scripts/setup.sh rtl
 	hw/lint.sh
-	hw/formal/prove.sh || test $$? = 3 # 3: no proof, the depth that was reached is printed
+	hw/formal/prove.sh --seconds 120 || test $$? = 3 # 3: no proof, the depth is printed
+	hw/sim/chip.sh hw/rtl 20000
 	hw/sim/cosim.sh quick
 
 hw-full:         ## the same over ten million events, its coverage, and planted faults
 	@scripts/setup.sh rtl
 	hw/lint.sh
 	hw/formal/prove.sh --seconds 1200 || test $$? = 3
+	for seed in 1 2 3 4 5; do hw/sim/chip.sh hw/rtl 60000 $$seed || exit 1; done
 	hw/faults.sh
 	hw/sim/cosim.sh full
 	hw/sim/cosim.sh coverage

@@ -39,7 +39,12 @@ judge() { # judge NAME FILE: is the fault in the copy of FILE found?
 	local name=$1 file=$2 how proof=slice
 	[[ $file == ctg_controller.sv || $file == ctg_work_queue.sv ]] && proof=controller
 	how=$(hw/formal/prove.sh --rtl "$(realpath "$out/$name/rtl")" --seconds 60 $proof 2>&1) || true
-	if [[ $how == *proven* ]]; then # by induction, or neither proven nor broken
+	# Proven by induction, or neither proven nor broken: the whole chip in random runs.
+	if [[ $how == *proven* && $file != ctg_portal.sv ]]; then
+		how=$(hw/sim/chip.sh "$(realpath "$out/$name/rtl")" 3000 1 2>&1) || true
+		[[ $how == *FAILS* ]] || how="proven, $how"
+	fi
+	if [[ $how == *proven* ]]; then
 		if hw/sim/build.sh "$out/$name/rtl" "$out/$name/sim" >"$out/$name/log" 2>&1; then
 			how=$("$trace" random --events 200000 --seed 1 2>/dev/null |
 				"$out/$name/sim/cosim" | head -n 1) || true
@@ -80,9 +85,11 @@ plant purge-of-source ctg_engine.sv "== ctg_pkg::PURGING ? its_dst : its_src" \
 plant phase-lost ctg_slice.sv "reply_free && !engine_phase" "reply_free"
 plant forwards-uncounted ctg_slice.sv "(counts && decision_take) ? covered" "1'b0 ? covered"
 plant cleared-too-soon ctg_slice.sv "view_clearing & idle" "view_clearing"
+plant forward-of-nothing ctg_redirect.sv "valid && action == ctg_pkg::FORWARD" \
+	"action == ctg_pkg::FORWARD"
 plant wrong-hash ctg_hash.sv "whole >> 1" "whole >> 2"
 plant overlap-unseen ctg_controller.sv "((b ^ next_src) & mask) == '0" "1'b0"
-plant full-unseen ctg_controller.sv "if (|meets || &used)" "if (|meets)"
+plant full-unseen ctg_controller.sv "if (|meets || &used || no_share)" "if (|meets || no_share)"
 plant abort-without-flush ctg_controller.sv "its_state == INSTALLED ? FLUSHING : CLEARING" \
 	"CLEARING"
 plant marks-unawaited ctg_controller.sv "its_state == FINISHING && its_cores == '0" \

@@ -196,7 +196,7 @@ module ctg_redirect #(
             action = ctg_pkg::FORWARD;
     end
 
-    assign counts      = action == ctg_pkg::FORWARD && !had_origin && |covered;
+    assign counts      = valid && action == ctg_pkg::FORWARD && !had_origin && |covered;
     assign has_origin  = had_origin || counts;
     assign origin      = counts ? id : old_origin;
     assign origin_slot = counts ? slot : old_slot;
