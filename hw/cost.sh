@@ -3,7 +3,8 @@
 # Cost of the hardware of a slice on the cells of an open library: area by block, the time of the
 # two cycles of the redirection, and energy with the switching of co-simulated traffic. The mapped
 # gates are replayed beside the RTL, output by output; a difference is an error.
-# Usage: hw/cost.sh [--json]. Needs yosys, iverilog, verilator, opensta, qflow-tech-osu018, python3.
+# Usage: hw/cost.sh [--json] [BLOCK...]: of blocks that are named (ctg_table, ...) the area only.
+# Needs yosys, iverilog, verilator, opensta, qflow-tech-osu018, python3.
 #
 # The library is OSU's for 0.18 um at 1.8 V, the youngest among Debian's packages. What it says is
 # carried to 22 nm at 0.8 V in two ways that are meant to lie on either side of the truth:
@@ -15,15 +16,18 @@
 #   leakage 1 nW and 30 nW for a NAND2 equivalent.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-json=0
-case ${1:-} in
---json) json=1 ;;
-'') ;;
-*)
-	echo "cost.sh: unknown argument $1; usage: hw/cost.sh [--json]" >&2
-	exit 2
-	;;
-esac
+json=0 blocks=(ctg_slice ctg_table ctg_redirect ctg_engine ctg_controller ctg_portal)
+known=" ${blocks[*]} "
+if [[ ${1:-} == --json ]]; then
+	json=1
+	shift
+fi
+for block in "$@"; do
+	[[ $known == *" $block "* ]] || {
+		echo "cost.sh: $block is no block; known:$known; usage: hw/cost.sh [--json] [BLOCK...]" >&2
+		exit 2
+	}
+done
 for tool in yosys iverilog verilator sta python3 cargo; do
 	command -v $tool >/dev/null || {
 		echo "cost.sh: $tool is missing: scripts/setup.sh cost" >&2
@@ -37,7 +41,13 @@ export LIBERTY=/usr/share/qflow/tech/osu018/osu018_stdcells.lib
 }
 out=target/hw/cost
 mkdir -p $out/sim
-blocks=(ctg_slice ctg_table ctg_redirect ctg_engine ctg_controller ctg_portal)
+if (($#)); then
+	for top in "$@"; do
+		hw/cost/map.sh $LIBERTY $out "$top"
+	done
+	hw/cost/power.py areas $out $json "$@"
+	exit
+fi
 for top in "${blocks[@]}"; do
 	hw/cost/map.sh $LIBERTY $out $top
 done

@@ -94,6 +94,8 @@ plant abort-without-flush ctg_controller.sv "its_state == INSTALLED ? FLUSHING :
 	"CLEARING"
 plant marks-unawaited ctg_controller.sv "its_state == FINISHING && its_cores == '0" \
 	"its_state == FINISHING"
+plant stray-answer-counted ctg_controller.sv "owed        = used[slot] && (" \
+	"owed        = used[slot] || ("
 plant outside-memory ctg_controller.sv "else if (beyond)" "else if (1'b0)"
 plant guest-unchecked ctg_controller.sv "else if (foreign)" "else if (1'b0)"
 plant share-unseen ctg_controller.sv "&used || no_share" "&used"

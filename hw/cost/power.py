@@ -7,6 +7,8 @@ power.py bench NETLIST.json PORTS.vcd OUT
     writes OUT/bench.v and OUT/vectors: each cycle's inputs, and what the outputs must be.
 power.py activity NETLIST.json NETS.vcd FROM_CYCLE CYCLES OUT
     writes OUT/activity.tcl for OpenSTA, and prints one JSON object.
+power.py areas OUT JSON BLOCK...
+    prints the areas of blocks that hw/cost.sh has mapped.
 power.py report OUT JSON BLOCK...
     prints what hw/cost.sh has measured, carried to 22 nm (its assumptions are stated there).
 """
@@ -142,9 +144,12 @@ def cell_counts(path):
     return sum(cell["type"].startswith("DFF") for cell in cells), len(cells)
 
 
-def report(out, as_json, blocks):
-    """Areas, times and energies at 22 nm, each as an interval."""
-    shrink, nand_um2, own_nand_um2, use = 22 / 180, 0.199, 24, 0.7
+SHRINK, USE = 22 / 180, 0.7
+
+
+def areas_of(out, blocks):
+    """Areas of mapped blocks at 22 nm, as intervals."""
+    nand_um2, own_nand_um2 = 0.199, 24
     areas = []
     for block in blocks:
         with open(f"{out}/{block}.area", encoding="ascii") as file:
@@ -153,8 +158,36 @@ def report(out, as_json, blocks):
         nand2 = um2 / own_nand_um2
         areas.append({"block": block[4:], "flip_flops": flops, "cells": cells,
                       "nand2_equivalents": round(nand2),
-                      "area_low_mm2": round(nand2 * nand_um2 / use / 1e6, 5),
-                      "area_high_mm2": round(um2 * shrink ** 2 / use / 1e6, 5)})
+                      "area_low_mm2": round(nand2 * nand_um2 / USE / 1e6, 5),
+                      "area_high_mm2": round(um2 * SHRINK ** 2 / USE / 1e6, 5)})
+    return areas
+
+
+def report(out, as_json, blocks, whole):
+    """Areas, and of the whole times and energies, at 22 nm, each as an interval."""
+    areas = areas_of(out, blocks)
+    result = {"schema": "ample.hw-cost/1", "areas": areas}
+    if whole:
+        result.update(measured(out, areas))
+    else:
+        result.update({"fo4_ns_at_180nm": None, "times": [], "energy": None, "replay": None})
+    if as_json:
+        print(json.dumps(result))
+        return
+    for row in areas:
+        print("{block:12} {flip_flops:5} flip-flops {nand2_equivalents:6} NAND2 equivalents "
+              "{area_low_mm2:.5f} to {area_high_mm2:.5f} mm2".format(**row))
+    for row in result["times"]:
+        print("{path:40} {ns_at_180nm:.2f} ns at 180 nm, {fo4} FO4, {low_ps} to {high_ps} ps"
+              .format(**row))
+    for key, value in (result["energy"] or {}).items():
+        print(f"{key:24} {value}")
+    if whole:
+        print(f"replay of the mapped gates: {result['replay']}")
+
+
+def measured(out, areas):
+    """Times of paths, energies, and the replay."""
     paths = pairs(f"{out}/paths")
     times = []
     for path, what in (("request", "first cycle: search, other name, homes"),
@@ -168,7 +201,7 @@ def report(out, as_json, blocks):
     with open(f"{out}/activity.json", encoding="ascii") as file:
         seen = json.load(file)
     power, volts = pairs(f"{out}/power"), 0.8
-    scale = shrink * (volts / 1.8) ** 2
+    scale = SHRINK * (volts / 1.8) ** 2
     flops = areas[0]["flip_flops"]
     # Watts over a clock of 10 ns: joules a cycle.
     clock = [power["idle"] * 10e-9 * scale * 1e12, flops * 0.5e-15 * volts ** 2 * 1e12]
@@ -182,22 +215,9 @@ def report(out, as_json, blocks):
               "leakage_mw": [round(nand2 * 1e-6, 3), round(nand2 * 30e-6, 3)]}
     with open(f"{out}/replay", encoding="ascii") as file:
         replay = file.read().split()
-    result = {"schema": "ample.hw-cost/1", "areas": areas, "fo4_ns_at_180nm": paths["fo4"],
-              "times": times, "energy": energy,
-              "replay": {"cycles": int(replay[1]), "outputs": int(replay[3]),
-                         "different": int(replay[5]), "not_known": int(replay[7])}}
-    if as_json:
-        print(json.dumps(result))
-        return
-    for row in areas:
-        print("{block:12} {flip_flops:5} flip-flops {nand2_equivalents:6} NAND2 equivalents "
-              "{area_low_mm2:.5f} to {area_high_mm2:.5f} mm2".format(**row))
-    for row in times:
-        print("{path:40} {ns_at_180nm:.2f} ns at 180 nm, {fo4} FO4, {low_ps} to {high_ps} ps"
-              .format(**row))
-    for key, value in energy.items():
-        print(f"{key:24} {value}")
-    print(f"replay of the mapped gates: {result['replay']}")
+    return {"fo4_ns_at_180nm": paths["fo4"], "times": times, "energy": energy,
+            "replay": {"cycles": int(replay[1]), "outputs": int(replay[3]),
+                       "different": int(replay[5]), "not_known": int(replay[7])}}
 
 
 def main():
@@ -206,8 +226,8 @@ def main():
         bench(*sys.argv[2:5])
     elif len(sys.argv) == 7 and sys.argv[1] == "activity":
         activity(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6])
-    elif len(sys.argv) > 4 and sys.argv[1] == "report":
-        report(sys.argv[2], sys.argv[3] == "1", sys.argv[4:])
+    elif len(sys.argv) > 4 and sys.argv[1] in ("areas", "report"):
+        report(sys.argv[2], sys.argv[3] == "1", sys.argv[4:], sys.argv[1] == "report")
     else:
         sys.exit(__doc__)
 

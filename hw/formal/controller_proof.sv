@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Properties of the front end, with any descriptors, slices and cores that answer what they were
-// asked in any order and at any time. The reader of records is prompt, or as late as it likes; what
-// an entry is at is followed, by its records, only with the prompt one. Two entries, two
-// slices, one core, four pages of memory; the host and a guest, which may be granted any frames
-// and any share at the beginning.
+// asked in any order and at any time, and answers that nobody was asked for. The reader of records
+// is prompt, or as late as it likes; what an entry is at is followed, by its records, only with the
+// prompt one. Two entries, two slices, one core, four pages of memory; the host and a guest, which
+// may be granted any frames and any share at the beginning.
 `default_nettype none
 
 module controller_proof (
@@ -81,9 +81,9 @@ module controller_proof (
     wire logic       heard = answer_valid && answer_ready;
     wire logic       taken = record_valid && record_ready;
     wire logic       ends  = taken && record_status < 5'd16;
-    always_comb if (started && answer_valid)
-        assume (answer_of_core ? (answer_slot ? core1 : core0)
-            : (answer_slot ? owed1 : owed0) != 2'd0);
+    // Answers that nobody owes may come, too, and change nothing.
+    wire logic  stray = answer_of_core ? !(answer_slot ? core1 : core0)
+        : (answer_slot ? owed1 : owed0) == 2'd0;
 
     always_ff @(posedge clock) begin
         if (!started) begin
@@ -95,9 +95,9 @@ module controller_proof (
             at1 <= FREE;
         end else begin
             owed0 <= owed0 + (send_slot ? 2'd0 : asked)
-                - {1'b0, heard && !answer_of_core && !answer_slot};
+                - {1'b0, heard && !stray && !answer_of_core && !answer_slot};
             owed1 <= owed1 + (send_slot ? asked : 2'd0)
-                - {1'b0, heard && !answer_of_core && answer_slot};
+                - {1'b0, heard && !stray && !answer_of_core && answer_slot};
             if (told && !send_slot) core0 <= 1'b1;
             else if (heard && answer_of_core && !answer_slot) core0 <= 1'b0;
             if (told && send_slot) core1 <= 1'b1;
@@ -124,7 +124,7 @@ module controller_proof (
     logic [2:0] quiet;
     wire logic  accepted = command_valid && command_ready;
     wire logic  still = !slices_valid && !cores_valid && !record_valid && !hold && !drop
-        && owed0 == '0 && owed1 == '0 && !core0 && !core1 && !accepted;
+        && owed0 == '0 && owed1 == '0 && !core0 && !core1 && !accepted && !heard;
     always_ff @(posedge clock) begin
         if (!started) begin
             unanswered <= '0;

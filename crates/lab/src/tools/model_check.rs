@@ -36,7 +36,7 @@ pub struct CheckedMachine {
     pub nacks: u64,
     /// Kinds of steps: what arrived, in which situation, and what was sent.
     pub transitions: u64,
-    /// Of these, kinds that no machine before it takes.
+    /// Of these, kinds that no machine of its design before it takes.
     pub new_transitions: u64,
     /// Whether every state can still reach the end; null when the graph was too large.
     pub everything_can_end: Option<bool>,

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 ///
 /// Coverage of a machine: steps in which a slice forwards a request, in which a line goes across
 /// to another slice, and in which a core is refused (nacks); kinds of steps, and how many of them
-/// no machine before it takes.
+/// no machine of its design before it takes.
 ///
 /// Exit code: 0 all properties hold and all planted errors are found, 1 otherwise, 2 usage.
 #[derive(Parser)]
