@@ -10,7 +10,7 @@ use crate::server_model::{
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
-use crate::tools::{drops, heaps, kernel, layers, lifetime, model_check, rtl};
+use crate::tools::{drops, heaps, kernel, layers, lifetime, model_check, rtl, slice};
 use crate::translation::{
     chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
     simulator_speed, speedup, storage, walks,
@@ -66,6 +66,8 @@ listed! {
     "hw-steps": steps::MigrationSteps,
     "hw-sweep": sweep::Sweep,
     "hw-rtl": rtl::TableRtl,
+    "hw-slice": slice::SliceHardware,
+    "hw-cost": slice::HardwareCost,
     "model-check": model_check::ModelCheck,
     "temeraire-fig9": Temeraire,
     "temeraire-fig10": Temeraire,

@@ -48,8 +48,10 @@ const SMALLER: [(&str, &[&str]); 7] = [
 ];
 
 /// Results as they were printed, of those that need programs which a test may not have built.
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 9] = [
+    ("hw-cost", include_str!("examples/hw-cost.json")),
     ("hw-rtl", include_str!("examples/hw-rtl.json")),
+    ("hw-slice", include_str!("examples/hw-slice.json")),
     (
         "kernel-hotpath",
         include_str!("examples/kernel-hotpath.json"),

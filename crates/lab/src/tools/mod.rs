@@ -11,6 +11,7 @@ pub mod layers;
 pub mod lifetime;
 pub mod model_check;
 pub mod rtl;
+pub mod slice;
 pub mod temeraire;
 
 use crate::needs::built;

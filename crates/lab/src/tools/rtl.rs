@@ -101,7 +101,7 @@ impl Experiment for TableRtl {
 }
 
 /// What a script of `hw/` prints as JSON; `None` after an early end.
-fn script<T: DeserializeOwned>(name: &str, args: &[&str]) -> Result<Option<T>> {
+pub(super) fn script<T: DeserializeOwned>(name: &str, args: &[&str]) -> Result<Option<T>> {
     let root = source_tree().context("not in the source tree")?;
     let mut command = Command::new(root.join("hw").join(name));
     let text = output(command.arg("--json").args(args), 0)?;
