@@ -60,6 +60,7 @@ full)
 		random large 1000000 "$seed" "${large_run[@]}" --memory-lines 1048576
 		random one 200000 "$seed" --slices 1 --hash 3 --window 1
 	done
+	random large 300000 7 "${large_run[@]}" --memory-lines 1048576 --server
 	for seed in 1 2 3; do
 		portal 1000000 "$seed"
 	done

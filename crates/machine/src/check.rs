@@ -28,7 +28,7 @@ type Checked = Result<(), ImpossibleField>;
 /// Most of what is counted in events or entries; beyond it a description is a slip of the pen.
 const MOST_ENTRIES: u64 = 1 << 20;
 /// Most cycles of one step.
-const MOST_CYCLES: u64 = 1_000_000;
+pub(crate) const MOST_CYCLES: u64 = 1_000_000;
 /// Most bytes of a cache: its tags lie in the memory of the host.
 const MOST_CACHE_BYTES: u64 = 4 << 30;
 

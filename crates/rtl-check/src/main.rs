@@ -5,6 +5,7 @@
 mod checked;
 mod portal;
 mod random;
+mod server;
 mod trace;
 mod world;
 
@@ -13,6 +14,7 @@ use ample_migration::protocol::{Design, Protocol, SliceHash};
 use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use random::RandomRun;
+use server::ServerTraffic;
 use std::io::{BufWriter, Write};
 use trace::PageNumbering;
 use world::World;
@@ -90,6 +92,10 @@ struct RandomArgs {
     /// Steps from one reset to the next.
     #[arg(long, default_value_t = 20_000)]
     steps_per_reset: u64,
+    /// Accesses of a web server instead of random ones, while its network buffers move; small
+    /// pages of 64 lines, no resets.
+    #[arg(long)]
+    server: bool,
 }
 
 fn main() -> Result<()> {
@@ -99,6 +105,31 @@ fn main() -> Result<()> {
         What::Portal(PortalArgs { events, seed }) => portal::write(events, seed, out),
         What::Checked { states, slices } => checked::write(states, slices, out),
     }
+}
+
+/// A run of the kind that was asked for, before its first step.
+fn prepared<W: Write>(
+    args: &RandomArgs,
+    rules: Protocol,
+    sizes: PageNumbering,
+    out: W,
+) -> Result<RandomRun<W>> {
+    if !args.server {
+        let world = World::new(rules, sizes, out);
+        let large = if args.large > args.small { 2 } else { 0 };
+        let pages = (u32::from(args.entries) + 2, large);
+        return Ok(RandomRun::new(world, sizes, pages, args.seed));
+    }
+    let traffic = ServerTraffic::nginx(args.cores, args.seed);
+    let frames = u64::from(traffic.pages() + ServerTraffic::SPARE_FRAMES);
+    ensure!(
+        args.small == 6 && frames << 6 <= args.memory_lines,
+        "--server: pages are of 64 lines (--small 6), {frames} of them in memory \
+         (--memory-lines {})",
+        frames << 6
+    );
+    let world = World::new(rules, sizes, out);
+    Ok(RandomRun::serving(world, traffic, sizes, args.seed))
 }
 
 fn random_run(args: &RandomArgs, out: impl Write) -> Result<()> {
@@ -144,15 +175,12 @@ fn random_run(args: &RandomArgs, out: impl Write) -> Result<()> {
         small_log2: args.small,
         large_log2: args.large,
     };
-    let world = World::new(rules(), sizes, out);
-    let large = if args.large > args.small { 2 } else { 0 };
-    let pages = (u32::from(args.entries) + 2, large);
-    let mut run = RandomRun::new(world, sizes, pages, args.seed);
+    let mut run = prepared(args, rules(), sizes, out)?;
     let mut steps = 0;
     while run.progress().1 < args.events && run.progress().0 {
         run.step();
         steps += 1;
-        if steps % args.steps_per_reset == 0 {
+        if steps % args.steps_per_reset == 0 && !args.server {
             run.reset(rules());
         }
     }

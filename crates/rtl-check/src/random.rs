@@ -2,6 +2,7 @@
 //! Random sequences: pages that the host and guests move while cores and a device use them,
 //! commands that make no sense, resets.
 
+use crate::server::ServerTraffic;
 use crate::trace::PageNumbering;
 use crate::world::World;
 use ample_kit::random::Xoshiro256;
@@ -33,6 +34,10 @@ pub struct RandomRun<W: Write> {
     tlbs: Vec<Vec<Option<u64>>>,
     /// How often a descriptor makes no sense, in 1000 steps.
     bad_per_mille: u32,
+    /// A server's accesses; none: every page is as good as any other.
+    server: Option<ServerTraffic>,
+    /// The page that moved last, while it moves.
+    moving: Option<usize>,
 }
 
 /// The guest that has the frames of large pages, the one of small pages, and one without any.
@@ -56,8 +61,38 @@ impl<W: Write> RandomRun<W> {
             free: Vec::new(),
             tlbs: Vec::new(),
             bad_per_mille: 20,
+            server: None,
+            moving: None,
         };
         run.lay_out(sizes, small, large);
+        run
+    }
+
+    /// A machine whose cores and device do what a server's do, while the host moves its network
+    /// buffers.
+    pub fn serving(
+        world: World<W>,
+        traffic: ServerTraffic,
+        sizes: PageNumbering,
+        seed: u64,
+    ) -> Self {
+        let mut run = Self::new(world, sizes, (0, 0), seed);
+        let lines = 1 << sizes.small_log2;
+        let page = |n: u32| Page {
+            lines,
+            at: u64::from(n) * u64::from(lines),
+            os: None,
+            guest: HOST,
+            mover: HOST,
+        };
+        let pages = traffic.pages();
+        run.pages = (0..pages).map(page).collect();
+        run.free = (pages..pages + ServerTraffic::SPARE_FRAMES)
+            .map(|n| (lines, page(n).at))
+            .collect();
+        run.tlbs = vec![vec![None; run.pages.len()]; run.world.cores.len() + 2];
+        run.bad_per_mille = 0;
+        run.server = Some(traffic);
         run
     }
 
@@ -126,9 +161,10 @@ impl<W: Write> RandomRun<W> {
             }
             0..75 => self.access(),
             75..80 => self.device(),
-            80..83 => self.evict(),
+            80..83 if self.server.is_none() => self.evict(),
             83..88 if self.world.controller.has_work() => self.world.take_command(),
             88..99 => self.os_step(),
+            _ if self.server.is_some() => self.access(),
             _ => self.submit_nonsense(),
         }
         self.read_records();
@@ -138,35 +174,80 @@ impl<W: Write> RandomRun<W> {
         self.random.below(self.pages.len() as u32) as usize
     }
 
-    /// The line of a page under the translation that an agent has; it walks when it has none.
+    /// A page that may be moved: of a server the one that moves, else one of its buffers.
+    fn movable_page(&mut self) -> usize {
+        let Some(traffic) = &self.server else {
+            return self.any_page();
+        };
+        let buffers = traffic.buffers();
+        self.moving = self.moving.filter(|page| self.pages[*page].os.is_some());
+        self.moving
+            .unwrap_or_else(|| self.random.below(buffers) as usize)
+    }
+
+    /// A line of a page under the translation that an agent has; it walks when it has none.
     fn translate(&mut self, agent: usize, page: usize) -> LineAddr {
+        let index = self.random.below(self.pages[page].lines);
+        self.translated(agent, page, index)
+    }
+
+    fn translated(&mut self, agent: usize, page: usize, index: u32) -> LineAddr {
         let at = match &self.pages[page].os {
             Some(os) => os.map.line(os.pte, 0).0,
             None => self.pages[page].at,
         };
         let base = *self.tlbs[agent][page].get_or_insert(at);
-        let index = self.random.below(self.pages[page].lines);
         LineAddr(base + u64::from(index))
     }
 
     fn access(&mut self) {
         let core = self.random.below(u32::from(self.world.rules.cores)) as u8;
+        if let Some(op) = self.server.as_mut().map(|traffic| traffic.next(core)) {
+            let line = self.translated(usize::from(core), op.page as usize, op.index);
+            self.world.access(core, line, op.write);
+            self.make_room(core);
+            return;
+        }
         let page = self.any_page();
         let line = self.translate(usize::from(core), page);
         let write = self.random.chance(0.5);
         self.world.access(core, line, write);
     }
 
+    /// A private cache of a server holds so many lines; any of them goes.
+    fn make_room(&mut self, core: u8) {
+        let held = &self.world.cores[usize::from(core)].lines.0;
+        if held.len() <= ServerTraffic::PRIVATE_LINES {
+            return;
+        }
+        let all = self.pages.len() as u64 * u64::from(self.pages[0].lines);
+        let from = LineAddr(self.random.next_u64() % all);
+        let after = held.range(from..).next().or(held.iter().next());
+        if let Some((&line, _)) = after {
+            self.world.evict(core, line);
+        }
+    }
+
     fn device(&mut self) {
         if self.world.device.is_some() {
             return;
         }
-        let page = self.any_page();
+        let dma = self.server.as_mut().and_then(ServerTraffic::next_dma);
+        let page = match (&dma, &self.server) {
+            (Some(op), _) => op.page as usize,
+            (None, Some(_)) => return,
+            (None, None) => self.any_page(),
+        };
         let device = usize::from(self.world.rules.cores);
         // The device's TLB fills from the IOTLB.
         if self.tlbs[device][page].is_none() {
             self.translate(device + 1, page);
             self.tlbs[device][page] = self.tlbs[device + 1][page];
+        }
+        if let Some(op) = dma {
+            let line = self.translated(device, page, op.index);
+            self.world.device_access(line, op.write);
+            return;
         }
         let line = self.translate(device, page);
         let write = self.random.chance(0.5);
@@ -185,11 +266,14 @@ impl<W: Write> RandomRun<W> {
     }
 
     fn os_step(&mut self) {
-        let page = self.any_page();
+        let page = self.movable_page();
         let rules = self.world.rules;
         let mover = self.pages[page].mover;
         let Some(os) = &mut self.pages[page].os else {
-            self.begin(page);
+            // A server's buffers move one at a time.
+            if self.server.is_none() || self.moving.is_none() {
+                self.begin(page);
+            }
             return;
         };
         if let Some(command) = os.next_command(&rules) {
@@ -213,8 +297,9 @@ impl<W: Write> RandomRun<W> {
         }
         let chosen = fits[self.random.below(fits.len() as u32) as usize];
         let (_, frame) = self.free.swap_remove(chosen);
-        let guest = self.random.chance(0.5);
+        let guest = self.server.is_none() && self.random.chance(0.5);
         self.pages[page].mover = if guest { self.pages[page].guest } else { HOST };
+        self.moving = Some(page);
         self.pages[page].os = Some(OsMigration::new(Mapping {
             src: LineAddr(at),
             dst: LineAddr(frame),

@@ -15,8 +15,8 @@ const EDGES: &str = "
     translate: kit pfn
     memory: kit
     migration: kit memory
-    rtl-check: kit migration
     machine: kit trace translate memory migration
+    rtl-check: kit machine migration
     malloc:
     malloc-tools: kit malloc
     report: kit pfn

@@ -335,6 +335,21 @@ mod tests {
         assert!(refused(|os| os.invalidation_queue_entries = 100).contains("power of two"));
         assert!(refused(|os| os.invalidation_queue_entries = 2).contains("4 to 256"));
         assert!(refused(|os| os.device_invalidations = 0).contains("at least 1"));
-        assert!(refused(|os| os.kernel_entries_per_s = 0.0).contains("kernel_entries_per_s"));
+        let wrong_rates: [fn(&mut OsParams); 4] = [
+            |os| os.kernel_entries_per_s = 0.5,
+            |os| os.kernel_entries_per_s = 1e8,
+            |os| os.kernel_entries_per_s = f64::NAN,
+            |os| os.kernel_entries_per_s = f64::INFINITY,
+        ];
+        for wrong in wrong_rates {
+            let told = refused(wrong);
+            assert!(told.contains("kernel_entries_per_s"), "{told}");
+            assert!(told.contains("valid: 1 to 10000000"), "{told}");
+        }
+        let told = refused(|os| os.ipi_send_cycles = u64::MAX);
+        assert!(
+            told.contains("ipi_send_cycles") && told.contains("1000000"),
+            "{told}"
+        );
     }
 }

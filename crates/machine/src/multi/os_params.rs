@@ -2,8 +2,12 @@
 //! Costs of the operating system's work, and how it moves pages.
 
 use super::iommu::MAX_ENTRIES;
+use crate::check::MOST_CYCLES;
 use ample_memory::BadParams;
 use serde::{Deserialize, Serialize};
+
+/// Kernel entries a second that a core can have.
+const KERNEL_ENTRIES_PER_S: std::ops::RangeInclusive<f64> = 1.0..=1e7;
 
 /// Costs of the operating system's work, in core cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,8 +117,18 @@ impl OsParams {
             let reason = "0; a device must take at least 1".into();
             return bad("device_invalidations", reason);
         }
-        if !(self.kernel_entries_per_s > 0.0 && self.kernel_entries_per_s.is_finite()) {
-            return bad("kernel_entries_per_s", "must be a positive number".into());
+        // A kernel entry takes a tenth of a microsecond at least; a core without one in a second
+        // would hold every migration up.
+        let entries = self.kernel_entries_per_s;
+        if !KERNEL_ENTRIES_PER_S.contains(&entries) {
+            let (least, most) = KERNEL_ENTRIES_PER_S.into_inner();
+            let reason = format!("{entries}; valid: {least} to {most}");
+            return bad("kernel_entries_per_s", reason);
+        }
+        for (field, cycles) in self.cycles() {
+            if cycles > MOST_CYCLES {
+                return bad(field, format!("{cycles}; valid: 0 to {MOST_CYCLES}"));
+            }
         }
         if self.batch_pages == 0 {
             return bad("batch_pages", "0; a batch has at least 1".into());
@@ -123,6 +137,28 @@ impl OsParams {
             return bad("abort_ratio", "must be a share, 0 to 1".into());
         }
         Ok(())
+    }
+
+    /// Every cost in cycles, by its name.
+    fn cycles(&self) -> [(&'static str, u64); 16] {
+        [
+            ("invlpg_cycles", self.invlpg_cycles),
+            ("pte_cycles", self.pte_cycles),
+            ("submit_cycles", self.submit_cycles),
+            ("queue_invalidation_cycles", self.queue_invalidation_cycles),
+            ("tail_flight_cycles", self.tail_flight_cycles),
+            ("iotlb_cycles", self.iotlb_cycles),
+            ("nic_tlb_cycles", self.nic_tlb_cycles),
+            ("ipi_send_cycles", self.ipi_send_cycles),
+            ("ipi_flight_cycles", self.ipi_flight_cycles),
+            ("ipi_handler_cycles", self.ipi_handler_cycles),
+            ("ipi_ack_cycles", self.ipi_ack_cycles),
+            ("lazy_post_cycles", self.lazy_post_cycles),
+            ("lazy_sweep_cycles", self.lazy_sweep_cycles),
+            ("broadcast_issue_cycles", self.broadcast_issue_cycles),
+            ("broadcast_sync_cycles", self.broadcast_sync_cycles),
+            ("table_full_backoff_cycles", self.table_full_backoff_cycles),
+        ]
     }
 }
 

@@ -2,6 +2,7 @@
 //! Sizes and latencies of the memory system.
 
 use super::core::CoreParams;
+use crate::check::MOST_CYCLES;
 pub use ample_memory::LINE_BYTES;
 use ample_memory::{BadParams, CacheConfig, DramConfig};
 use ample_migration::protocol::{Design, Protocol, SliceHash};
@@ -147,8 +148,19 @@ impl MemoryParams {
             let reason = format!("{}; 1 to 64 are simulated", self.slices);
             return Err(bad("slices", reason));
         }
-        if !(self.clock_ghz > 0.0 && self.clock_ghz.is_finite()) {
-            return Err(bad("clock_ghz", "must be a positive number"));
+        if !(0.01..=100.0).contains(&self.clock_ghz) {
+            let reason = format!("{}; valid: 0.01 to 100", self.clock_ghz);
+            return Err(bad("clock_ghz", reason));
+        }
+        let steps = [
+            ("hop_cycles", self.hop_cycles),
+            ("engine.table_cycles", self.engine.table_cycles),
+            ("engine.step_cycles", self.engine.step_cycles),
+        ];
+        for (field, cycles) in steps {
+            if cycles > MOST_CYCLES {
+                return Err(bad(field, format!("{cycles}; valid: 0 to {MOST_CYCLES}")));
+            }
         }
         self.l1.check("l1")?;
         self.l2.check("l2")?;
