@@ -179,7 +179,7 @@ hw:              ## lint and prove the hardware of a slice, and follow the proto
 hw-full:         ## the same over ten million events, its coverage, and planted faults
 	@scripts/setup.sh rtl
 	hw/lint.sh
-	hw/formal/prove.sh --seconds 1200 || test $$? = 3
+	hw/formal/prove.sh --seconds 600 || test $$? = 3
 	for seed in 1 2 3 4 5; do hw/sim/chip.sh hw/rtl 60000 $$seed || exit 1; done
 	hw/faults.sh
 	hw/sim/cosim.sh full
