@@ -30,8 +30,11 @@ random() { # random BUILD EVENTS SEED [OPTION...]
 	"$trace" random --events "$events" --seed "$seed" "$@" | "$out/$build/cosim"
 }
 
-checked() { # checked BUILD SLICES STATES
-	"$trace" checked --slices "$2" --states "$3" | "$out/$1/cosim"
+checked() { # checked SLICES CORES STATES
+	local hash=(0 0 2 0)
+	hw/sim/build.sh hw/rtl "$out/checked$1-$2" SLICES="$1" HASH="${hash[$1]}" SMALL=1 LARGE=1 \
+		ENTRIES=2 LINE_BITS=13 CORES="$2"
+	"$trace" checked --slices "$1" --cores "$2" --states "$3" | "$out/checked$1-$2/cosim"
 }
 
 portal() { # portal EVENTS SEED: the registers of a function
@@ -46,9 +49,8 @@ large_run=(--slices 8 --hash 1 --entries 16 --cores 4 --small 6 --large 9)
 case $what in
 light | quick)
 	hw/sim/build.sh hw/rtl $out/small
-	hw/sim/build.sh hw/rtl $out/checked2 HASH=2 SMALL=1 LARGE=1 ENTRIES=2 LINE_BITS=13 CORES=2
 	random small $([[ $what == light ]] && echo 40000 || echo 200000) 1
-	checked checked2 2 3000
+	checked 2 1 3000
 	portal 100000 1
 	;;
 full)
@@ -64,11 +66,10 @@ full)
 	for seed in 1 2 3; do
 		portal 1000000 "$seed"
 	done
-	for cores in 1 2; do
-		hw/sim/build.sh hw/rtl "$out/checked2-$cores" HASH=2 SMALL=1 LARGE=1 ENTRIES=2 \
-			LINE_BITS=13 CORES=$cores
+	for slices in 2 3; do
+		checked $slices 1 40000
+		checked $slices 2 40000
 	done
-	checked checked2-2 2 40000
 	;;
 coverage)
 	hw/sim/build.sh hw/rtl $out/coverage --coverage

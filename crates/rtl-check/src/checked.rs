@@ -45,17 +45,20 @@ fn machines(slices: u8) -> Vec<CheckConfig> {
     all
 }
 
-/// Explores `states` states of each machine and writes the paths.
+/// Explores `states` states of each machine of `cores` cores and writes the paths.
 ///
 /// # Errors
-/// When `slices` is neither 2 nor 3, or the trace cannot be written.
-pub fn write(states: usize, slices: u8, out: impl Write) -> Result<()> {
+/// When `slices` is neither 2 nor 3, `cores` neither 1 nor 2, or the trace cannot be written.
+pub fn write(states: usize, slices: u8, cores: u8, out: impl Write) -> Result<()> {
     ensure!((2..=3).contains(&slices), "--slices {slices}: 2 or 3");
+    ensure!((1..=2).contains(&cores), "--cores {cores}: 1 or 2");
     let sizes = PageNumbering {
         small_log2: 1,
         large_log2: 1,
     };
-    let machines = machines(slices);
+    let mut machines = machines(slices);
+    // A front end waits for the answers of as many cores as it has.
+    machines.retain(|config| config.rules.cores == cores);
     let mut explored = Explored::default();
     let mut world = World::new(machines[0].rules, sizes, out);
     world.one_late_served = true;

@@ -38,6 +38,9 @@ enum What {
         /// Slices: 2 (Gray hash) or 3 (modulo).
         #[arg(long, default_value_t = 2)]
         slices: u8,
+        /// Cores: machines of 1, or of 2, as the front end was built for.
+        #[arg(long, default_value_t = 1)]
+        cores: u8,
     },
     /// Random writes of the registers of a function, good and bad.
     Portal(PortalArgs),
@@ -103,7 +106,11 @@ fn main() -> Result<()> {
     match Cli::parse().what {
         What::Random(args) => random_run(&args, out),
         What::Portal(PortalArgs { events, seed }) => portal::write(events, seed, out),
-        What::Checked { states, slices } => checked::write(states, slices, out),
+        What::Checked {
+            states,
+            slices,
+            cores,
+        } => checked::write(states, slices, cores, out),
     }
 }
 
