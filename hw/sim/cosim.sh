@@ -15,7 +15,8 @@ for tool in verilator g++ cargo; do
 	}
 done
 if [[ $what == light ]]; then
-	cargo build --locked --quiet --profile test -p ample-rtl-check
+	# As the tests of the whole workspace build it, so that it is not built twice.
+	cargo test --locked --quiet --workspace --test rtl_trace --no-run
 	trace=target/debug/ample-rtl-trace
 else
 	cargo build --locked --quiet --release -p ample-rtl-check
