@@ -81,8 +81,8 @@ module chip_proof (
         .command_clear(command_clear), .command_start(command_start), .command_wide(1'b0),
         .command_src(migrating_from ? b : a), .command_dst(migrating_from ? a : b),
         .slices_valid(slices_valid), .slices_ready(slices_ready), .slices_kind(slices_kind),
-        .slices_all(slices_all), .cores_valid(cores_valid), .cores_ready((cores_go || calm) && !core_owes),
-        .cores_kind(cores_kind), .send_slot(send_slot), .send_src(send_src),
+        .slices_all(slices_all), .cores_valid(cores_valid), .cores_kind(cores_kind),
+        .cores_ready((cores_go || calm) && !core_owes), .send_slot(send_slot), .send_src(send_src),
         .send_dst(send_dst), .send_wide(send_wide),
         .answer_valid(report || core_reports), .answer_ready(answer_ready),
         .answer_of_core(!report), .answer_slot(1'b0),
@@ -101,17 +101,17 @@ module chip_proof (
     logic [3:0] served, chosen;
 
     // Requests under way.
-    localparam logic [1:0] READ = 0, WRITE = 1, COPY = 2, BACK = 3;
     logic [1:0] under_way, offered, r_name, r_where, r_resolved, r_has_origin, r_origin;
     logic [3:0] r_kind;
 
     // Ports of both slices.
     logic [1:0] request_valid, request_of, decision_valid, decision_take, decision_target;
     logic [1:0] decision_resolved, decision_has_origin, decision_origin, decision_origin_slot;
-    logic [1:0] in_valid, in_ready, out_valid, out_ready, out_target, out_slot, out_index, out_owner;
-    logic [1:0] out_tag, op_valid, op_ready, op_tag, answer_valid, slice_answer_ready, answer_kept;
-    logic [1:0] answer_tag, put_valid, put_ready, put_own, put_handover, put_owner, release_valid;
-    logic [1:0] release_ready, in_tag, in_index, in_from, slice_used, slice_clearing, hit;
+    logic [1:0] in_valid, in_ready, out_valid, out_ready, out_target, out_slot, out_index;
+    logic [1:0] out_owner, out_tag, op_valid, op_ready, op_tag, answer_valid, slice_answer_ready;
+    logic [1:0] answer_kept, answer_tag, put_valid, put_ready, put_own, put_handover, put_owner;
+    logic [1:0] release_valid, release_ready, in_tag, in_index, in_from, slice_used;
+    logic [1:0] slice_clearing, hit;
     logic [3:0] decision_action, forwards, pointers;
     logic [5:0] phases, decision_line, decision_at, op_phase, op_line, put_line, release_line;
     logic [7:0] in_kind, out_kind;
@@ -147,91 +147,53 @@ module chip_proof (
                 .CORE_BITS(1), .FWD_BITS(2)
             ) dut (
                 .clock(clock), .reset(!started), .id(1'(s)), .cacheable(is_cacheable),
-                .parallel(is_parallel), .window(its_window),
-                .request_valid(request_valid[s]),
+                .parallel(is_parallel), .window(its_window), .request_valid(request_valid[s]),
                 .request_line(r_name[request_of[s]] ? line_b : line_a),
-                .request_wants_copy(r_kind[32'(request_of[s]) * 2 +: 2] == COPY),
+                .request_wants_copy(r_kind[32'(request_of[s]) * 2 +: 2] == os_pkg::COPY),
                 .request_resolved(r_resolved[request_of[s]]),
                 .request_has_origin(r_has_origin[request_of[s]]),
                 .request_origin(r_origin[request_of[s]]), .request_origin_slot(1'b0),
-                .decision_valid(decision_valid[s]),
-                .decision_action(decision_action[s * 2 +: 2]),
-                .decision_line(decision_line[s * 3 +: 3]),
-                .decision_at(decision_at[s * 3 +: 3]), .decision_target(decision_target[s]),
-                .decision_resolved(decision_resolved[s]),
-                .decision_has_origin(decision_has_origin[s]),
-                .decision_origin(decision_origin[s]),
-                .decision_origin_slot(decision_origin_slot[s]),
-                .decision_take(decision_take[s]),
+                .decision_valid(decision_valid[s]), .decision_action(decision_action[s * 2 +: 2]),
+                .decision_line(decision_line[s * 3 +: 3]), .decision_at(decision_at[s * 3 +: 3]),
+                .decision_target(decision_target[s]), .decision_resolved(decision_resolved[s]),
+                .decision_has_origin(decision_has_origin[s]), .decision_origin(decision_origin[s]),
+                .decision_origin_slot(decision_origin_slot[s]), .decision_take(decision_take[s]),
                 .in_valid(started && in_valid[s]), .in_ready(in_ready[s]),
-                .in_kind(in_kind[s * 4 +: 4]), .in_slot(1'b0),
-                .in_src(migrating_from ? b : a), .in_dst(migrating_from ? a : b),
-                .in_wide(1'b0), .in_index(in_index[s]), .in_owner(1'b0), .in_tag(in_tag[s]),
-                .in_from(in_from[s]),
-                .out_valid(out_valid[s]), .out_ready(out_ready[s]),
-                .out_kind(out_kind[s * 4 +: 4]), .out_target(out_target[s]),
-                .out_slot(out_slot[s]), .out_index(out_index[s]), .out_owner(out_owner[s]),
-                .out_tag(out_tag[s]),
-                .op_valid(op_valid[s]), .op_ready(op_ready[s]), .op_phase(op_phase[s * 3 +: 3]),
-                .op_line(op_line[s * 3 +: 3]), .op_tag(op_tag[s]),
-                .answer_valid(answer_valid[s]), .answer_ready(slice_answer_ready[s]),
-                .answer_tag(answer_tag[s]), .answer_kept(answer_kept[s]), .answer_owner(1'b0),
-                .put_valid(put_valid[s]), .put_ready(put_ready[s]), .put_is_own(put_own[s]),
-                .put_handover(put_handover[s]), .put_line(put_line[s * 3 +: 3]),
-                .put_owner(put_owner[s]),
+                .in_kind(in_kind[s * 4 +: 4]), .in_slot(1'b0), .in_src(migrating_from ? b : a),
+                .in_dst(migrating_from ? a : b), .in_wide(1'b0), .in_index(in_index[s]),
+                .in_owner(1'b0), .in_tag(in_tag[s]), .in_from(in_from[s]), .out_valid(out_valid[s]),
+                .out_ready(out_ready[s]), .out_kind(out_kind[s * 4 +: 4]),
+                .out_target(out_target[s]), .out_slot(out_slot[s]), .out_index(out_index[s]),
+                .out_owner(out_owner[s]), .out_tag(out_tag[s]), .op_valid(op_valid[s]),
+                .op_ready(op_ready[s]), .op_phase(op_phase[s * 3 +: 3]),
+                .op_line(op_line[s * 3 +: 3]), .op_tag(op_tag[s]), .answer_valid(answer_valid[s]),
+                .answer_ready(slice_answer_ready[s]), .answer_tag(answer_tag[s]),
+                .answer_kept(answer_kept[s]), .answer_owner(1'b0), .put_valid(put_valid[s]),
+                .put_ready(put_ready[s]), .put_is_own(put_own[s]), .put_handover(put_handover[s]),
+                .put_line(put_line[s * 3 +: 3]), .put_owner(put_owner[s]),
                 .release_valid(release_valid[s]), .release_ready(release_ready[s]),
-                .release_line(release_line[s * 3 +: 3]),
-                .view_used(slice_used[s]), .view_clearing(slice_clearing[s]),
-                .view_phase(phases[s * 3 +: 3]), .view_pointer(pointers[s * 2 +: 2]),
-                .view_forwards(forwards[s * 2 +: 2]), .view_hit(hit[s])
+                .release_line(release_line[s * 3 +: 3]), .view_used(slice_used[s]),
+                .view_clearing(slice_clearing[s]), .view_phase(phases[s * 3 +: 3]),
+                .view_pointer(pointers[s * 2 +: 2]), .view_forwards(forwards[s * 2 +: 2]),
+                .view_hit(hit[s])
             );
         end
     endgenerate
 
-    // The OS: which page it moves, and under which names software may use the line.
-    localparam logic [2:0] IDLE = 0, INSTALLS = 1, RESTS = 2, BOTH = 3, COPIES = 4, COPIED = 5;
-    localparam logic [2:0] CLEARS = 6;
-    logic [2:0] os;
-    logic       aborts;
+    // The OS.
+    logic [1:0] names, starts_request;
+    logic       idle, waits;
+    chip_os software (
+        .clock(clock), .started(started), .is_cacheable(is_cacheable), .calm(calm),
+        .os_acts(os_acts), .os_starts(os_starts), .os_aborts(os_aborts), .asks(asks),
+        .asked_name(asked_name), .under_way(under_way), .r_name(r_name), .r_kind(r_kind),
+        .command_ready(command_ready), .record_valid(record_valid), .record_go(record_go),
+        .record_status(record_status), .idle(idle), .waits(waits),
+        .migrating_from(migrating_from), .names(names), .starts_request(starts_request),
+        .command_valid(command_valid), .command_clear(command_clear),
+        .command_start(command_start)
+    );
     wire logic  to = !migrating_from;
-    wire logic  old_only = os == IDLE || os == INSTALLS || os == RESTS || (os == CLEARS && aborts)
-        || (os == COPIES && !is_cacheable);
-    wire logic  new_only = (os == COPIES || os == COPIED || os == CLEARS) && !old_only
-        && (is_cacheable || os == CLEARS);
-    wire logic [1:0] names = {!(migrating_from ? new_only : old_only),
-        !(migrating_from ? old_only : new_only)};
-    // A name is given up when no access under it is under way; write-backs may be.
-    wire logic [1:0] starts_request = {2{!calm}} & asks & ~under_way
-        & {names[asked_name[1]], names[asked_name[0]]};
-    wire logic [1:0] accesses = under_way & ~{r_kind[3:2] == BACK, r_kind[1:0] == BACK};
-    wire logic  quiet_old = (accesses & (migrating_from ? r_name : ~r_name)) == '0;
-    wire logic  quiet_new = (accesses & (migrating_from ? ~r_name : r_name)) == '0;
-    wire logic  gives_up  = os == RESTS ? os_aborts : os == BOTH && is_cacheable && os_aborts;
-    wire logic  may_go    = os == IDLE || os == RESTS || os == COPIED
-        || (os == BOTH && (gives_up ? quiet_new : quiet_old));
-    assign command_valid = started && os_acts && !calm && may_go && starts_request == '0;
-    assign command_clear = os == COPIED || (os == BOTH && !is_cacheable) || gives_up;
-    assign command_start = !command_clear && (os != IDLE || (!is_cacheable && os_starts));
-    wire logic  submits = command_valid && command_ready;
-    wire logic  records = record_valid && (record_go || calm);
-    always_ff @(posedge clock) begin
-        if (!started) begin
-            os <= IDLE;
-            migrating_from <= 1'b0;
-            aborts <= 1'b0;
-        end else if (submits) begin
-            os     <= command_clear ? CLEARS : command_start ? COPIES : INSTALLS;
-            aborts <= gives_up;
-        end else if (records)
-            case (record_status)
-                ctg_pkg::S_INSTALLED: os <= is_cacheable ? BOTH : RESTS;
-                ctg_pkg::S_COPIED:    os <= is_cacheable ? COPIED : BOTH;
-                default: begin
-                    os <= IDLE;
-                    migrating_from <= migrating_from ^ !aborts;
-                end
-            endcase
-    end
 
     // What a request that is decided in this cycle does.
     logic [1:0] decided;                             // the request, by slice
@@ -287,13 +249,10 @@ module chip_proof (
         n_moves = priv_moves;
         n_pcur = priv_cur;
         n_dead = dead;
-        stale = 1'b0;
-        strange = 1'b0;
-        twice = 1'b0;
-        covered_up = 1'b0;
+        {stale, strange, twice, covered_up} = '0;
         op_value = 1'b0;
         // Software that has used the free frame, and its line that leaves a private cache.
-        if (os == IDLE && dirties)
+        if (idle && dirties)
             n_dead = 1'b1;
         if (n_dead && dead_leaves) begin
             n_dead = 1'b0;
@@ -307,8 +266,7 @@ module chip_proof (
                     n_priv = 1'b0;
                     n_cur[op_place[n]] = n_pcur;
                 end
-                if (op_doing[n * 3 +: 3] == ctg_pkg::PURGING
-                    && op_place[n] == to)
+                if (op_doing[n * 3 +: 3] == ctg_pkg::PURGING && op_place[n] == to)
                     n_dead = 1'b0;
                 op_value = n_cur[op_place[n]];
                 n_line[n] = op_value;
@@ -328,7 +286,7 @@ module chip_proof (
             if (is_local[n] && decision_take[n]) begin
                 strange = strange || home[local_place[n]] != 1'(n)
                     || (!local_place[n] && decision_at[n * 3 +: 3] != line_a);
-                if (r_kind[32'(decided[n]) * 2 +: 2] == BACK) begin
+                if (r_kind[32'(decided[n]) * 2 +: 2] == os_pkg::BACK) begin
                     if (n_priv && n_leaves) begin
                         if (!n_moves && n_place == local_place[n])
                             n_cur[n_place] = n_pcur;
@@ -341,14 +299,14 @@ module chip_proof (
                         n_cur[local_place[n]] = n_pcur;
                         n_priv = 1'b0;
                     end
-                    stale = stale || (r_kind[32'(decided[n]) * 2 +: 2] != WRITE
+                    stale = stale || (r_kind[32'(decided[n]) * 2 +: 2] != os_pkg::WRITE
                         && !n_cur[local_place[n]]);
-                    if (r_kind[32'(decided[n]) * 2 +: 2] == WRITE) begin
+                    if (r_kind[32'(decided[n]) * 2 +: 2] == os_pkg::WRITE) begin
                         n_cur = '0;
                         n_line = '0;
                         n_cur[local_place[n]] = 1'b1;
                     end
-                    if (r_kind[32'(decided[n]) * 2 +: 2] == COPY) begin
+                    if (r_kind[32'(decided[n]) * 2 +: 2] == os_pkg::COPY) begin
                         n_priv = 1'b1;
                         n_name = r_name[decided[n]];
                         n_place = local_place[n];
@@ -368,7 +326,8 @@ module chip_proof (
         end
     end
     // A line leaves the private cache.
-    wire logic back_under_way = (under_way & {r_kind[3:2] == BACK, r_kind[1:0] == BACK}) != '0;
+    wire logic [1:0] backs = {r_kind[3:2] == os_pkg::BACK, r_kind[1:0] == os_pkg::BACK};
+    wire logic back_under_way = (under_way & backs) != '0;
     wire logic evicts = core_evicts && !calm && priv && n_priv && !priv_leaves && !n_leaves
         && n_name == priv_name && !back_under_way && !under_way[1] && !asks[1];
 
@@ -491,8 +450,9 @@ module chip_proof (
                 r_where[n]      <= home[starts_request[n] ? asked_name[n] : priv_name];
                 r_resolved[n]   <= 1'b0;
                 r_has_origin[n] <= 1'b0;
-                r_kind[n * 2 +: 2] <= !starts_request[n] ? BACK
-                    : asked_kind[n * 2 +: 2] == BACK ? READ : asked_kind[n * 2 +: 2];
+                r_kind[n * 2 +: 2] <= !starts_request[n] ? os_pkg::BACK
+                    : asked_kind[n * 2 +: 2] == os_pkg::BACK ? os_pkg::READ
+                    : asked_kind[n * 2 +: 2];
             end
         if (!started) begin
             cur <= 2'b01;
@@ -533,16 +493,12 @@ module chip_proof (
         purged: assert (!(dead && names[to]));
         // Only the home of a source refuses.
         refuses: assert (!refused_forward);
-        // Commands of this OS are never wrong, and each ends as it should.
-        as_asked: assert (!records || record_status == ctg_pkg::S_INSTALLED && os == INSTALLS
-            || record_status == ctg_pkg::S_COPIED && os == COPIES
-            || record_status == ctg_pkg::S_CLEARED && os == CLEARS);
         // A page that is not being moved lies where it should, and so does its private copy.
-        rests: assert (os != IDLE || !priv || (!priv_moves && priv_place == migrating_from
+        rests: assert (!idle || !priv || (!priv_moves && priv_place == migrating_from
             && priv_name == migrating_from));
         // Each command ends, when nothing new is asked and nothing waits without need.
-        ends: assert (calm_for != '1 || os == IDLE || os == RESTS || os == BOTH || os == COPIED);
-        empty: assert (os != IDLE || (slice_used == '0 && forwards == '0));
+        ends: assert (calm_for != '1 || waits);
+        empty: assert (!idle || (slice_used == '0 && forwards == '0));
     end
 endmodule
 

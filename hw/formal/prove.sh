@@ -30,7 +30,7 @@ trap 'rm -rf "$work"' EXIT
 status=0
 for proof in "${proofs[@]}"; do
 	yosys -q -p "
-		read_verilog -formal -sv $(echo "$rtl"/ctg_pkg.sv "$rtl"/ctg_!(pkg).sv) ${proof}_proof.sv
+		read_verilog -formal -sv $(echo "$rtl"/ctg_pkg.sv "$rtl"/ctg_!(pkg).sv "${proof}"_*.sv)
 		prep -flatten -top ${proof}_proof
 		async2sync
 		setundef -anyseq

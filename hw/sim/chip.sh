@@ -12,7 +12,7 @@ out=target/hw/chip$([[ $rtl == */hw/rtl ]] || echo "-$$")
 mkdir -p "$out"
 verilator --cc --exe --build -O3 --assert -Wno-fatal -Wno-lint -Wno-style --Mdir "$PWD/$out" \
 	--top-module chip_proof -o chip "$rtl"/ctg_pkg.sv "$rtl"/ctg_!(pkg|portal).sv \
-	"$PWD"/hw/formal/chip_proof.sv "$PWD"/hw/sim/chip.cpp >"$out.log" 2>&1 || {
+	"$PWD"/hw/formal/chip_{os,proof}.sv "$PWD"/hw/sim/chip.cpp >"$out.log" 2>&1 || {
 	tail -n 5 "$out.log" >&2
 	exit 1
 }

@@ -28,9 +28,10 @@ int main() {
     while (std::fgets(text, sizeof text, stdin)) {
         unsigned long long reg, value, ready, code, drop, valid = 0;
         unsigned long long clear = 0, start = 0, wide = 0, src = 0, dst = 0;
-        int read = std::sscanf(text, "p %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu", &reg,
-                               &value, &ready, &code, &drop, &valid, &clear, &start, &wide, &src,
-                               &dst);
+        int read = std::sscanf(text,
+                               "p %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu",
+                               &reg, &value, &ready, &code, &drop, &valid, &clear, &start, &wide,
+                               &src, &dst);
         if (read != (valid ? 11 : 6)) {
             std::printf("portal: not a line of a trace: %s", text);
             return 2;
@@ -47,7 +48,8 @@ int main() {
             same = same && dut.command_clear == clear && dut.command_start == start &&
                    dut.command_wide == wide && dut.command_src == src && dut.command_dst == dst;
         if (!same) {
-            std::printf("DIFFERENT at event %llu: code %d, drop %d, valid %d, retry %d\n  event: %s",
+            std::printf("DIFFERENT at event %llu: code %d, drop %d, valid %d, retry %d\n"
+                        "  event: %s",
                         events, dut.code, dut.drop, dut.command_valid, dut.retry, text);
             return 1;
         }

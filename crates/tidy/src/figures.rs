@@ -36,7 +36,10 @@ pub const RULES: [FigureRule; 8] = [
 fn file_lines() -> Figures {
     files()
         .iter()
-        .filter(|file| matches!(file.extension(), "rs" | "py" | "sh" | "c"))
+        .filter(|file| {
+            let read = ["rs", "py", "sh", "c", "h", "cc", "cpp"];
+            read.contains(&file.extension())
+        })
         .map(|file| (file.path.clone(), file.text.lines().count()))
         .filter(|(_, lines)| *lines > MAX_FILE_LINES)
         .collect()

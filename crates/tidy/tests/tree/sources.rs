@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ample_tidy::rust::rust_files;
-use ample_tidy::tree::{SourceFile, files};
+use ample_tidy::tree::{SourceFile, files, root};
 
 /// Crates that may contain `unsafe` code (the bench binds the allocator's peers), and single
 /// files of other crates.
@@ -15,7 +15,11 @@ const UNSAFE_FILES: [&str; 2] = [
     "crates/malloc-tools/src/main.rs",
 ];
 const MAX_COLUMNS: usize = 100;
-const SOURCE_EXTENSIONS: [&str; 9] = ["rs", "c", "h", "py", "sh", "toml", "S", "mk", "v"];
+const SOURCE_EXTENSIONS: [&str; 13] = [
+    "rs", "c", "h", "cc", "cpp", "py", "sh", "toml", "S", "mk", "v", "sv", "tcl",
+];
+/// Bytes of the largest file: recordings of guests, compressed, come close.
+const MAX_FILE_BYTES: u64 = 1_200_000;
 
 fn sources() -> impl Iterator<Item = &'static SourceFile> {
     files()
@@ -67,6 +71,19 @@ fn lines_fit_in_100_columns() {
             if line.trim_end() != line {
                 problems.push(format!("{}:{}: trailing blanks", file.path, index + 1));
             }
+        }
+    }
+    super::report(&problems);
+}
+
+/// What a tool has left behind is not committed.
+#[test]
+fn no_file_is_large() {
+    let mut problems = Vec::new();
+    for file in files() {
+        let bytes = std::fs::metadata(root().join(&file.path)).map_or(0, |found| found.len());
+        if bytes > MAX_FILE_BYTES {
+            problems.push(format!("{}: {bytes} bytes", file.path));
         }
     }
     super::report(&problems);
