@@ -5,8 +5,11 @@
 use ample_host::{MappedMemory, MappedTarget, PageBacking, TestMemory, read_mapped};
 use ample_pfn::Order;
 use std::io::Write;
+use std::sync::Mutex;
 
 const BLOCK: u64 = 2 << 20;
+/// Held by tests that map memory: they share the process whose memory one of them counts.
+static MEMORY: Mutex<()> = Mutex::new(());
 
 fn read(target: &MappedTarget) -> Option<MappedMemory> {
     match read_mapped(target, &[Order(4), Order(9), Order(18)]) {
@@ -49,6 +52,7 @@ fn huge(memory: &MappedMemory) -> u64 {
 
 #[test]
 fn huge_pages_of_this_process_are_those_of_smaps() {
+    let _alone = MEMORY.lock();
     let own = MappedTarget::Process(std::process::id());
     let Some(before) = read(&own) else { return };
     let counted = smaps("AnonHugePages");
@@ -73,6 +77,7 @@ fn huge_pages_of_this_process_are_those_of_smaps() {
 
 #[test]
 fn a_file_is_looked_at_where_it_is_cached() {
+    let _alone = MEMORY.lock();
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&vec![1; 3 * BLOCK as usize + 5000]).unwrap();
     let Some(memory) = read(&MappedTarget::File(file.path().into())) else {

@@ -3,7 +3,7 @@
 //! planted errors are found.
 
 use ample_migration::check::{
-    Params, Report, full, judge, large, quick, run, sweep, wrong_registers,
+    Params, Report, full, judge, large, quick, run, sweep, wrong_marks, wrong_registers,
 };
 use clap::Parser;
 use std::process::ExitCode;
@@ -112,12 +112,12 @@ fn swept(args: &Args, max_states: usize) -> ExitCode {
 }
 
 fn judged(max_states: usize, first: Option<usize>) -> ExitCode {
-    if let Some(wrong) = wrong_registers() {
-        println!(
-            "{}",
-            serde_json::json!({"name": "registers", "broken": wrong})
-        );
-        return ExitCode::FAILURE;
+    let parts = [("registers", wrong_registers()), ("marks", wrong_marks())];
+    for (name, wrong) in parts {
+        if wrong.is_some() {
+            println!("{}", serde_json::json!({"name": name, "broken": wrong}));
+            return ExitCode::FAILURE;
+        }
     }
     let suite = quick();
     for config in suite.iter().take(first.unwrap_or(suite.len())) {

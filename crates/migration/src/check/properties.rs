@@ -6,15 +6,15 @@ use super::config::CheckConfig;
 use super::descriptors::wrong_descriptors_refused;
 use super::state::State;
 use crate::protocol::{
-    Cached, Design, Directory, LineAddr, Message, OsMigration, OsPhase, PlantedFault, RequestKind,
-    Role,
+    Cached, Design, Directory, LineAddr, Message, OsMigration, OsPhase, Party, PlantedFault,
+    RequestKind, Role,
 };
 
 /// A property of a state, with its name.
 pub type Property = (&'static str, fn(&CheckConfig, &State) -> bool);
 
 /// The properties that hold in every state.
-pub const CHECKS: [Property; 9] = [
+pub const CHECKS: [Property; 11] = [
     ("every access returns the last write", reads_are_fresh),
     ("no write is lost", some_copy_is_fresh),
     (
@@ -25,6 +25,11 @@ pub const CHECKS: [Property; 9] = [
         "a freed page is unreferenced after Clear",
         freed_page_unreferenced,
     ),
+    (
+        "a line that may be written stands in one private cache",
+        one_writer,
+    ),
+    ("a line that leaves is on its way", lines_leave),
     ("each access under way is waited for once", accesses_wait),
     (
         "the kernel waits for what it has asked for, and for nothing else",
@@ -92,6 +97,33 @@ fn one_mapping_cached(config: &CheckConfig, state: &State) -> bool {
         before_purge(os.phase, os.pte)
             || (0..config.lines())
                 .all(|i| !(cached(Role::Source, i) && cached(Role::Destination, i)))
+    })
+}
+
+/// Stores to a line that is held modified are not explored: no other copy is there to go stale.
+fn one_writer(_: &CheckConfig, state: &State) -> bool {
+    state.cores.iter().enumerate().all(|(core, c)| {
+        c.lines()
+            .filter(|(_, held)| held.is_writable())
+            .all(|(line, _)| {
+                let mut cores = state.cores.iter().enumerate();
+                cores.all(|(other, c)| other == core || c.cached(line).readable().is_none())
+            })
+    })
+}
+
+/// A write-back that nobody sends keeps its place for ever.
+fn lines_leave(_: &CheckConfig, state: &State) -> bool {
+    (0..).zip(&state.cores).all(|(core, c)| {
+        let leaves = |held: &Cached<bool>| matches!(held, Cached::Evicting { .. });
+        let mut leaving_lines = c.lines().filter(|(_, held)| leaves(held));
+        leaving_lines.all(|(line, _)| {
+            let answered = state.net.iter().any(|e| {
+                let done = matches!(e.message, Message::WriteBackDone { line: l } if l == line);
+                done && e.to == Party::Agent(core)
+            });
+            answered || leaving(state, core, line)
+        })
     })
 }
 

@@ -30,10 +30,10 @@ const CODES: [(Status, u8); 14] = [
 type Written = [Option<u64>; 3];
 
 const REGISTERS: [Register; 3] = [Register::Source, Register::Destination, Register::Pages];
-/// Addresses: of two pages, of a line and of a byte of another, and the last page of all; sizes:
+/// Addresses: of two pages, of two lines and of a byte of another, and the last page of all; sizes:
 /// powers of two and others, up to one line more than the field of lines holds, and more than 64
 /// bits of lines.
-const ADDRESSES: [u64; 5] = [0, 4096, 4160, 4097, u64::MAX - 4095];
+const ADDRESSES: [u64; 6] = [0, 4096, 4160, 4224, 4097, u64::MAX - 4095];
 const PAGES: [u64; 7] = [0, 1, 2, 3, 1 << 26, (1 << 26) - 1, u64::MAX];
 
 /// What a doorbell has to answer.

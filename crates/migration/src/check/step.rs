@@ -318,6 +318,19 @@ fn wrong_in_place(
     None
 }
 
+/// What is wrong with a request that a slice hands on, if anything.
+fn wrong_forward(message: &Message<bool>, out: &Outbox<bool>) -> Option<&'static str> {
+    let Message::Request(taken) = message else {
+        return None;
+    };
+    let again = out.sent.iter().any(|envelope| match envelope.message {
+        Message::Request(sent) => !sent.resolved,
+        _ => false,
+    });
+    let handed_on = taken.origin.is_some() && again;
+    handed_on.then_some("a request that was forwarded goes on only to where it is served")
+}
+
 fn deliver(config: &CheckConfig, state: &mut State, envelope: Envelope<bool>) -> Option<()> {
     let rules = &state.rules(config);
     let mut out = Outbox::default();
@@ -331,6 +344,7 @@ fn deliver(config: &CheckConfig, state: &mut State, envelope: Envelope<bool>) ->
                 Taken::Busy(_) => return None,
             }
             let wrong = wrong_in_place(config, state, (before, envelope.message), (kind, &out));
+            let wrong = wrong.or(wrong_forward(&envelope.message, &out));
             state.error = state.error.or(wrong);
         }
         Party::Controller => {

@@ -53,6 +53,11 @@ fn one_core() -> Vec<CheckConfig> {
         c.rules.cores = 1;
         (c.accesses, c.mshrs) = (2, 3);
     }));
+    // The same where the line may come shared: what joined a load and stores asks once more.
+    all.extend(both(["nc-joined-2cores", "c-joined-2cores"], |c| {
+        c.evictions = false;
+        (c.accesses, c.mshrs) = (2, 3);
+    }));
     all.extend(both(["nc-3slices", "c-3slices"], |c| {
         c.rules.cores = 1;
         c.rules.slices = 3;

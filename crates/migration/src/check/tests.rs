@@ -5,7 +5,7 @@ use super::config::{CheckConfig, DeadLine};
 use super::coverage::MESSAGES;
 use super::{
     LITMUS_TESTS, LitmusCase, LitmusTest, POISON, judge, litmus_outcomes, liveness, quick, run,
-    safety, sweep, with_faults, wrong_registers,
+    safety, sweep, with_faults, wrong_marks, wrong_registers,
 };
 use crate::protocol::{Design, FAULTS, PlantedFault};
 use std::collections::HashSet;
@@ -126,6 +126,7 @@ fn the_explorer_of_large_machines_counts_the_same_states() {
 #[test]
 fn registers_answer_every_order_of_writes_as_documented() {
     assert_eq!(wrong_registers(), None);
+    assert_eq!(wrong_marks(), None);
 }
 
 #[test]
