@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
 # Usage: setup.sh build|book|cost|deny|dist|mutants|pages|python|ray|rtl|spark|test; test is
-# build, book, deny, pages, rtl and its own.
+# build, book, deny, pages, python, rtl and its own.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -170,7 +170,7 @@ environment() { # environment REQUIREMENTS...
 		"${@/#/--requirement=}"
 	echo "$wanted" >"$stamp-$#"
 }
-if [[ $what == python || $what == dist ]]; then
+if wanted python || [[ $what == dist ]]; then
 	environment crates/python/requirements.txt
 fi
 if [[ $what == ray ]]; then

@@ -62,6 +62,7 @@ run "RTL" hw/synthesize.sh 1 16
 run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
 run "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
 run "tests" cargo test --locked --workspace --no-fail-fast
+run "Python" scripts/python.sh test
 run "book's pages" scripts/book-pages.py target/debug/ample --check
 run "book's commands" scripts/book-run.py --quick target/debug/ample
 run "reports" scripts/pages-check.py target/debug/ample

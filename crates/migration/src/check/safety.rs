@@ -7,7 +7,7 @@ use super::events::{Action, actions};
 use super::properties::CHECKS;
 use super::state::State;
 use super::step::apply;
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Path, Property};
 use std::time::Instant;
 
 impl Model for CheckConfig {
@@ -66,19 +66,19 @@ pub fn check(config: &CheckConfig, threads: usize) -> Safety {
         .finish_when(HasDiscoveries::Any)
         .spawn_bfs()
         .join();
-    let broken = checker.discoveries().into_iter().next();
-    let broken = broken.map(|(property, path)| {
+    let counterexample = |(property, path): (&'static str, Path<State, Action>)| {
         let error = path.last_state().error;
+        let actions = path.into_actions();
         Counterexample {
             property,
-            events: path
-                .into_actions()
-                .iter()
-                .map(|action| format!("{action:?}"))
-                .collect(),
+            events: actions.iter().map(|a| format!("{a:?}")).collect(),
             error,
         }
-    });
+    };
+    let found = checker.discoveries().into_iter().map(counterexample);
+    // A step may break several: the shortest run, and the first property of the list.
+    let place = |name| CHECKS.iter().position(|(property, _)| *property == name);
+    let broken = found.min_by_key(|c| (c.events.len(), place(c.property)));
     Safety {
         states: checker.unique_state_count(),
         depth: checker.max_depth(),

@@ -164,12 +164,27 @@ pub fn full() -> Vec<CheckConfig> {
         c.rules.cores = 3;
         c.evictions = false;
     }));
+    // Three slices copy at once: with evictions, and with a NIC.
+    all.extend(both(
+        ["nc-3slices-evictions", "c-3slices-evictions"],
+        three_slices,
+    ));
+    all.extend(both(["nc-3slices-nic", "c-3slices-nic"], |c| {
+        three_slices(c);
+        (c.nic, c.evictions) = (true, false);
+    }));
     // In the non-cacheable design only: the other's graph does not end in a quarter of an hour.
     let mut config = CheckConfig::new("nc-2cores-crossed-nic", NonCacheable);
     crossed(&mut config);
     (config.rules.cores, config.nic, config.evictions) = (2, true, false);
     all.push(config);
     all
+}
+
+fn three_slices(config: &mut CheckConfig) {
+    config.rules.cores = 1;
+    (config.rules.slices, config.rules.page_lines) = (3, 2);
+    (config.rules.parallel_slices, config.rules.copy_window) = (true, 2);
 }
 
 /// A core with two accesses under way, flush instructions among them.
