@@ -5,7 +5,10 @@
 //! A class that is full may hold more only if it ran empty before: what is freed on this CPU but
 //! allocated on another would fill the slab for nobody.
 
-use super::{CpuSlab, LATER, MAX_BYTES, OFFSET, OUT_OF_REACH, SHARD, SHARDS, SLAB_LIST, SLABS};
+use super::{
+    AFTER_MISS_BYTES, CpuSlab, LATER, MAX_BYTES, OFFSET, OUT_OF_REACH, SHARD, SHARDS, SLAB_LIST,
+    SLABS,
+};
 use crate::cache::rseq::{self, Header};
 use crate::central;
 use crate::os::lock::is_forking;
@@ -333,16 +336,22 @@ pub fn count_down(bytes: usize, next: impl FnOnce() -> i64) -> bool {
 }
 
 /// After a slow call that found no round of upkeep due: if the countdown of this CPU's slab led to
-/// it, the next one comes later.
+/// it, the next one comes later. If it was a miss, slow calls come anyway, and what was put off for
+/// them is brought forward: after a burst that ends within a period a program may hardly allocate.
 pub fn look_later() {
     with_local(|local| {
         let Some(Local { slab, .. }) = local else {
             return;
         };
         let ended = (slab.words[0].load(Ordering::Relaxed) as i64) < 0;
-        if ended && !slab.for_samples.load(Ordering::Relaxed) {
-            let begun = slab.begun.load(Ordering::Relaxed);
+        if slab.for_samples.load(Ordering::Relaxed) {
+            return;
+        }
+        let begun = slab.begun.load(Ordering::Relaxed);
+        if ended {
             slab.begin_countdown(begun.saturating_mul(LATER).min(OUT_OF_REACH));
+        } else if (AFTER_MISS_BYTES + 1..OUT_OF_REACH).contains(&begun) {
+            slab.begin_countdown(AFTER_MISS_BYTES);
         }
     });
 }

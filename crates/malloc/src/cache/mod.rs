@@ -101,6 +101,9 @@ static MAX_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_BYTES);
 const OUT_OF_REACH: u64 = 1 << 62;
 /// Bytes from a round of upkeep to the first slow call that looks whether another is due.
 const FIRST_BYTES: u64 = 512;
+/// Bytes to the next look after a miss, at most: more than what eight misses bring of small
+/// objects, so that a program that keeps missing looks no more often.
+const AFTER_MISS_BYTES: u64 = 256 << 10;
 /// Each further look of a CPU before that round comes so many times later.
 const LATER: u64 = 8;
 /// Where the countdown of a new slab begins.
