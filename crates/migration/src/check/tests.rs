@@ -126,6 +126,10 @@ fn the_explorer_of_large_machines_counts_the_same_states() {
 #[test]
 fn registers_answer_every_order_of_writes_as_documented() {
     assert_eq!(wrong_registers(), None);
+}
+
+#[test]
+fn marks_are_set_and_let_go_of_in_every_order() {
     assert_eq!(wrong_marks(), None);
 }
 
