@@ -101,6 +101,19 @@ fn a_kernel_with_pages_of_64_kb_is_refused() {
     assert!(error.contains("pages are of 64 KiB"), "{error}");
 }
 
+/// A kernel that initialises memory when it is asked for (deferred_init=lazy) counts it in MemTotal
+/// from the start and as managed once it is initialised: soon after boot a quarter of it.
+#[test]
+fn memory_that_is_initialised_late_does_not_look_like_large_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    Machine::new().write(directory.path());
+    let zoneinfo = directory.path().join("proc/zoneinfo");
+    let text = std::fs::read_to_string(&zoneinfo).unwrap();
+    std::fs::write(&zoneinfo, text.replace("managed 2048", "managed 512")).unwrap();
+    let system = ample_host::System::read(&Root::offline(directory.path())).unwrap();
+    assert_eq!(system.counters["MemTotal_bytes"], 16 << 20);
+}
+
 #[test]
 fn a_hole_is_found_although_its_flags_are_zero() {
     let mut machine = Machine::new();

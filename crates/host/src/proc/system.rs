@@ -95,13 +95,14 @@ impl System {
 
 /// Refuses kernels with pages of 16 or 64 KB (arm64 has them): every size would be wrong by that
 /// factor. The same memory stands in bytes in `/proc/meminfo` and in pages in `/proc/zoneinfo`, so
-/// that a saved tree of another machine is seen too.
+/// that a saved tree of another machine is seen too. Present pages and not managed ones: a kernel
+/// that initialises `struct page` late has most of its memory in `MemTotal`, but not yet managed.
 fn require_small_pages(
     counters: &BTreeMap<String, u64>,
     zones: &[ZoneCounters],
     root: &Root,
 ) -> Result<(), HostError> {
-    let pages: u64 = zones.iter().map(|zone| zone.managed_pages).sum();
+    let pages: u64 = zones.iter().map(|zone| zone.present_pages).sum();
     let bytes = counters.get("MemTotal_bytes").copied().unwrap_or(0);
     let page_bytes = bytes.checked_div(pages).unwrap_or(BASE_PAGE_BYTES);
     if page_bytes < 3 * BASE_PAGE_BYTES {
