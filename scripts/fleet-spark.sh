@@ -2,10 +2,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The study of a made fleet by the engine that is built in and by Spark, with one and with two
 # workers, each a process of its own: equal to the digit. Then once more with a worker that is
-# killed in the middle.
-# usage: [AMPLE=target/release/ample] fleet-spark.sh [HOSTS [SCANS]]
+# killed in the middle. --quick: a small fleet and the last of these three alone, for the tests.
+# usage: [AMPLE=target/release/ample] fleet-spark.sh [--quick] [HOSTS [SCANS]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+quick=0 partitions=16
+if [[ ${1:-} == --quick ]]; then
+	shift
+	set -- "${1:-300}" "${2:-2}"
+	quick=1 partitions=2
+	# Nothing runs long enough for the compiler that optimises most.
+	export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
+fi
 hosts=${1:-10000} scans=${2:-8}
 venv=build/spark
 ample=${AMPLE:-target/release/ample}
@@ -21,7 +29,7 @@ export SPARK_LOCAL_DIRS=$work/spark SPARK_LOCAL_IP=127.0.0.1
 
 study() { # study WORKERS: exit 1 where a digit differs
 	"$venv/bin/python" "$spark" "$work/lake" --like "$work/embedded.json" \
-		--master "local-cluster[$1,1,1024]" 2>"$work/log" ||
+		--partitions "$partitions" --master "local-cluster[$1,1,1024]" 2>"$work/log" ||
 		{ tail -n 20 "$work/log" >&2; return 1; }
 }
 
@@ -45,6 +53,7 @@ executor() { # executor PID: the first executor below a driver
 }
 
 for workers in 1 2; do
+	((quick == 0)) || break
 	echo "== $workers workers"
 	study "$workers"
 done

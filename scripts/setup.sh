@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
 # Usage: setup.sh build|book|cost|deny|dist|mutants|pages|python|ray|rtl|spark|test; test is
-# build, book, deny, pages, python, rtl and its own.
+# build, book, deny, pages, python, rtl, spark and its own.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -31,7 +31,7 @@ fi
 if [[ $what == python || $what == ray || $what == dist ]]; then
 	packages+=(python3 python3-venv)
 fi
-if [[ $what == spark ]]; then
+if wanted spark; then
 	packages+=(procps python3 python3-venv)
 	command -v java >/dev/null || packages+=(default-jre-headless)
 fi
@@ -154,7 +154,7 @@ if [[ $what == test ]]; then
 	venv grafana 'grafana-foundation-sdk==1769699998!10.1.0'
 fi
 
-if [[ $what == spark ]]; then
+if wanted spark; then
 	venv spark pyspark==4.3.0
 fi
 

@@ -69,6 +69,7 @@ run "reports" scripts/pages-check.py target/debug/ample
 run "RTL slice" hw/check.sh
 run "metrics" scripts/agent-prometheus.py target/debug/ample
 run "dashboard" build/grafana/bin/python scripts/dashboard-check.py
+run "Spark" env AMPLE=target/debug/ample scripts/fleet-spark.sh --quick
 run "packages" scripts/dist-check.sh target/debug
 run "allocator bench" bench/malloc/run.py speed --rounds 1 --cases true --allocators glibc
 run "allocator models" cargo test --locked -p ample-malloc --features models --lib models

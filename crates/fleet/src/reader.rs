@@ -81,15 +81,21 @@ impl<R: ChunkReader + 'static> TableFile<R> {
     /// When the file breaks off, is not what was written, or the sink fails; what the sink was
     /// given then does not count.
     pub fn read(self, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<RowDigest> {
-        let wanted = self.digest;
+        let (wanted, said) = (self.digest, self.rows);
         let reader = guarded(|| Ok(self.builder.build()?));
         let mut reader = reader?;
         let mut digest = RowDigest::default();
+        let mut found = 0;
         while let Some(batch) = guarded(|| Ok(reader.next().transpose()?))? {
             let batch = batch::conform(&batch)?;
             batch::add_to(&batch, LONGEST_TEXT_BYTES, &mut digest)?;
+            found += batch.num_rows() as u64;
             sink(batch)?;
         }
+        ensure!(
+            found == said,
+            "damaged: it holds {found} rows and says {said}"
+        );
         if let Some(wanted) = wanted {
             ensure!(
                 digest.to_string() == wanted,

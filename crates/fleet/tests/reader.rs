@@ -26,11 +26,12 @@ fn rows() -> Vec<FleetRow> {
 
 fn read(bytes: Vec<u8>) -> Result<(RowDigest, u64)> {
     let table = TableFile::open(Bytes::from(bytes))?;
-    let mut rows = 0;
+    let (said, mut rows) = (table.rows, 0);
     let digest = table.read(&mut |batch| {
         rows += batch.num_rows() as u64;
         Ok(())
     })?;
+    assert_eq!(rows, said, "rows handed on, and said at first");
     Ok((digest, rows))
 }
 
@@ -53,6 +54,15 @@ fn a_damaged_table_is_refused_or_the_same() {
         match read(damaged) {
             Ok(read) => assert_eq!(read, wanted, "byte {at}"),
             Err(_) => refused += 1,
+        }
+    }
+    // Its end, which counts rows, at every bit.
+    for bit in 0..8 * 256 {
+        let mut damaged = whole.clone();
+        let at = whole.len() - 1 - bit / 8;
+        damaged[at] ^= 1 << (bit % 8);
+        if let Ok(read) = read(damaged) {
+            assert_eq!(read, wanted, "bit {bit} from the end");
         }
     }
     // The rest are bytes that say nothing of the rows: names of the writer, statistics.
