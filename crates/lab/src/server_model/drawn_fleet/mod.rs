@@ -152,6 +152,9 @@ impl DrawnFleet {
         if let Some(every) = &group.deploy_every_h {
             workload.deploy.every_s = every.draw(&mut random) * 3600.0;
         }
+        if let Some(ratio) = &group.cache_boot_ratio {
+            workload.cache.boot_ratio = ratio.draw(&mut random);
+        }
         for _ in 0..number % self.spec.looks {
             uptime_h = group.uptime_h.draw(&mut random);
         }
@@ -242,6 +245,7 @@ workload = "ci"
 memory_gb = { always = 0.25 }
 uptime_h = { always = 0.02 }
 deploy_every_h = { always = 1 }
+cache_boot_ratio = { uniform = [0.2, 0.4] }
 "#;
 
     #[test]
@@ -262,6 +266,9 @@ deploy_every_h = { always = 1 }
             web.iter()
                 .all(|server| (0.01..=0.05).contains(&server.uptime_h))
         );
+        let builds = servers.iter().filter(|server| server.role == "build");
+        let mut at_boot = builds.map(|server| server.workload.cache.boot_ratio);
+        assert!(at_boot.all(|ratio| (0.2..=0.4).contains(&ratio)));
         let own = |server: &DrawnServer| server.workload.kernel[0].level_ratio;
         assert!(web.iter().any(|server| own(server) != own(web[0])));
         let other = fleet.under(PolicyKind::Contiguitas);
@@ -318,6 +325,20 @@ deploy_every_h = { always = 1 }
     }
 
     #[test]
+    fn the_shipped_fleets_are_fleets() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/fleets");
+        let mut found = 0;
+        for file in std::fs::read_dir(folder).expect("shipped") {
+            let path = file.expect("listed").path();
+            let text = std::fs::read_to_string(&path).expect("read");
+            let fleet = DrawnFleet::parse(&text);
+            assert!(fleet.is_ok_and(|fleet| fleet.servers() >= 200), "{path:?}");
+            found += 1;
+        }
+        assert!(found >= 2, "{found}");
+    }
+
+    #[test]
     fn what_cannot_be_a_fleet_is_refused_by_field() {
         for (from, to, told) in [
             ("servers = 200", "servers = 0", "servers"),
@@ -329,6 +350,7 @@ deploy_every_h = { always = 1 }
             ("[0.25, 0.5]", "[]", "one of nothing"),
             ("[0.5, 1.5]", "[0.5, 15]", "kernel_factor"),
             ("role = \"build\"", "role = \"build\"\nrank = 1", "rank"),
+            ("[0.2, 0.4]", "[0.2, 1.4]", "cache_boot_ratio"),
         ] {
             assert!(SPEC.contains(from), "{from}");
             let error = DrawnFleet::parse(&SPEC.replace(from, to)).err();

@@ -54,6 +54,10 @@ pub struct FleetGroup {
     /// without it.
     #[serde(default)]
     pub cache_drop_ratio: Option<Drawn>,
+    /// Page cache that the boot leaves behind ÷ memory: images that are unpacked,
+    /// data that is copied. The workload's without it.
+    #[serde(default)]
+    pub cache_boot_ratio: Option<Drawn>,
     /// Hours between deploys; 0: none. The workload's without it.
     #[serde(default)]
     pub deploy_every_h: Option<Drawn>,
@@ -147,6 +151,9 @@ impl FleetGroup {
         self.restart_factor.check("restart_factor", 0.001, 1000.0)?;
         if let Some(ratio) = &self.cache_drop_ratio {
             ratio.check("cache_drop_ratio", 0.0, 100.0)?;
+        }
+        if let Some(ratio) = &self.cache_boot_ratio {
+            ratio.check("cache_boot_ratio", 0.0, 1.0)?;
         }
         if let Some(every) = &self.deploy_every_h {
             every.check("deploy_every_h", 0.0, 2160.0)?;
