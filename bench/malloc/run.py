@@ -42,8 +42,7 @@ LOADS = {
     "strings": ["loads", "strings"],
 }
 # The work of a thread is fixed, so the processor time of a thread should not change.
-THREADS = {f"{load} x{count}": ["loads", load, str(count)]
-           for load in ("server", "batches", "mixed") for count in (1, 2, 4)}
+THREADED = ("server", "batches", "mixed")
 # Written after the allocator was, and measured as they were first written.
 HELDOUT = {kind: ["heldout", kind] for kind in ("lru", "parser", "graph")}
 # Suite -> its share of the time of `all`.
@@ -141,10 +140,11 @@ def speed_case(name, programs, allocator, options):
         source = str(HERE / "programs/loads.c")
         return measured(programs, allocator,
                         ["cc", "-O2", "-x", "c", "-c", "-o", "/dev/null", source], 1, extra)
-    command = LOADS.get(name) or HELDOUT.get(name) or THREADS[name]
+    load, _, threads = name.partition(" x")
+    command = ["loads", load, threads] if threads else LOADS.get(name) or HELDOUT[name]
     figures = measured(programs, allocator, [str(programs / command[0])] + command[1:], 1, extra)
-    if figures and name in THREADS:
-        figures["cpu_s_a_thread"] = figures["cpu_s"] / int(command[2])
+    if figures and threads:
+        figures["cpu_s_a_thread"] = figures["cpu_s"] / int(threads)
     return figures
 
 
@@ -294,10 +294,11 @@ def figures_table(title, by):
         print(f"| {key} | " + " | ".join(cells) + " |")
 
 
-def cases_of(suite):
+def cases_of(suite, counts):
     if suite == "speed":
         return ["pairs", "true", *LOADS, "python", "gcc"]
-    return {"threads": list(THREADS), "heldout": list(HELDOUT),
+    threads = [f"{load} x{count}" for load in THREADED for count in counts]
+    return {"threads": threads, "heldout": list(HELDOUT),
             "drift": ["madvise", "always"]}.get(suite, [suite])
 
 
@@ -361,16 +362,22 @@ def parse_arguments():
     parser.add_argument("--minutes", type=float, default=15, help="the time that `all` may take")
     parser.add_argument("--allocators", help="comma-separated; default all that are installed")
     parser.add_argument("--cases", help="comma-separated; default all of the suite")
+    parser.add_argument("--threads", metavar="N,N...", default="1,2,4",
+                        help="numbers of threads of the suite threads (default %(default)s)")
     parser.add_argument("--options", default="", help="AMPLE_MALLOC for the runs")
     parser.add_argument("--cold", action="store_true",
                         help="do not touch hugepages before each run (see programs/warm.c)")
     parser.add_argument("--json", metavar="FILE", help="write all figures there, too")
     arguments = parser.parse_args()
+    counts = arguments.threads.split(",")
+    if not all(count.isdigit() and 1 <= int(count) <= 64 for count in counts):
+        parser.error("--threads: give numbers from 1 to 64, with commas between")
+    arguments.threads = [int(count) for count in counts]
     if arguments.cases:
-        unknown = set(arguments.cases.split(",")) - set(cases_of(arguments.suite))
+        there = cases_of(arguments.suite, arguments.threads)
+        unknown = set(arguments.cases.split(",")) - set(there)
         if unknown:
-            parser.error(f"no case {unknown.pop()}; there are "
-                         + ", ".join(cases_of(arguments.suite)))
+            parser.error(f"no case {unknown.pop()}; there are " + ", ".join(there))
     return arguments
 
 
@@ -385,7 +392,8 @@ def main():
         build(programs)
         chosen = allocators(wanted, programs)
         for suite in ALL if everything else [arguments.suite]:
-            cases = arguments.cases.split(",") if arguments.cases else cases_of(suite)
+            cases = arguments.cases.split(",") if arguments.cases else (
+                cases_of(suite, arguments.threads))
             seconds = arguments.minutes * 60 * ALL[suite] if everything else None
             results, rounds = run_suite(suite, cases, programs, chosen, arguments, seconds)
             show(suite, results, rounds, SHOWN.get(suite) if everything else None)
