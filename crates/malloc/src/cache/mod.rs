@@ -109,6 +109,9 @@ const LATER: u64 = 8;
 /// Where the countdown of a new slab begins.
 static COUNTDOWN: AtomicU64 = AtomicU64::new(FIRST_BYTES);
 
+/// On lines of its own: locks of 16 bytes in a row made threads of different shards wait for each
+/// other's lines.
+#[repr(align(128))]
 struct Shard(*mut CpuSlab);
 // SAFETY: the slab is reached only through the shard's lock.
 unsafe impl Send for Shard {}
