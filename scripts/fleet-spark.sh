@@ -6,11 +6,11 @@
 # usage: [AMPLE=target/release/ample] fleet-spark.sh [--quick] [HOSTS [SCANS]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-quick=0 partitions=16
+alone=(1 2) partitions=16
 if [[ ${1:-} == --quick ]]; then
 	shift
 	set -- "${1:-300}" "${2:-2}"
-	quick=1 partitions=2
+	alone=() partitions=2
 	# Nothing runs long enough for the compiler that optimises most.
 	export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
 fi
@@ -52,8 +52,7 @@ executor() { # executor PID: the first executor below a driver
 	done
 }
 
-for workers in 1 2; do
-	((quick == 0)) || break
+for workers in "${alone[@]}"; do
 	echo "== $workers workers"
 	study "$workers"
 done
