@@ -45,7 +45,7 @@ fn results_and_a_page_are_written_and_kept() {
     assert_eq!(first.status.code(), Some(0));
     let first = json(&first);
     assert_eq!(first["schema"], "ample.reproduce/2");
-    assert_eq!(first["claims"].as_array().unwrap().len(), 54);
+    assert_eq!(first["claims"].as_array().unwrap().len(), 55);
     let page = read(folder.path(), "index.html");
     assert!(page.contains("id='footprint'") && page.contains("small versions"));
     let result: Value = serde_json::from_str(&read(folder.path(), "footprint.json")).unwrap();

@@ -112,6 +112,31 @@ pub fn pearson(pairs: &[(f64, f64)]) -> Option<f64> {
     (xx > 0.0 && yy > 0.0).then(|| (xy / (xx * yy).sqrt()).clamp(-1.0, 1.0))
 }
 
+/// How alike the values of one group are: the intraclass correlation of a one-way analysis of
+/// variance, for groups of any sizes. `None` for fewer than two groups with values, without a group
+/// of two, or where all values are equal.
+pub fn intraclass(groups: &[Vec<f64>]) -> Option<f64> {
+    let groups: Vec<&Vec<f64>> = groups.iter().filter(|group| !group.is_empty()).collect();
+    let count = groups.iter().map(|group| group.len()).sum::<usize>() as f64;
+    let between = groups.len() as f64 - 1.0;
+    let within = count - groups.len() as f64;
+    if between < 1.0 || within < 1.0 {
+        return None;
+    }
+    let all = mean(groups.iter().flat_map(|group| group.iter().copied()))?;
+    let (mut apart, mut inside, mut sizes) = (0.0, 0.0, 0.0);
+    for group in groups {
+        let (own, size) = (mean(group.iter().copied())?, group.len() as f64);
+        apart += size * (own - all).powi(2) / between;
+        inside += squares(group, own) / within;
+        sizes += size * size;
+    }
+    // The size of a group, were all of one size.
+    let size = (count - sizes / count) / between;
+    let total = apart + (size - 1.0) * inside;
+    (total > 0.0).then(|| (apart - inside) / total)
+}
+
 /// Smallest, median and largest of a few runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -276,6 +301,22 @@ mod tests {
         assert!(near(pearson(&square), 0.0));
         assert_eq!(pearson(&[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]), None);
         assert_eq!(pearson(&line[..2]), None);
+    }
+
+    #[test]
+    fn groups_that_agree_are_correlated_and_groups_of_anything_are_not() {
+        let alike = [vec![1.0, 1.0], vec![2.0, 2.0, 2.0], vec![], vec![5.0]];
+        assert!(near(intraclass(&alike), 1.0));
+        // Means 2 and 4 of pairs: between 4, within 2, so (4 - 2) / (4 + 2).
+        assert!(near(
+            intraclass(&[vec![1.0, 3.0], vec![3.0, 5.0]]),
+            1.0 / 3.0
+        ));
+        // Pairs whose members differ and whose means do not: -1 is the least for pairs.
+        assert!(near(intraclass(&[vec![1.0, 3.0], vec![3.0, 1.0]]), -1.0));
+        assert_eq!(intraclass(&[vec![1.0, 1.0], vec![1.0]]), None);
+        assert_eq!(intraclass(&[vec![1.0], vec![2.0]]), None);
+        assert_eq!(intraclass(&[vec![1.0, 2.0]]), None);
     }
 
     proptest! {

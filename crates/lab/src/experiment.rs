@@ -5,7 +5,7 @@
 //! with its file and without types, for the list [`ALL`](crate::ALL) and the programs made from
 //! it. How to add one: `docs/lab.md`.
 
-use crate::files::{Declared, changed, declared, settings};
+use crate::files::{Declared, changed, check_runs, declared, settings};
 use crate::needs::Need;
 use crate::rows::{Rows, rows};
 use crate::{stop, text};
@@ -313,9 +313,11 @@ impl<E: Experiment> AnyExperiment for Listed<E> {
         }
         let parameters = changed(read.parameters, &request.set)?;
         let about = read.experiment;
+        let plain = serde_json::to_value(&parameters)?;
+        check_runs(&plain).with_context(|| file.to_string())?;
         Ok(Prepared {
             about: about.clone(),
-            parameters: serde_json::to_value(&parameters)?,
+            parameters: plain,
             run: Box::new(move |progress| {
                 let outcome = E::run(&parameters, progress);
                 let mut outcome = outcome.with_context(|| format!("experiment {}", about.id))?;

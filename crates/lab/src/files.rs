@@ -19,6 +19,7 @@ use crate::names::nearest;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A whole file.
 #[derive(Clone, Debug, Deserialize)]
@@ -151,6 +152,34 @@ pub fn settings(table: &toml::Table) -> Vec<(String, toml::Value)> {
     table.iter().flat_map(of).collect()
 }
 
+/// Lists whose entries are runs of their own: one that is there twice would count twice in a mean
+/// and make its interval too narrow.
+const LISTS_OF_RUNS: [&str; 4] = ["seeds", "workloads", "policies", "programs"];
+
+/// Refuses parameters, as JSON, that ask for the same run twice.
+///
+/// # Errors
+/// Which list has which entry twice.
+pub fn check_runs(parameters: &Value) -> Result<()> {
+    if let Some(list) = parameters.as_array() {
+        return list.iter().try_for_each(check_runs);
+    }
+    for (key, value) in parameters.as_object().into_iter().flatten() {
+        check_runs(value)?;
+        if !LISTS_OF_RUNS.contains(&key.as_str()) {
+            continue;
+        }
+        let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        for (at, entry) in list.iter().enumerate() {
+            ensure!(
+                !list[..at].contains(entry),
+                "{key} lists {entry} twice; give each once"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// `KEY=VALUE` as given on a command line; a value that is not TOML is a string.
 ///
 /// # Errors
@@ -187,6 +216,29 @@ mod tests {
 
     const TEXT: &str = "[experiment]\nid = \"x\"\n[parameters]\nmemory_bytes = 1\nhours = 2.0\n\
                         inner.seeds = [1]\n";
+
+    #[test]
+    fn a_run_that_is_listed_twice_is_refused() {
+        let check = |text: &str| check_runs(&serde_json::from_str(text).expect("JSON"));
+        assert!(check(r#"{"seeds": [1, 2], "rows": [{"seeds": [1]}, {"seeds": [1]}]}"#).is_ok());
+        assert!(check(r#"{"sizes": [1, 1], "seeds": 3}"#).is_ok());
+        for (text, told) in [
+            (r#"{"seeds": [1, 2, 1]}"#, "seeds lists 1 twice"),
+            (
+                r#"{"rows": [{"a": {"seeds": [5, 5]}}]}"#,
+                "seeds lists 5 twice",
+            ),
+            (
+                r#"{"workloads": ["web", "web"]}"#,
+                "workloads lists \"web\" twice",
+            ),
+        ] {
+            assert!(
+                check(text).unwrap_err().to_string().contains(told),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn errors_name_file_line_and_field() {

@@ -206,7 +206,8 @@ pub fn back_with_host(
         block = end;
     }
     space.pending.clear();
-    engine.host = Some(Host::new(space, &machine.mmu).map_err(|e| anyhow!(e))?);
+    let units = u64::from(machine.core.width);
+    engine.host = Some(Host::new(space, &machine.mmu, units).map_err(|e| anyhow!(e))?);
     Ok(())
 }
 
@@ -222,7 +223,8 @@ pub fn back_with_segment(engine: &mut Engine, machine: &MachineConfig) -> Result
     let pfn = run.ok_or_else(|| frames.exhausted(0))?;
     space.set_segment(0, bytes, pfn, &mut frames)?;
     space.pending.clear();
-    engine.host = Some(Host::new(space, &machine.mmu).map_err(|e| anyhow!(e))?);
+    let units = u64::from(machine.core.width);
+    engine.host = Some(Host::new(space, &machine.mmu, units).map_err(|e| anyhow!(e))?);
     Ok(())
 }
 
@@ -286,6 +288,14 @@ impl Measured {
 /// If there is no such scheme or the hardware cannot be built.
 pub fn engine(machine: &MachineConfig, scheme_name: &str) -> Result<Engine> {
     machine.engine(schemes::by_name(scheme_name).map_err(|e| anyhow!(e))?)
+}
+
+/// As [`engine`] for the guest of a virtual machine ([`MachineConfig::guest_engine`]).
+///
+/// # Errors
+/// As above.
+pub fn guest_engine(machine: &MachineConfig, scheme_name: &str) -> Result<Engine> {
+    machine.guest_engine(schemes::by_name(scheme_name).map_err(|e| anyhow!(e))?)
 }
 
 /// Changes accesses of a program on their way to the core.

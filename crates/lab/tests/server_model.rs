@@ -45,6 +45,43 @@ fn results_do_not_depend_on_the_number_of_threads() {
     );
 }
 
+/// With the same mean, higher and rarer bursts of kernel memory scatter more of it under stock
+/// Linux, and little more under Contiguitas.
+#[test]
+fn higher_bursts_scatter_more_pages_under_stock_linux() {
+    let found = |burst_factor: f64| {
+        let set = [
+            "memory_bytes=1073741824",
+            "duration_s=3600",
+            "workloads=[\"web\", \"cache-b\"]",
+            "policies=[\"linux\",\"contiguitas\"]",
+            &format!("burst_factor={burst_factor:?}"),
+        ];
+        let request = Request {
+            set: set.map(|text| setting(text).expect("a setting")).to_vec(),
+            ..Request::default()
+        };
+        let fig11 = by_id("fig11").expect("listed");
+        let prepared = fig11.prepare(&request).expect("parameters");
+        let result = prepared.run(&|_| {}).expect("a result");
+        let mean = |policy: &str, metric: &str| {
+            let summary = result.value["summary"].as_array().expect("rows").iter();
+            let mut summary = summary.filter(|row| row["policy"] == policy);
+            let row = summary.find(|row| row["metric"] == metric).expect("a row");
+            row["here"]["mean"].as_f64().expect("a number")
+        };
+        ["linux", "contiguitas"]
+            .map(|policy| ["unmovable_2m_ratio", "unmovable_page_ratio"].map(|m| mean(policy, m)))
+    };
+    let ([low, high], text) = ([found(1.0), found(4.0)], "one and four times");
+    for policy in [0, 1] {
+        let pages = high[policy][1] / low[policy][1];
+        assert!((0.9..=1.1).contains(&pages), "{text}: {low:?} and {high:?}");
+    }
+    assert!(high[0][0] > low[0][0] * 1.3, "{text}: {low:?} and {high:?}");
+    assert!(high[1][0] < low[1][0] * 1.3, "{text}: {low:?} and {high:?}");
+}
+
 /// A machine with a hole, firmware, kernel memory all over and page cache.
 fn snapshot() -> (Layout, Vec<PageClass>) {
     let layout = Layout::single(Pfn(1), 131_071);

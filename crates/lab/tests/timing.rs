@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timed core against what can be worked out by hand.
 
+use ample_kit::random::{SplitMix64, mix64};
 use ample_lab::setup::{Length, PageMix, engine, map_mix, measure};
 use ample_machine::MachineConfig;
-use ample_trace::{Program, programs};
+use ample_trace::{Access, Backing, Program, Region, Replay, programs};
 use ample_translate::PageSize;
 
 const LENGTH: Length = Length {
@@ -75,4 +76,57 @@ fn more_walkers_make_gups_faster() {
         ipc.push(run(&mut gups, &machine, PageSize::K4).1);
     }
     assert!(ipc[1] > ipc[0] * 1.5 && ipc[2] > ipc[1], "{ipc:?}");
+}
+
+/// Pairs of loads from one large page, each pair after the one before: cycles a pair, and walks.
+fn pairs(inside_small_page: bool) -> (f64, f64) {
+    let mut random = SplitMix64::new(1);
+    let base = 1 << 40;
+    let regions = vec![Region {
+        name: "heap".into(),
+        base,
+        bytes: 16 << 30,
+        backing: Backing::Anonymous,
+    }];
+    let load = |page: u64, what: u64, dep: u16| {
+        // The places of a page stay the same, so that caches hold them.
+        let line = mix64(page * 2 + what) % 64 * 64;
+        let small = match inside_small_page {
+            true => mix64(page * 2),
+            false => mix64(page * 2 + what),
+        };
+        let small = small >> 32 & 511;
+        Access {
+            dep,
+            ..Access::load(base + (page << 21) + (small << 12) + line, 3)
+        }
+    };
+    let mut accesses = Vec::new();
+    for _ in 0..200_000 {
+        let page = random.below(8192);
+        accesses.extend([load(page, 0, 1), load(page, 1, 2)]);
+    }
+    let machine = MachineConfig::preset("skylake").unwrap();
+    let mut engine = engine(&machine, "paging").unwrap();
+    map_mix(&mut engine, &regions, &PageMix::only(PageSize::M2)).unwrap();
+    let mut program = Replay::new("pairs".into(), regions, accesses);
+    let length = Length {
+        warm_up_accesses: 200_000,
+        accesses: 200_000,
+    };
+    let run = measure(&machine, engine, &mut program, &length).unwrap();
+    (
+        run.report.cycles / 100_000.0,
+        run.stats.walks() as f64 / 100_000.0,
+    )
+}
+
+/// A load from a large page whose walk is under way waits for it, whichever 4 KB of it is asked
+/// for.
+#[test]
+fn a_load_waits_for_the_walk_of_its_large_page() {
+    let (near, walks) = pairs(true);
+    assert!(walks > 0.5, "{walks} walks a pair");
+    let (far, _) = pairs(false);
+    assert!((far / near - 1.0).abs() < 0.03, "{far} and {near} cycles");
 }

@@ -208,6 +208,7 @@ impl MachineConfig {
         let steps = [
             ("mmu.l2_cycles", mmu.l2_cycles),
             ("mmu.pwc_cycles", mmu.pwc_cycles),
+            ("mmu.nested_cycles", mmu.nested_cycles),
             ("mmu.invlpg_cycles", mmu.invlpg_cycles),
             ("mmu.flush_cycles", mmu.flush_cycles),
             ("mmu.ipi_cycles_per_core", mmu.ipi_cycles_per_core),

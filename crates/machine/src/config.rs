@@ -37,8 +37,21 @@ impl MachineConfig {
     /// # Errors
     /// If the translation hardware cannot be built.
     pub fn engine(&self, scheme: Box<dyn Scheme>) -> Result<Engine> {
-        let frames = Box::new(IdealFrames::new(self.memory_bytes));
-        Engine::new(&self.mmu, scheme, frames, u64::from(self.core.width)).map_err(|e| anyhow!(e))
+        self.engine_over(scheme, IdealFrames::new(self.memory_bytes))
+    }
+
+    /// An engine for this machine as a guest of a virtual machine that has run for long: its 4 KB
+    /// pages lie scattered, so that each has a line of the host's page table to itself.
+    ///
+    /// # Errors
+    /// If the translation hardware cannot be built.
+    pub fn guest_engine(&self, scheme: Box<dyn Scheme>) -> Result<Engine> {
+        self.engine_over(scheme, IdealFrames::new(self.memory_bytes).scattered())
+    }
+
+    fn engine_over(&self, scheme: Box<dyn Scheme>, frames: IdealFrames) -> Result<Engine> {
+        let units = u64::from(self.core.width);
+        Engine::new(&self.mmu, scheme, Box::new(frames), units).map_err(|e| anyhow!(e))
     }
 
     /// A core of this machine around an engine.

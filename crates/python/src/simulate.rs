@@ -6,7 +6,7 @@ use crate::work::{AmpleError, exception, work};
 use ample_fleet::{FleetRow, encode};
 use ample_lab::experiment::{Finished, Request};
 use ample_lab::server_model::ServerParams;
-use ample_lab::server_model::drawn_fleet::DrawnFleet;
+use ample_lab::server_model::drawn_fleet::{DrawnFleet, fleet_text};
 use ample_lab::{ALL, by_id, needs, stop};
 use ample_mm::{Config, PolicyConfig, PolicyKind, ResizeParams, Workload};
 use ample_report::standalone;
@@ -221,8 +221,6 @@ pub struct PyFleet {
     text: String,
 }
 
-const MOST_SPEC_BYTES: u64 = 1 << 20;
-
 impl PyFleet {
     /// Scans of some servers, in the order of their numbers.
     fn scans(
@@ -244,8 +242,8 @@ impl PyFleet {
                     .unwrap_or_else(|held| held.into_inner())
                     .push((number, rows));
             };
-            fleet.run(&servers, &|share| told(share), |server, rows| {
-                keep(server.number, rows);
+            fleet.run(&servers, &|share| told(share), |server, metrics| {
+                keep(server.number, server.rows(metrics));
                 Ok(())
             })?;
             let mut found = found.into_inner().unwrap_or_else(|held| held.into_inner());
@@ -257,7 +255,7 @@ impl PyFleet {
 
 #[pymethods]
 impl PyFleet {
-    /// A fleet from the text of its file, or from the file.
+    /// A fleet from the text of its file, or from the file; a shipped one has a name for a path.
     #[new]
     #[pyo3(signature = (text = None, *, path = None, policy = None))]
     fn new(text: Option<String>, path: Option<PathBuf>, policy: Option<&str>) -> PyResult<PyFleet> {
@@ -266,8 +264,8 @@ impl PyFleet {
                 (Some(text), None) => ("the text of the fleet".into(), text),
                 (None, Some(path)) => {
                     let name = path.display().to_string();
-                    let text = ample_kit::files::read_text(&path, MOST_SPEC_BYTES);
-                    (name.clone(), text.context(name)?)
+                    let text = fleet_text(&name)?.into_owned();
+                    (name, text)
                 }
                 _ => anyhow::bail!("give either the text of a fleet or path=, and not both"),
             };

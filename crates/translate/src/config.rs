@@ -28,6 +28,9 @@ pub struct MmuConfig {
     pub pwc: PwcKind,
     /// Cache for the walker's own guest-physical to host-physical translations (virtualised).
     pub nested_tlb: Option<Geometry>,
+    /// Cycles to look up the nested TLB; the host's page-walk caches take `pwc_cycles` after it.
+    #[serde(default = "one")]
+    pub nested_cycles: u32,
     /// Walks that can be under way at once.
     pub walkers: u32,
     /// Whether entries carry an address-space identifier (PCID); without it a switch flushes.
@@ -41,6 +44,10 @@ pub struct MmuConfig {
     pub flush_cycles: u32,
     /// Cycles until one remote core has acknowledged a shootdown, sent one after another.
     pub ipi_cycles_per_core: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Above this many pages Linux flushes everything instead (`tlb_single_page_flush_ceiling`).

@@ -94,7 +94,7 @@ fn random_machine(random: &mut SplitMix64, virtualised: bool) -> Engine {
         let mut host_frames = IdealFrames::new(1 << 30);
         let mut host = Space::new(0, config.levels, &mut host_frames).unwrap();
         populate(&mut host, &mut host_frames, (0, MEMORY >> 21), random);
-        engine.host = Some(Host::new(host, &config).unwrap());
+        engine.host = Some(Host::new(host, &config, 1).unwrap());
     }
     engine
 }
@@ -140,6 +140,7 @@ fn a_walker_reads_structures_and_nothing_else() {
 fn bitmaps_of_guest_and_host_are_two() {
     let config = MmuConfig {
         nested_tlb: None,
+        nested_cycles: 1,
         ..presets::by_name("perforated-skylake").unwrap()
     };
     let frames = Box::new(IdealFrames::new(MEMORY));
@@ -166,7 +167,7 @@ fn bitmaps_of_guest_and_host_are_two() {
     }
     host.pending.clear();
     let host_place = host.bitmap_pa(host.lookup(8 << 12).unwrap().pa >> 21, 0);
-    engine.host = Some(Host::new(host, &config).unwrap());
+    engine.host = Some(Host::new(host, &config, 1).unwrap());
     let mut watch = Watch::default();
     let va = BASE + (1 << 12);
     engine.translate(va, Intent::Read, 0, &mut watch).unwrap();

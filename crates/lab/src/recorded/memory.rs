@@ -104,11 +104,11 @@ pub(super) fn engine(
     schemes::by_name(&model.scheme).map_err(|e| anyhow!(e))?;
     state.check(model)?;
     if !state.is_mapped_first(model) && state.host.is_none() {
-        return model.engine(units, MEMORY_BYTES);
+        return model.engine(units, MEMORY_BYTES, false);
     }
     let blocks = touched(trace);
     let bytes = memory_bytes(model, trace, &blocks);
-    let mut engine = model.engine(units, bytes)?;
+    let mut engine = model.engine(units, bytes, state.host.is_some())?;
     match model.pages {
         PageSize::G1 => map_1g(&mut engine, &blocks)?,
         _ if state.is_mapped_first(model) => map_blocks(&mut engine, model, state, &blocks)?,
@@ -230,14 +230,19 @@ impl Model {
             self.pages != PageSize::G1,
             "faults bring in 4 KB or 2 MB pages, not 1 GB"
         );
-        self.engine(1, MEMORY_BYTES)
+        self.engine(1, MEMORY_BYTES, false)
     }
 
     /// An engine over so much memory, which faults bring in page by page.
-    pub(super) fn engine(&self, units: u64, memory_bytes: u64) -> Result<Engine> {
+    pub(super) fn engine(&self, units: u64, memory_bytes: u64, is_guest: bool) -> Result<Engine> {
         let mmu = &self.machine.mmu;
         let scheme = schemes::by_name(&self.scheme).map_err(|e| anyhow!(e))?;
-        let frames = Box::new(IdealFrames::new(memory_bytes));
+        let frames = IdealFrames::new(memory_bytes);
+        // The pages of a guest lie anywhere in its memory.
+        let frames = Box::new(match is_guest {
+            true => frames.scattered(),
+            false => frames,
+        });
         let mut engine = Engine::new(mmu, scheme, frames, units).map_err(|e| anyhow!(e))?;
         for Range { start, end } in addresses(mmu.levels) {
             engine.vmas[0].push(Vma {

@@ -90,8 +90,11 @@ pub(super) fn campaign(
             "no {what} given; an experiment needs at least one"
         );
     }
-    let workloads = params.workloads.iter().map(|name| Workload::load(name));
-    let workloads: Vec<Workload> = workloads.collect::<Result<_, _>>()?;
+    let mut workloads = Vec::new();
+    for name in &params.workloads {
+        let workload = Workload::load(name)?;
+        workloads.push(workload.with_kernel(params.kernel_factor, params.burst_factor));
+    }
     let mut cells = Vec::new();
     for workload in &workloads {
         for policy in policies {

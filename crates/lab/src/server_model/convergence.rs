@@ -96,7 +96,7 @@ fn at_size(
         seeds: parameters.seeds.clone(),
         workloads: parameters.workloads.clone(),
         policies: parameters.policies.clone(),
-        paper: Vec::new(),
+        ..ServerParams::default()
     };
     let groups = campaign(&params, &policies(&params), progress)?;
     let row = |group: &Group| ConvergenceRow {

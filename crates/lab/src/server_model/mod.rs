@@ -31,7 +31,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 /// Size of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerParams {
     /// Memory of each server.
@@ -46,11 +46,39 @@ pub struct ServerParams {
     pub event_ratio: f64,
     /// Workloads, by name or path.
     pub workloads: Vec<String>,
+    /// Kernel memory ÷ that of the workloads.
+    #[serde(default = "one")]
+    pub kernel_factor: f64,
+    /// How many times higher and rarer bursts of kernel memory are than in the workloads.
+    #[serde(default = "one")]
+    pub burst_factor: f64,
     /// Policies of the memory manager.
     pub policies: Vec<PolicyKind>,
     /// The paper's values to print beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperValue>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Default for ServerParams {
+    /// Nothing runs; workloads are as they are.
+    fn default() -> ServerParams {
+        ServerParams {
+            memory_bytes: 0,
+            duration_s: 0.0,
+            sample_every_s: 0.0,
+            seeds: Vec::new(),
+            event_ratio: 1.0,
+            workloads: Vec::new(),
+            kernel_factor: one(),
+            burst_factor: one(),
+            policies: Vec::new(),
+            paper: Vec::new(),
+        }
+    }
 }
 
 impl ServerParams {
@@ -63,6 +91,8 @@ impl ServerParams {
             ("duration_s", self.duration_s, 1.0, 90.0 * 86_400.0),
             ("sample_every_s", self.sample_every_s, 1.0, 90.0 * 86_400.0),
             ("event_ratio", self.event_ratio, 1e-4, 1.0),
+            ("kernel_factor", self.kernel_factor, 0.0, 4.0),
+            ("burst_factor", self.burst_factor, 0.01, 1000.0),
         ];
         for (field, value, low, high) in ranges {
             ensure!(

@@ -121,6 +121,8 @@ pub(crate) fn one(
 
 /// What one seed gave: 4 KB, 2 MB, 1 GB, segment.
 struct Sample {
+    footprint_bytes: u64,
+    read_write_share: f64,
     percent: [f64; 4],
     walks: [f64; 4],
     inside_percent: f64,
@@ -139,9 +141,13 @@ fn sample(
     let runs: Vec<Measured> = mappings
         .map(|mapping| one(machine, program.as_mut(), mapping, row.work, &params.length))
         .collect::<Result<_>>()?;
+    let anonymous = anonymous_range(program.regions());
+    let bytes = program.footprint_bytes();
     let small = &runs[0];
     let inside = small.stats.walks_watched as f64 / small.stats.walks_data.max(1) as f64;
     Ok(Sample {
+        footprint_bytes: bytes,
+        read_write_share: (anonymous.end - anonymous.start) as f64 / bytes as f64,
         percent: [0, 1, 2, 3].map(|at| data_percent(&runs[at])),
         walks: [0, 1, 2, 3].map(|at| runs[at].walks_per_kilo_instruction()),
         inside_percent: 100.0 * inside,
@@ -150,24 +156,17 @@ fn sample(
 }
 
 /// One row over all its seeds.
-fn summary(
-    params: &DirectSegParams,
-    row: &DirectSegProgram,
-    samples: &[Sample],
-) -> Result<DirectSegRow> {
-    let program = program(&row.program, &params.scale, params.seeds[0])?;
-    let anonymous = anonymous_range(program.regions());
-    let bytes: u64 = program.regions().iter().map(|r| r.bytes).sum();
+fn summary(row: &DirectSegProgram, samples: &[Sample]) -> DirectSegRow {
     let fold = |value: &dyn Fn(&Sample) -> f64, pick: fn(f64, f64) -> f64| {
         samples.iter().map(value).reduce(pick).unwrap_or(f64::NAN)
     };
     let columns = [0, 1, 2];
-    Ok(DirectSegRow {
+    DirectSegRow {
         program: row.program.clone(),
         work: row.work,
         seeds: samples.len(),
-        footprint_bytes: bytes,
-        read_write_share: (anonymous.end - anonymous.start) as f64 / bytes as f64,
+        footprint_bytes: samples[0].footprint_bytes,
+        read_write_share: samples[0].read_write_share,
         paper_read_write_share: row.paper_read_write_share,
         dtlb_percent: columns.map(|at| mean(samples, |s| s.percent[at])),
         dtlb_percent_min: columns.map(|at| fold(&|s| s.percent[at], f64::min)),
@@ -179,7 +178,7 @@ fn summary(
         paper_inside_percent: row.paper_inside_percent,
         walks_per_kilo_instruction: [0, 1, 2, 3].map(|at| mean(samples, |s| s.walks[at])),
         segment_speedup: mean(samples, |s| s.speedup),
-    })
+    }
 }
 
 /// Tables 3 to 5 and figure 4 of Direct Segments.
@@ -201,7 +200,7 @@ impl Experiment for DirectSeg {
                     samples.push(sample(&machine, params, row, seed)?);
                     steps.step();
                 }
-                rows.push(summary(params, row, &samples)?);
+                rows.push(summary(row, &samples));
             }
             Ok(())
         })?;

@@ -242,18 +242,25 @@ impl<M: MemorySystem> TimedCore<M> {
         let answer = self.engine.translate(access.va, intent, now, &mut port)?;
         let mut done = answer.done;
         if self.engine.mmu.stats.l1d_misses != before {
-            let page = access.va >> 12;
-            self.pending[page as usize % PENDING] = (page, done);
+            let (page, at) = self.page_of(access.va);
+            self.pending[at] = (page, done);
             self.pending_until = self.pending_until.max(done);
         } else if now < self.pending_until {
             // A hit on an entry that is still on its way waits for it.
-            let page = access.va >> 12;
-            let (walking, ready) = self.pending[page as usize % PENDING];
+            let (page, at) = self.page_of(access.va);
+            let (walking, ready) = self.pending[at];
             if walking == page {
                 done = done.max(ready);
             }
         }
         Ok((answer.pa, done))
+    }
+
+    /// The page of an address just translated, and where its walk is remembered.
+    #[inline(always)]
+    fn page_of(&self, va: u64) -> (u64, usize) {
+        let (base, bits) = self.engine.mmu.page_of(va);
+        (base | u64::from(bits), (base >> bits) as usize % PENDING)
     }
 
     /// Time of faults since the operating system had worked for `os_cycles`.

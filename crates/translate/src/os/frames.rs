@@ -61,10 +61,41 @@ pub struct IdealFrames {
     freed: u64,
     /// Frames set aside for page tables: first of the chunk, how many handed out.
     tables: (u64, u64),
+    /// Frames set aside for single ones, if these are scattered.
+    singles: Option<Singles>,
 }
 
 /// Frames set aside for page tables at a time.
 const TABLE_CHUNK: u64 = 1024;
+/// Most and fewest frames set aside for scattered single ones at a time: 1 GB, 2 MB.
+const SINGLES_CHUNKS: [u64; 2] = [1 << 18, 1 << 9];
+
+/// A chunk whose frames are handed out one by one, in no order.
+#[derive(Clone, Copy, Debug, Default)]
+struct Singles {
+    first: u64,
+    used: u64,
+    /// A power of two.
+    frames: u64,
+}
+
+impl Singles {
+    /// The next frame of the chunk.
+    fn take(&mut self) -> Option<u64> {
+        if self.used == self.frames {
+            return None;
+        }
+        // Each step can be undone within so many bits, so no frame comes twice.
+        let (mask, half) = (self.frames - 1, self.frames.trailing_zeros() / 2);
+        let mut place = self.used ^ (self.first >> half & mask);
+        for odd in [0x9e37_79b1_u64, 0x85eb_ca6b] {
+            place = place.wrapping_mul(odd) & mask;
+            place ^= place >> half;
+        }
+        self.used += 1;
+        Some(self.first + place)
+    }
+}
 
 impl IdealFrames {
     /// Memory of `bytes` bytes.
@@ -75,7 +106,38 @@ impl IdealFrames {
             free_lists: vec![Vec::new(); 19],
             freed: 0,
             tables: (0, TABLE_CHUNK),
+            singles: None,
         }
+    }
+
+    /// The same memory with single frames in no order, as on a machine that has run for long:
+    /// neighbours in a program are no neighbours in memory, nor in the page tables of a host.
+    pub fn scattered(mut self) -> Self {
+        self.singles = Some(Singles::default());
+        self
+    }
+
+    /// A single frame of a chunk; None if no chunk can be set aside.
+    fn scattered_frame(&mut self) -> Option<u64> {
+        let singles = self.singles.as_mut()?;
+        if let Some(pfn) = singles.take() {
+            return Some(pfn);
+        }
+        let [most, fewest] = SINGLES_CHUNKS;
+        let mut frames = most;
+        while self.low + frames > self.high {
+            frames /= 2;
+            if frames < fewest {
+                return None;
+            }
+        }
+        self.high -= frames;
+        *singles = Singles {
+            first: self.high,
+            used: 0,
+            frames,
+        };
+        singles.take()
     }
 }
 
@@ -87,6 +149,9 @@ impl FrameSource for IdealFrames {
         }
         let frames = 1u64 << order;
         if order == 0 {
+            if let Some(pfn) = self.scattered_frame() {
+                return Some(pfn);
+            }
             if self.high <= self.low {
                 return None;
             }
@@ -128,7 +193,8 @@ impl FrameSource for IdealFrames {
     }
 
     fn free_frames(&self) -> u64 {
-        self.high - self.low + self.freed
+        let aside = self.singles.map_or(0, |chunk| chunk.frames - chunk.used);
+        self.high - self.low + self.freed + aside
     }
 
     fn alloc_run(&mut self, frames: u64) -> Option<u64> {
@@ -187,5 +253,28 @@ mod tests {
         while let Some(pfn) = memory.alloc(0) {
             assert!(seen.insert(pfn), "frame {pfn} twice");
         }
+    }
+
+    #[test]
+    fn scattered_frames_are_all_there_and_share_no_line_of_a_host_table() {
+        let mut memory = IdealFrames::new(4 << 30).scattered();
+        assert_eq!(memory.free_frames(), 1 << 20);
+        let frames: Vec<u64> = (0..16_384).map(|_| memory.alloc(0).unwrap()).collect();
+        // Eight entries of a page table lie in a line. Drawn at random, 12,893 of the 32,768
+        // lines of a gigabyte would be met.
+        let lines: std::collections::HashSet<u64> = frames.iter().map(|pfn| pfn / 8).collect();
+        assert!((12_000..=16_384).contains(&lines.len()), "{}", lines.len());
+        let near = frames
+            .windows(2)
+            .filter(|pair| pair[0].abs_diff(pair[1]) < 8);
+        assert!(near.count() < 16);
+        assert_eq!(memory.free_frames(), (1 << 20) - 16_384);
+        let mut seen: std::collections::HashSet<u64> = frames.into_iter().collect();
+        let block = memory.alloc(9).unwrap();
+        seen.extend(block..block + 512);
+        while let Some(pfn) = memory.alloc(0) {
+            assert!(pfn < 1 << 20 && seen.insert(pfn), "frame {pfn} twice");
+        }
+        assert_eq!(seen.len(), 1 << 20);
     }
 }

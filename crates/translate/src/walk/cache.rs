@@ -57,22 +57,20 @@ impl WalkCache {
     }
 
     /// The child node behind the deepest cached entry for `va` of level `lowest` or above, and
-    /// that entry's level.
+    /// that entry's level. All levels are looked up side by side, and each hit counts as a use.
     #[inline(always)]
     pub(crate) fn deepest(&mut self, va: u64, asid: u16, lowest: u8) -> Option<(u8, u32)> {
-        if self.unified {
-            return (lowest..=self.levels).find_map(|level| {
-                let child = look_up(self.arrays.first_mut()?, va, asid, level)?;
-                Some((level, child))
-            });
-        }
-        let arrays = self.arrays.iter_mut().skip(usize::from(lowest) - 2);
-        for (level, array) in (lowest..).zip(arrays) {
-            if let Some(child) = look_up(array, va, asid, level) {
-                return Some((level, child));
+        let mut deepest = None;
+        for level in (lowest..=self.levels).rev() {
+            let array = match self.unified {
+                true => self.arrays.first_mut(),
+                false => self.arrays.get_mut(usize::from(level) - 2),
+            };
+            if let Some(child) = array.and_then(|array| look_up(array, va, asid, level)) {
+                deepest = Some((level, child));
             }
         }
-        None
+        deepest
     }
 
     #[inline(always)]

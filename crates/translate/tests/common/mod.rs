@@ -235,7 +235,7 @@ pub fn machine(name: &str, config: &MmuConfig, virtualised: Option<HostKind>) ->
     let mut host_frames = IdealFrames::new(1 << 32);
     if let Some(kind) = virtualised {
         let space = host(kind, &mut host_frames);
-        engine.host = Some(Host::new(space, config).unwrap());
+        engine.host = Some(Host::new(space, config, 1).unwrap());
     }
     Machine {
         engine,

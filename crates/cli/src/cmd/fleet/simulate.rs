@@ -4,7 +4,7 @@
 use crate::cmd::sim::stop_on_interrupt;
 use crate::cmd::{Verdict, write_file};
 use ample_fleet::encode;
-use ample_lab::server_model::drawn_fleet::DrawnFleet;
+use ample_lab::server_model::drawn_fleet::{DrawnFleet, fleet_text};
 use ample_mm::PolicyKind;
 use anyhow::{Context, Result, ensure};
 use std::ops::Range;
@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SimulateArgs {
-    /// The fleet, as TOML.
+    /// The fleet: calibrated or mixed, which are shipped, or a TOML file.
     #[arg(value_name = "SPEC")]
-    spec: PathBuf,
+    spec: String,
     /// The directory for the files; those that are there are not simulated again.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
@@ -35,8 +35,8 @@ pub struct SimulateArgs {
 }
 
 const EXAMPLES: &str = "Examples:
-  ample fleet simulate experiments/fleets/mixed.toml -o linux
-  ample fleet simulate experiments/fleets/mixed.toml -o ample --policy contiguitas
+  ample fleet simulate calibrated -o linux
+  ample fleet simulate calibrated -o ample --policy contiguitas
   ample fleet report linux
   ample fleet simulate SPEC -o part --servers 0..100      on one machine, 100..200 on the next
 
@@ -44,7 +44,6 @@ Exit codes: 0 every server is there; 2 the fleet cannot be read, or Ctrl-C ended
 
 /// The text of the fleet, beside its servers; readers of scans leave hidden files out.
 const SPEC_FILE: &str = ".fleet.toml";
-const MOST_SPEC_BYTES: u64 = 1 << 20;
 
 fn policy(name: &str) -> Result<PolicyKind, String> {
     PolicyKind::from_name(name).ok_or_else(|| {
@@ -66,9 +65,8 @@ fn numbers(text: &str) -> Result<Range<u32>, String> {
 /// # Errors
 /// When the fleet cannot be read, or a file not be written.
 pub fn run(args: &SimulateArgs) -> Result<Verdict> {
-    let named = || format!("{}", args.spec.display());
-    let text = ample_kit::files::read_text(&args.spec, MOST_SPEC_BYTES).with_context(named)?;
-    let mut fleet = DrawnFleet::parse(&text).with_context(named)?;
+    let text = fleet_text(&args.spec)?;
+    let mut fleet = DrawnFleet::parse(&text).with_context(|| args.spec.clone())?;
     if let Some(policy) = args.policy {
         fleet = fleet.under(policy);
     }
@@ -86,8 +84,8 @@ pub fn run(args: &SimulateArgs) -> Result<Verdict> {
     let missing: Vec<u32> = servers.filter(|&number| !path(number).exists()).collect();
     let bar = crate::cmd::progress_bar("simulating servers");
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
-    let made = fleet.run(&missing, &told, |server, rows| {
-        write_file(&path(server.number), encode(&[rows])?)
+    let made = fleet.run(&missing, &told, |server, metrics| {
+        write_file(&path(server.number), encode(&[server.rows(metrics)])?)
     })?;
     bar.finish_and_clear();
     ensure!(

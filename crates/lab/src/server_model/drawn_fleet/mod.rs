@@ -12,10 +12,13 @@
 use super::{check_memory, side_by_side};
 use crate::experiment::Progress;
 use ample_fleet::{FleetRow, rows_of};
+use ample_kit::files::read_text;
 use ample_kit::random::SplitMix64;
 use ample_mm::{Config, PolicyKind, Workload, looks};
 use ample_pfn::GroupMetrics;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use std::borrow::Cow;
+use std::path::Path;
 
 mod spec;
 
@@ -25,6 +28,19 @@ pub use spec::{Drawn, FleetGroup, FleetSpec};
 const MOST_SERVERS: u32 = 1_000_000;
 /// Most servers of one history: more of them would tell little.
 const MOST_LOOKS: u32 = 64;
+/// Largest file of a fleet.
+const MOST_SPEC_BYTES: u64 = 1 << 20;
+/// The shipped fleets: name and text.
+const SHIPPED: [(&str, &str); 2] = [
+    (
+        "calibrated",
+        include_str!("../../../../../experiments/fleets/calibrated.toml"),
+    ),
+    (
+        "mixed",
+        include_str!("../../../../../experiments/fleets/mixed.toml"),
+    ),
+];
 /// Time of every scan of a simulated fleet, in seconds since 1970: 2026-11-01.
 pub const SIMULATED_AT: i64 = 1_793_491_200;
 
@@ -47,6 +63,22 @@ pub struct DrawnServer {
 pub struct DrawnFleet {
     spec: FleetSpec,
     workloads: Vec<Workload>,
+}
+
+/// The text of a shipped fleet by its name, or of a file.
+///
+/// # Errors
+/// When there is no such name, or the file cannot be read.
+pub fn fleet_text(name_or_path: &str) -> Result<Cow<'static, str>> {
+    if let Some((_, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
+        return Ok(Cow::Borrowed(text));
+    }
+    if !name_or_path.contains(['/', '.']) && !Path::new(name_or_path).exists() {
+        let known = SHIPPED.map(|(name, _)| name).join(", ");
+        bail!("no fleet {name_or_path:?}: shipped are {known}; or give the path of a .toml file");
+    }
+    let text = read_text(Path::new(name_or_path), MOST_SPEC_BYTES);
+    Ok(Cow::Owned(text.with_context(|| name_or_path.to_string())?))
 }
 
 impl DrawnFleet {
@@ -109,6 +141,22 @@ impl DrawnFleet {
         }
     }
 
+    /// The fleet with servers of another size.
+    ///
+    /// # Errors
+    /// When a server would be smaller or larger than the model goes.
+    pub fn scaled(mut self, memory_ratio: f64) -> Result<DrawnFleet> {
+        for group in &mut self.spec.group {
+            group.memory_gb.scale(memory_ratio);
+        }
+        DrawnFleet::new(self.spec)
+    }
+
+    /// Servers of one history.
+    pub fn looks(&self) -> u32 {
+        self.spec.looks
+    }
+
     /// The memory manager that every server of the fleet runs.
     pub fn policy(&self) -> PolicyKind {
         self.spec.policy
@@ -135,12 +183,9 @@ impl DrawnFleet {
         let mut uptime_h = group.uptime_h.draw(&mut random);
         let kernel_factor = group.kernel_factor.draw(&mut random);
         let restart_factor = group.restart_factor.draw(&mut random);
-        let mut workload = self.workloads[chosen].clone();
-        for source in &mut workload.kernel {
-            source.level_ratio *= kernel_factor;
-            source.boot_ratio *= kernel_factor;
-            source.burst_ratio *= kernel_factor;
-        }
+        let mut workload = self.workloads[chosen]
+            .clone()
+            .with_kernel(kernel_factor, 1.0);
         for process in &mut workload.process {
             process.restart_s *= restart_factor;
         }
@@ -154,6 +199,9 @@ impl DrawnFleet {
         }
         if let Some(ratio) = &group.cache_boot_ratio {
             workload.cache.boot_ratio = ratio.draw(&mut random);
+        }
+        if let Some(factor) = &group.burst_factor {
+            workload = workload.with_kernel(1.0, factor.draw(&mut random));
         }
         for _ in 0..number % self.spec.looks {
             uptime_h = group.uptime_h.draw(&mut random);
@@ -175,8 +223,8 @@ impl DrawnFleet {
 }
 
 impl DrawnFleet {
-    /// Runs some servers side by side and hands each to `done` as its scan. Says how many ran:
-    /// fewer when an early end was asked for.
+    /// Runs some servers side by side and hands each to `done` with what was found. Says how many
+    /// ran: fewer when an early end was asked for.
     ///
     /// # Errors
     /// The first of a run or of `done`.
@@ -184,7 +232,7 @@ impl DrawnFleet {
         &self,
         servers: &[u32],
         progress: Progress<'_>,
-        done: impl Fn(&DrawnServer, Vec<FleetRow>) -> Result<()> + Sync,
+        done: impl Fn(&DrawnServer, &GroupMetrics) -> Result<()> + Sync,
     ) -> Result<usize> {
         let drawn: Vec<DrawnServer> = servers.iter().map(|&n| self.server(n)).collect();
         let histories: Vec<&[DrawnServer]> =
@@ -194,7 +242,7 @@ impl DrawnFleet {
             let at_s: Vec<u64> = history.iter().map(DrawnServer::uptime_s).collect();
             let found = looks(&first.config, &first.workload, &at_s, told)?;
             for (server, metrics) in history.iter().zip(&found) {
-                done(server, server.rows(metrics))?;
+                done(server, metrics)?;
             }
             Ok(history.len())
         };
@@ -210,7 +258,7 @@ impl DrawnServer {
     }
 
     /// Its scan as rows of the table of a fleet. Names and times tell that it is simulated.
-    fn rows(&self, found: &GroupMetrics) -> Vec<FleetRow> {
+    pub fn rows(&self, found: &GroupMetrics) -> Vec<FleetRow> {
         let about = FleetRow {
             host: Some(format!("simulated{:06}", self.number)),
             kernel: Some(format!("6.12 (model, {})", self.config.policy.kind.name())),
@@ -287,7 +335,8 @@ cache_boot_ratio = { uniform = [0.2, 0.4] }
             let text = SPEC.replace("seed = 3", &format!("seed = {seed}\nlooks = 4"));
             let fleet = DrawnFleet::parse(&text).expect("valid");
             let found = std::sync::Mutex::new(Vec::new());
-            let keep = |server: &DrawnServer, rows: Vec<FleetRow>| {
+            let keep = |server: &DrawnServer, metrics: &GroupMetrics| {
+                let rows = server.rows(metrics);
                 found.lock().expect("no panic").push((server.number, rows));
                 Ok(())
             };
@@ -325,17 +374,44 @@ cache_boot_ratio = { uniform = [0.2, 0.4] }
     }
 
     #[test]
-    fn the_shipped_fleets_are_fleets() {
+    fn every_file_of_a_fleet_is_shipped() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/fleets");
-        let mut found = 0;
-        for file in std::fs::read_dir(folder).expect("shipped") {
-            let path = file.expect("listed").path();
-            let text = std::fs::read_to_string(&path).expect("read");
-            let fleet = DrawnFleet::parse(&text);
-            assert!(fleet.is_ok_and(|fleet| fleet.servers() >= 200), "{path:?}");
-            found += 1;
+        let files = std::fs::read_dir(folder).expect("shipped");
+        let mut names: Vec<String> = files
+            .map(|file| {
+                file.expect("listed")
+                    .file_name()
+                    .into_string()
+                    .expect("ASCII")
+            })
+            .collect();
+        names.sort();
+        assert_eq!(names, SHIPPED.map(|(name, _)| format!("{name}.toml")));
+        for (name, text) in SHIPPED {
+            assert_eq!(fleet_text(name).expect("shipped"), text);
+            let fleet = DrawnFleet::parse(text).expect("a fleet");
+            assert!(fleet.servers() >= 200, "{name}");
+            let path = format!("{folder}/{name}.toml");
+            assert_eq!(fleet_text(&path).expect("a file"), text);
         }
-        assert!(found >= 2, "{found}");
+        let told = fleet_text("calibrate").expect_err("no name").to_string();
+        assert!(told.contains("calibrated, mixed"), "{told}");
+    }
+
+    #[test]
+    fn a_scaled_fleet_differs_in_size_alone() {
+        let fleet = DrawnFleet::parse(SPEC).expect("valid");
+        let half = DrawnFleet::parse(SPEC)
+            .expect("valid")
+            .scaled(0.5)
+            .expect("valid");
+        for number in 0..20 {
+            let (server, small) = (fleet.server(number), half.server(number));
+            assert_eq!(small.config.memory_bytes * 2, server.config.memory_bytes);
+            assert_eq!(small.workload, server.workload);
+            assert_eq!(small.uptime_h, server.uptime_h);
+        }
+        assert!(half.scaled(0.01).is_err());
     }
 
     #[test]

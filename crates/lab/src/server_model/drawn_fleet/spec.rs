@@ -58,6 +58,10 @@ pub struct FleetGroup {
     /// data that is copied. The workload's without it.
     #[serde(default)]
     pub cache_boot_ratio: Option<Drawn>,
+    /// How many times higher and rarer bursts of kernel memory are than in the workload: the mean
+    /// stays, the peak rises. The workload's without it.
+    #[serde(default)]
+    pub burst_factor: Option<Drawn>,
     /// Hours between deploys; 0: none. The workload's without it.
     #[serde(default)]
     pub deploy_every_h: Option<Drawn>,
@@ -109,6 +113,16 @@ impl Drawn {
         }
     }
 
+    /// All values times `factor`.
+    pub(super) fn scale(&mut self, factor: f64) {
+        let values = match self {
+            Drawn::Always(value) => std::slice::from_mut(value),
+            Drawn::Uniform(ends) | Drawn::LogUniform(ends) => ends,
+            Drawn::OneOf(values) => values,
+        };
+        values.iter_mut().for_each(|value| *value *= factor);
+    }
+
     /// Refuses values outside a range, and distributions of nothing.
     fn check(&self, field: &str, least: f64, most: f64) -> Result<()> {
         let values = match self {
@@ -154,6 +168,9 @@ impl FleetGroup {
         }
         if let Some(ratio) = &self.cache_boot_ratio {
             ratio.check("cache_boot_ratio", 0.0, 1.0)?;
+        }
+        if let Some(factor) = &self.burst_factor {
+            factor.check("burst_factor", 0.01, 1000.0)?;
         }
         if let Some(every) = &self.deploy_every_h {
             every.check("deploy_every_h", 0.0, 2160.0)?;

@@ -3,7 +3,9 @@
 
 use super::fit::Fit;
 use super::measure::{ChaseParams, LatencyCurve};
-use crate::setup::{HostPages, Length, PageMix, back_with_host, engine, map_mix, measure};
+use crate::setup::{
+    HostPages, Length, PageMix, back_with_host, engine, guest_engine, map_mix, measure,
+};
 use ample_host::PageBacking;
 use ample_machine::MachineConfig;
 use ample_trace::programs::PointerChase;
@@ -37,7 +39,10 @@ pub(super) fn fill(
             memory_bytes: point.footprint_bytes.next_multiple_of(1 << 30) + (1 << 30),
             ..machine.clone()
         };
-        let mut engine = engine(machine, "paging")?;
+        let mut engine = match host {
+            Some(_) => guest_engine(machine, "paging")?,
+            None => engine(machine, "paging")?,
+        };
         let mix = PageMix::only(page_size(curve.backing));
         map_mix(&mut engine, ample_trace::Program::regions(&program), &mix)?;
         if let Some(pages) = &host {

@@ -169,6 +169,7 @@ fn bare(mmu: &MmuConfig, l1: Geometry, pwc: Vec<Geometry>) -> MmuConfig {
             false => PwcKind::PerLevel(pwc),
         },
         nested_tlb: None,
+        nested_cycles: 1,
         prefetch_next: false,
         ..mmu.clone()
     }

@@ -36,7 +36,7 @@ fn nested(config: &MmuConfig, guest: PageSize, host: Option<PageSize>) -> Result
         }
     }
     space.pending.clear();
-    engine.host = Some(Host::new(space, config).map_err(|e| anyhow!(e))?);
+    engine.host = Some(Host::new(space, config, 1).map_err(|e| anyhow!(e))?);
     Ok(engine)
 }
 

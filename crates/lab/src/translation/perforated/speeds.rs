@@ -38,14 +38,15 @@ fn build(
     let range = anonymous_range(regions);
     // Room for every page twice, and the small regions and page tables.
     let memory = ((range.end - range.start) * 2 + (1 << 30)).next_multiple_of(M2);
-    let frames = Box::new(IdealFrames::new(memory));
+    // The frames of holes are those that were left: they lie anywhere.
+    let frames = Box::new(IdealFrames::new(memory).scattered());
     let units = u64::from(machine.core.width);
     let mut engine = Engine::new(&machine.mmu, scheme, frames, units).map_err(|e| anyhow!(e))?;
     map_rest(&mut engine, regions, false)?;
     let (space, frames) = engine.space_and_frames();
     map_range(space, frames, range.start, fragmentation, policy, USER_RW)?;
     if virtualised {
-        let mut host_frames = IdealFrames::new(memory * 4);
+        let mut host_frames = IdealFrames::new(memory * 4).scattered();
         let mut host = Space::new(0, machine.mmu.levels, &mut host_frames)?;
         let blocks = (memory / M2) as usize;
         // The same state of memory in another order, whatever the policy; the guest uses all it was
@@ -58,7 +59,7 @@ fn build(
         };
         let (space, frames) = (&mut host, &mut host_frames);
         map_range(space, frames, 0, &host_fragmentation, policy, USER_RW)?;
-        engine.host = Some(Host::new(host, &machine.mmu).map_err(|e| anyhow!(e))?);
+        engine.host = Some(Host::new(host, &machine.mmu, units).map_err(|e| anyhow!(e))?);
     }
     Ok(engine)
 }

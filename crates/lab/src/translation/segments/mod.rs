@@ -12,6 +12,7 @@ use crate::machines;
 use crate::progress::Steps;
 use crate::setup::{
     HostPages, Length, Measured, anonymous_range, back_with_host, back_with_segment, engine,
+    guest_engine,
 };
 use crate::stop;
 use ample_machine::MachineConfig;
@@ -172,7 +173,10 @@ fn guest_run(
         memory_bytes: room,
         ..machine.clone()
     };
-    let mut engine = engine(machine, "segment")?;
+    let mut engine = match host {
+        Some(_) => guest_engine(machine, "segment")?,
+        None => engine(machine, "segment")?,
+    };
     map_as(&mut engine, program.regions(), guest)?;
     let pages = |share_2m| HostPages {
         share_2m,

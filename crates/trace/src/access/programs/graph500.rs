@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Graph500: a Kronecker graph, breadth-first search from random roots, and the validation of
-//! each tree. Host arrays hold 32-bit vertices; addresses are those of 64-bit ones, as in the
-//! reference code's compressed-row form.
+//! Graph500: a Kronecker graph, and breadth-first search from random roots. Host arrays hold 32-bit
+//! vertices; addresses are those of 64-bit ones, as in the reference code's compressed-row form.
+//!
+//! The first millions of accesses of a search over a large graph go to the long rows of its hubs
+//! and tell little of the rest. So a search runs on the host first, and its accesses are those of
+//! stretches spread evenly over all of it.
 
+use super::kronecker::compress;
 use super::micro::image_of;
 use crate::{Access, Program, Recorder, Region, RegionLayout};
-use ample_kit::random::{SplitMix64, mix64};
+use ample_kit::random::SplitMix64;
 
-/// The benchmark's Kronecker initiator and edge factor.
-const A: f64 = 0.57;
-const B: f64 = 0.19;
-const C: f64 = 0.19;
-const EDGE_FACTOR: u64 = 16;
-const NO_PARENT: u32 = u32::MAX;
+/// Entries of a graph whose searches are recorded whole.
+const WHOLE_ENTRIES: u64 = 1 << 26;
+/// Stretches of a search over a larger one, a power of two, and the edges of each.
+const STRETCHES: u64 = 1 << 10;
+const STRETCH_EDGES: u64 = 1 << 13;
 
 /// The program; the graph is built when it is made.
 pub struct Graph500 {
@@ -21,8 +24,31 @@ pub struct Graph500 {
     targets: Vec<u32>,
     base: Bases,
     rng: SplitMix64,
-    /// Trees built and validated so far.
-    pub validated_trees: u64,
+    /// The search that is being recorded, and the stretch that comes next.
+    search: Search,
+    next: usize,
+}
+
+/// A search that has been run.
+#[derive(Default)]
+struct Search {
+    /// Vertices as they were found, the root first: the queue.
+    order: Vec<u32>,
+    /// In the order in which they are recorded.
+    stretches: Vec<Stretch>,
+}
+
+/// A part of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    /// Place in the queue of its first vertex.
+    at: usize,
+    /// Edges of that vertex which come before the stretch: the row of a hub is longer than one.
+    skipped: usize,
+    /// Vertices found before it.
+    found: usize,
+    /// Edges that are looked at.
+    edges: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -52,94 +78,122 @@ impl Graph500 {
             targets,
             base,
             rng: SplitMix64::scattered(seed ^ 1),
-            validated_trees: 0,
+            search: Search::default(),
+            next: 0,
         }
     }
 
-    /// The benchmark's rules: the tree's edges are graph edges, each level one deeper than its
-    /// parent, and every edge of the graph joins vertices at most one level apart.
-    fn is_valid(&self, root: usize, parent: &[u32], order: &[u32]) -> bool {
-        let mut level = vec![u32::MAX; parent.len()];
-        level[root] = 0;
-        for &v in &order[1..] {
-            let up = parent[v as usize] as usize;
-            let row = self.offsets[up] as usize..self.offsets[up + 1] as usize;
-            if level[up] == u32::MAX || !self.targets[row].contains(&v) {
-                return false;
+    /// Entries of a vertex's row.
+    fn row(&self, v: u32) -> std::ops::Range<usize> {
+        self.offsets[v as usize] as usize..self.offsets[v as usize + 1] as usize
+    }
+
+    /// Runs a search from a random vertex that has edges.
+    fn search(&mut self) -> Search {
+        let vertices = self.offsets.len() as u64 - 1;
+        let root = loop {
+            let v = self.rng.below(vertices) as u32;
+            if !self.row(v).is_empty() {
+                break v;
             }
-            level[v as usize] = level[up] + 1;
-        }
-        (0..parent.len()).all(|v| {
-            let row = self.offsets[v] as usize..self.offsets[v + 1] as usize;
-            self.targets[row].iter().all(|&w| {
-                let (a, b) = (level[v], level[w as usize]);
-                a == b || (a != u32::MAX && b != u32::MAX && a.abs_diff(b) == 1)
-            })
-        })
-    }
-}
-
-/// Generates the edges twice (the generator is a function of the edge's number) and compresses
-/// them without keeping an edge list.
-fn compress(vertices: u64, scale: u32, seed: u64) -> (Vec<u64>, Vec<u32>) {
-    let edges = vertices * EDGE_FACTOR;
-    let mut offsets = vec![0u64; vertices as usize + 1];
-    for number in 0..edges {
-        let (a, b) = edge(number, scale, seed);
-        if a != b {
-            offsets[a as usize + 1] += 1;
-            offsets[b as usize + 1] += 1;
-        }
-    }
-    for v in 0..vertices as usize {
-        offsets[v + 1] += offsets[v];
-    }
-    let mut fill: Vec<u64> = offsets[..vertices as usize].to_vec();
-    let mut targets = vec![0u32; offsets[vertices as usize] as usize];
-    for number in 0..edges {
-        let (a, b) = edge(number, scale, seed);
-        if a != b {
-            for (from, to) in [(a, b), (b, a)] {
-                targets[fill[from as usize] as usize] = to as u32;
-                fill[from as usize] += 1;
-            }
-        }
-    }
-    (offsets, targets)
-}
-
-/// Edge `number` of the Kronecker graph, its vertices scrambled.
-fn edge(number: u64, scale: u32, seed: u64) -> (u64, u64) {
-    let (mut a, mut b) = (0u64, 0u64);
-    let mut bits = 0u64;
-    for level in 0..scale {
-        if level % 4 == 0 {
-            bits = mix64(seed ^ number << 6 ^ u64::from(level));
-        }
-        let u = (bits & 0xffff) as f64 / 65536.0;
-        bits >>= 16;
-        let (high_a, high_b) = match u {
-            u if u < A => (0, 0),
-            u if u < A + B => (0, 1),
-            u if u < A + B + C => (1, 0),
-            _ => (1, 1),
         };
-        a = a << 1 | high_a;
-        b = b << 1 | high_b;
+        let mut seen = vec![0u64; vertices.div_ceil(64) as usize];
+        let mut order = Vec::with_capacity(vertices as usize);
+        let mut meet = |v: u32, order: &mut Vec<u32>| {
+            let (word, bit) = (v as usize / 64, 1 << (v % 64));
+            if seen[word] & bit == 0 {
+                seen[word] |= bit;
+                order.push(v);
+            }
+        };
+        meet(root, &mut order);
+        // Every so many edges a stretch may begin.
+        let entries = self.targets.len() as u64;
+        let (apart, length) = match entries > WHOLE_ENTRIES {
+            true => (entries / STRETCHES, STRETCH_EDGES),
+            false => (u64::MAX, u64::MAX),
+        };
+        let (mut stretches, mut edges, mut next) = (Vec::new(), 0u64, 0u64);
+        let mut at = 0;
+        while at < order.len() {
+            let row = self.row(order[at]);
+            let end = edges + row.len() as u64;
+            let mut from = row.start;
+            while next < end {
+                let skipped = (next - edges) as usize;
+                for k in from..row.start + skipped {
+                    meet(self.targets[k], &mut order);
+                }
+                from = row.start + skipped;
+                stretches.push(Stretch {
+                    at,
+                    skipped,
+                    found: order.len(),
+                    edges: length,
+                });
+                next = next.saturating_add(apart);
+            }
+            for k in from..row.end {
+                meet(self.targets[k], &mut order);
+            }
+            edges = end;
+            at += 1;
+        }
+        Search {
+            order,
+            stretches: spread(stretches),
+        }
     }
-    (scramble(a, scale), scramble(b, scale))
+
+    /// The accesses of a stretch. Vertices are found in the order of the queue, so the next one of
+    /// it is found where it is first met.
+    fn record(&self, stretch: Stretch, recorder: &mut Recorder<'_>) {
+        let (base, order) = (self.base, &self.search.order);
+        let Stretch {
+            mut at,
+            skipped,
+            mut found,
+            edges,
+        } = stretch;
+        let mut looked = 0;
+        while at < order.len() && looked < edges && !recorder.done() {
+            let v = order[at];
+            let mut row = self.row(v);
+            if looked == 0 && skipped > 0 {
+                row.start += skipped;
+            } else {
+                let entry = base.offsets + u64::from(v) * 16;
+                recorder.push(Access::load(base.queue + at as u64 * 8, 2));
+                recorder.push(Access::load(entry, 1).after(1));
+                recorder.push(Access::load(entry + 8, 0).after(2));
+            }
+            row.end = row
+                .end
+                .min(row.start.saturating_add((edges - looked) as usize));
+            looked += row.len() as u64;
+            for k in row {
+                let w = self.targets[k];
+                let parent = base.parent + u64::from(w) * 8;
+                recorder.push(Access::load(base.targets + k as u64 * 8, 2));
+                recorder.push(Access::load(parent, 2).after(1));
+                if order.get(found) == Some(&w) {
+                    recorder.push(Access::store(parent, 1).after(2));
+                    recorder.push(Access::store(base.queue + found as u64 * 8, 1));
+                    found += 1;
+                }
+            }
+            at += 1;
+        }
+    }
 }
 
-/// A bijection of `0..1 << scale`, so that a vertex's number says nothing about its degree.
-fn scramble(v: u64, scale: u32) -> u64 {
-    let mask = (1u64 << scale) - 1;
-    let half = scale / 2 + 1;
-    let mut v = v;
-    for _ in 0..2 {
-        v = v.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
-        v ^= v >> half;
-    }
-    v
+/// Stretches in an order of which every beginning is spread evenly over all of them: their numbers
+/// with the bits reversed.
+fn spread(stretches: Vec<Stretch>) -> Vec<Stretch> {
+    let bits = stretches.len().next_power_of_two().trailing_zeros();
+    let places = (0..1usize << bits).map(|n| n.reverse_bits() >> (usize::BITS - bits.max(1)));
+    let some = places.filter_map(|place| stretches.get(place).copied());
+    some.collect()
 }
 
 impl Program for Graph500 {
@@ -151,67 +205,122 @@ impl Program for Graph500 {
         self.layout.regions()
     }
 
-    /// One search, and the check of its tree.
+    /// One stretch of a search.
     fn step(&mut self, recorder: &mut Recorder<'_>) {
-        let vertices = self.offsets.len() - 1;
-        let root = loop {
-            let v = self.rng.below(vertices as u64) as usize;
-            if self.offsets[v] != self.offsets[v + 1] {
-                break v;
-            }
-        };
-        let mut parent = vec![NO_PARENT; vertices];
-        let mut queue: Vec<u32> = Vec::with_capacity(vertices);
-        parent[root] = root as u32;
-        queue.push(root as u32);
-        let mut at = 0;
-        let base = self.base;
-        while at < queue.len() {
-            if recorder.done() {
-                return;
-            }
-            let v = queue[at] as usize;
-            recorder.push(Access::load(base.queue + at as u64 * 8, 2));
-            recorder.push(Access::load(base.offsets + v as u64 * 16, 1).after(1));
-            recorder.push(Access::load(base.offsets + v as u64 * 16 + 8, 0).after(2));
-            for k in self.offsets[v]..self.offsets[v + 1] {
-                let w = self.targets[k as usize] as usize;
-                recorder.push(Access::load(base.targets + k * 8, 2));
-                recorder.push(Access::load(base.parent + w as u64 * 8, 2).after(1));
-                if parent[w] == NO_PARENT {
-                    parent[w] = v as u32;
-                    recorder.push(Access::store(base.parent + w as u64 * 8, 1).after(2));
-                    recorder.push(Access::store(base.queue + queue.len() as u64 * 8, 1));
-                    queue.push(w as u32);
-                }
-            }
-            at += 1;
+        if self.next == self.search.stretches.len() {
+            self.search = self.search();
+            self.next = 0;
         }
-        assert!(
-            self.is_valid(root, &parent, &queue),
-            "a search tree is not valid"
-        );
-        self.validated_trees += 1;
+        self.record(self.search.stretches[self.next], recorder);
+        self.next += 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AccessKind;
 
+    /// The accesses of a whole search are those of a search: parents that the stores name make a
+    /// tree by the benchmark's rules. Its edges are edges of the graph, each level is one deeper
+    /// than its parent, and every edge of the graph joins vertices at most one level apart.
     #[test]
-    fn trees_are_valid_and_vertices_scrambled_one_to_one() {
-        let mut seen = vec![false; 1 << 10];
-        (0..1 << 10).for_each(|v| seen[scramble(v, 10) as usize] = true);
-        assert!(seen.iter().all(|&s| s));
+    fn the_tree_that_is_stored_is_valid() {
         let mut graph = Graph500::new(10, 3);
-        let mut drop_all = |_: &[Access]| true;
-        let mut recorder = Recorder::new(&mut drop_all, 400_000);
-        graph.run(&mut recorder);
-        assert!(
-            graph.validated_trees >= 3,
-            "{} trees",
-            graph.validated_trees
-        );
+        for _ in 0..3 {
+            graph.search = graph.search();
+            assert_eq!(graph.search.stretches.len(), 1);
+            let mut seen = Vec::new();
+            let mut keep = |block: &[Access]| {
+                seen.extend_from_slice(block);
+                true
+            };
+            let mut recorder = Recorder::new(&mut keep, u64::MAX);
+            graph.record(graph.search.stretches[0], &mut recorder);
+            recorder.flush();
+            let root = graph.search.order[0];
+            let mut level = vec![u32::MAX; 1 << 10];
+            level[root as usize] = 0;
+            let mut at = root;
+            for access in &seen {
+                let vertex = |base: u64, bytes: u64| {
+                    let place = access.va.checked_sub(base)? / bytes;
+                    (place < 1 << 10).then_some(place as usize)
+                };
+                if let Some(v) = vertex(graph.base.offsets, 16) {
+                    at = v as u32;
+                } else if let (AccessKind::Store, Some(w)) =
+                    (access.kind, vertex(graph.base.parent, 8))
+                {
+                    assert_eq!(level[w], u32::MAX, "{w} is found twice");
+                    assert!(graph.targets[graph.row(at)].contains(&(w as u32)));
+                    level[w] = level[at as usize] + 1;
+                }
+            }
+            for v in 0..1u32 << 10 {
+                for &w in &graph.targets[graph.row(v)] {
+                    let (a, b) = (level[v as usize], level[w as usize]);
+                    assert!(a == b || a.abs_diff(b) == 1, "{v} at {a}, {w} at {b}");
+                }
+            }
+        }
+    }
+
+    /// Stretches are cut out of the whole search, from the middle of rows too, and any beginning of
+    /// them is spread evenly.
+    #[test]
+    fn stretches_are_parts_of_the_search() {
+        let mut graph = Graph500::new(12, 5);
+        graph.search = graph.search();
+        let accesses = |stretch: Stretch| {
+            let mut seen = Vec::new();
+            let mut keep = |block: &[Access]| {
+                seen.extend_from_slice(block);
+                true
+            };
+            let mut recorder = Recorder::new(&mut keep, u64::MAX);
+            graph.record(stretch, &mut recorder);
+            recorder.flush();
+            seen
+        };
+        let whole = accesses(graph.search.stretches[0]);
+        let mut found = 1;
+        let mut parts = Vec::new();
+        for at in 0..graph.search.order.len() {
+            let row = graph.row(graph.search.order[at]);
+            let half = row.len() / 2;
+            for (skipped, edges) in [(0, half), (half, row.len() - half)] {
+                if edges == 0 {
+                    continue;
+                }
+                let part = accesses(Stretch {
+                    at,
+                    skipped,
+                    found,
+                    edges: edges as u64,
+                });
+                found += part.iter().filter(|a| a.kind == AccessKind::Store).count() / 2;
+                parts.extend(part);
+            }
+        }
+        let plain = |seen: &[Access]| -> Vec<u64> {
+            let targets = graph.base.targets..graph.base.parent + (8 << 12);
+            let inside = seen.iter().filter(|access| targets.contains(&access.va));
+            inside.map(|access| access.va).collect()
+        };
+        assert_eq!(plain(&parts), plain(&whole));
+        let of = |at: usize| Stretch {
+            at,
+            skipped: 0,
+            found: 0,
+            edges: 1,
+        };
+        let order: Vec<usize> = spread((0..8).map(of).collect())
+            .iter()
+            .map(|s| s.at)
+            .collect();
+        assert_eq!(order, [0, 4, 2, 6, 1, 5, 3, 7]);
+        assert_eq!(spread(vec![of(3)]), [of(3)]);
+        assert_eq!(spread((0..5).map(of).collect()).len(), 5);
     }
 }

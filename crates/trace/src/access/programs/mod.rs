@@ -4,6 +4,7 @@
 
 mod graph500;
 mod irregular;
+mod kronecker;
 mod micro;
 mod networked;
 mod npb;
@@ -73,9 +74,9 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
             seed,
         )),
         "stream" => Box::new(Stream::new(pick(8 << 20, 1 << 30, 8 << 30))),
-        "graph500" => Box::new(Graph500::new(pick(12, 20, 23) as u32, seed)),
-        "cg" => Box::new(Cg::new(pick(10, 21, 21) as u32, pick(32, 346, 346))),
-        "bt" => Box::new(Bt::new(pick(12, 102, 162))),
+        "graph500" => Box::new(Graph500::new(pick(12, 20, 26) as u32, seed)),
+        "cg" => Box::new(Cg::new(pick(10, 21, 23) as u32, pick(32, 346, 600))),
+        "bt" => Box::new(Bt::new(pick(12, 102, 408))),
         "memcached" => Box::new(KeyValueStore::memcached(
             pick(10_000, 4 << 20, 64 << 20) as u32,
             1024,

@@ -7,7 +7,7 @@ use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::mix64;
 
 /// CG. The matrix is symmetric and positive definite, its pattern random, and a function of row
-/// and position: the 8.7 GB that class D keeps in `a` and `colidx` take no host memory, while the
+/// and position: the gigabytes of `a` and `colidx` (8.7 in class D) take no host memory, while the
 /// vectors are real and the iteration converges.
 ///
 /// Two hardware threads work on the two halves of the rows, interleaved: the machine of Direct
@@ -225,7 +225,7 @@ const BLOCK: u64 = COMPONENTS * COMPONENTS;
 const TURN: u64 = 16;
 
 impl Bt {
-    /// An n³ grid; class C is 162, class B 102.
+    /// An n³ grid; class D is 408, class B 102.
     pub fn new(n: u64) -> Self {
         let mut layout = RegionLayout::new();
         let cells = n * n * n;

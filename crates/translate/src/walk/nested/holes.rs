@@ -56,7 +56,7 @@ impl Host {
             stats,
             port,
             refs: 0,
-            time: now,
+            time: now + self.pwc_time,
         };
         let cached = self.pwc.deepest(gpa, 0, 3);
         let at = (gpa, 0);

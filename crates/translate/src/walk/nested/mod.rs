@@ -5,7 +5,7 @@
 mod guest;
 mod holes;
 
-use super::cache::WalkCache;
+use super::cache::{PwcKind, WalkCache};
 use super::descent::{Fault, Reached, descend};
 use super::port::Port;
 use crate::config::MmuConfig;
@@ -24,7 +24,11 @@ pub struct Host {
     /// first of the three virtualised forms of Direct Segments, section 3.3.
     pub space: Space,
     tlb: Option<AssocArray>,
+    /// Time units of a look-up of the nested TLB; 0 without one.
+    tlb_time: u64,
     pwc: WalkCache,
+    /// Time units of a look-up of the host's page-walk caches; 0 without any.
+    pwc_time: u64,
 }
 
 /// A guest-physical address translated by the host.
@@ -42,17 +46,30 @@ struct HostLeaf {
 const SEGMENT_SIZE: PageSize = PageSize::G1;
 
 impl Host {
-    /// A host with an address space and the nested structures of `config`.
+    /// A host with an address space and the nested structures of `config`; `units_per_cycle` as
+    /// for the engine.
     ///
     /// # Errors
     /// If an array cannot be built.
-    pub fn new(space: Space, config: &MmuConfig) -> Result<Self, ConfigError> {
+    pub fn new(
+        space: Space,
+        config: &MmuConfig,
+        units_per_cycle: u64,
+    ) -> Result<Self, ConfigError> {
         let tlb = config
             .nested_tlb
             .map(|g| AssocArray::new(g, "nested TLB"))
             .transpose()?;
         let pwc = WalkCache::new(&config.pwc, space.table.levels())?;
-        Ok(Host { space, tlb, pwc })
+        let time =
+            |there: bool, cycles: u32| u64::from(there) * u64::from(cycles) * units_per_cycle;
+        Ok(Host {
+            tlb_time: time(tlb.is_some(), config.nested_cycles),
+            pwc_time: time(config.pwc != PwcKind::Absent, config.pwc_cycles),
+            space,
+            tlb,
+            pwc,
+        })
     }
 
     /// What a guest-physical address finally is, for tests and for software.
@@ -85,6 +102,7 @@ impl Host {
                 done: now,
             });
         }
+        let now = now + self.tlb_time;
         if let Some(tlb) = &mut self.tlb {
             for size in PageSize::ALL {
                 let index = index_of(gpa, size.shift());
@@ -121,7 +139,7 @@ impl Host {
             stats,
             port,
             refs: 0,
-            time: now,
+            time: now + self.pwc_time,
         };
         let table = &self.space.table;
         let cached = self.pwc.deepest(gpa, 0, 2);
