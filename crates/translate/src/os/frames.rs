@@ -67,7 +67,8 @@ pub struct IdealFrames {
 
 /// Frames set aside for page tables at a time.
 const TABLE_CHUNK: u64 = 1024;
-/// Most and fewest frames set aside for scattered single ones at a time: 1 GB, 2 MB.
+/// Most and fewest frames set aside for scattered single ones at a time: 1 GB, 2 MB. Never more
+/// than a quarter of what is left, so that blocks find room.
 const SINGLES_CHUNKS: [u64; 2] = [1 << 18, 1 << 9];
 
 /// A chunk whose frames are handed out one by one, in no order.
@@ -125,11 +126,11 @@ impl IdealFrames {
         }
         let [most, fewest] = SINGLES_CHUNKS;
         let mut frames = most;
-        while self.low + frames > self.high {
+        while frames > fewest && self.low + 4 * frames > self.high {
             frames /= 2;
-            if frames < fewest {
-                return None;
-            }
+        }
+        if self.low + frames > self.high {
+            return None;
         }
         self.high -= frames;
         *singles = Singles {
@@ -252,6 +253,15 @@ mod tests {
         assert!(low_bits.len() > 64, "{} of 128 places", low_bits.len());
         while let Some(pfn) = memory.alloc(0) {
             assert!(seen.insert(pfn), "frame {pfn} twice");
+        }
+    }
+
+    #[test]
+    fn scattered_frames_leave_room_for_blocks() {
+        let mut memory = IdealFrames::new(1 << 30).scattered();
+        memory.alloc(0).unwrap();
+        for _ in 0..384 {
+            memory.alloc(9).expect("three quarters of 512 blocks");
         }
     }
 
