@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The result of an experiment.
 #[pyclass(frozen, module = "ample", name = "Run")]
@@ -235,18 +235,9 @@ impl PyFleet {
             if let Some(number) = servers.iter().find(|&&number| number >= all) {
                 anyhow::bail!("no server {number}: the fleet has {all}, from 0");
             }
-            let found = Mutex::new(Vec::new());
-            let keep = |number: u32, rows| {
-                found
-                    .lock()
-                    .unwrap_or_else(|held| held.into_inner())
-                    .push((number, rows));
-            };
-            fleet.run(&servers, &|share| told(share), |server, metrics| {
-                keep(server.number, server.rows(metrics));
-                Ok(())
+            let mut found = fleet.run(&servers, &|share| told(share), |server, metrics| {
+                Ok((server.number, server.rows(metrics)))
             })?;
-            let mut found = found.into_inner().unwrap_or_else(|held| held.into_inner());
             found.sort_by_key(|(number, _)| *number);
             Ok(found)
         })

@@ -99,18 +99,6 @@ impl Workload {
         Workload::parse(&text, name_or_path)
     }
 
-    /// The same load with other kernel memory: all of it times `kernel_factor`, and bursts
-    /// `burst_factor` times as high and as rare, so that their mean stays.
-    pub fn with_kernel(mut self, kernel_factor: f64, burst_factor: f64) -> Workload {
-        for source in &mut self.kernel {
-            source.level_ratio *= kernel_factor;
-            source.boot_ratio *= kernel_factor;
-            source.burst_ratio *= kernel_factor * burst_factor;
-            source.burst_every_s *= burst_factor;
-        }
-        self
-    }
-
     /// Parses and checks the text of a workload; `file` is for messages.
     ///
     /// # Errors

@@ -36,6 +36,20 @@ pub struct Workload {
     pub huge: HugeDemand,
 }
 
+impl Workload {
+    /// The same load with other kernel memory: all of it times `kernel_factor`, and bursts
+    /// `burst_factor` times as high and as rare, so that their mean stays.
+    pub fn with_kernel(mut self, kernel_factor: f64, burst_factor: f64) -> Workload {
+        for source in &mut self.kernel {
+            source.level_ratio *= kernel_factor;
+            source.boot_ratio *= kernel_factor;
+            source.burst_ratio *= kernel_factor * burst_factor;
+            source.burst_every_s *= burst_factor;
+        }
+        self
+    }
+}
+
 /// A group of like processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

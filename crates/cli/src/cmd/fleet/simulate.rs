@@ -84,9 +84,10 @@ pub fn run(args: &SimulateArgs) -> Result<Verdict> {
     let missing: Vec<u32> = servers.filter(|&number| !path(number).exists()).collect();
     let bar = crate::cmd::progress_bar("simulating servers");
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
-    let made = fleet.run(&missing, &told, |server, metrics| {
+    let written = fleet.run(&missing, &told, |server, metrics| {
         write_file(&path(server.number), encode(&[server.rows(metrics)])?)
     })?;
+    let made = written.len();
     bar.finish_and_clear();
     ensure!(
         made == missing.len(),

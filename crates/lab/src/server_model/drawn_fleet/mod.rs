@@ -152,11 +152,6 @@ impl DrawnFleet {
         DrawnFleet::new(self.spec)
     }
 
-    /// Servers of one history.
-    pub fn looks(&self) -> u32 {
-        self.spec.looks
-    }
-
     /// The memory manager that every server of the fleet runs.
     pub fn policy(&self) -> PolicyKind {
         self.spec.policy
@@ -223,17 +218,17 @@ impl DrawnFleet {
 }
 
 impl DrawnFleet {
-    /// Runs some servers side by side and hands each to `done` with what was found. Says how many
-    /// ran: fewer when an early end was asked for.
+    /// Runs some servers side by side, hands each to `done` with what was found, and gives what
+    /// `done` made of them, in the order of `servers`: of fewer when an early end was asked for.
     ///
     /// # Errors
     /// The first of a run or of `done`.
-    pub fn run(
+    pub fn run<R: Send>(
         &self,
         servers: &[u32],
         progress: Progress<'_>,
-        done: impl Fn(&DrawnServer, &GroupMetrics) -> Result<()> + Sync,
-    ) -> Result<usize> {
+        done: impl Fn(&DrawnServer, &GroupMetrics) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
         let drawn: Vec<DrawnServer> = servers.iter().map(|&n| self.server(n)).collect();
         let histories: Vec<&[DrawnServer]> =
             drawn.chunk_by(|a, b| a.history == b.history).collect();
@@ -241,13 +236,13 @@ impl DrawnFleet {
             let first = &history[0];
             let at_s: Vec<u64> = history.iter().map(DrawnServer::uptime_s).collect();
             let found = looks(&first.config, &first.workload, &at_s, told)?;
-            for (server, metrics) in history.iter().zip(&found) {
-                done(server, metrics)?;
-            }
-            Ok(history.len())
+            let servers = history.iter().zip(&found);
+            servers
+                .map(|(server, metrics)| done(server, metrics))
+                .collect::<Result<Vec<R>>>()
         };
         let ran = side_by_side(&histories, progress, one)?;
-        Ok(ran.into_iter().flatten().sum())
+        Ok(ran.into_iter().flatten().flatten().collect())
     }
 }
 
@@ -334,15 +329,11 @@ cache_boot_ratio = { uniform = [0.2, 0.4] }
         for seed in 1..=5 {
             let text = SPEC.replace("seed = 3", &format!("seed = {seed}\nlooks = 4"));
             let fleet = DrawnFleet::parse(&text).expect("valid");
-            let found = std::sync::Mutex::new(Vec::new());
-            let keep = |server: &DrawnServer, metrics: &GroupMetrics| {
-                let rows = server.rows(metrics);
-                found.lock().expect("no panic").push((server.number, rows));
-                Ok(())
-            };
             let servers: Vec<u32> = (0..8).collect();
-            assert_eq!(fleet.run(&servers, &|_| (), keep).expect("runs"), 8);
-            for (number, rows) in found.into_inner().expect("no panic") {
+            let scan = |server: &DrawnServer, metrics: &GroupMetrics| Ok(server.rows(metrics));
+            let found = fleet.run(&servers, &|_| (), scan).expect("runs");
+            assert_eq!(found.len(), 8);
+            for (number, rows) in servers.into_iter().zip(found) {
                 let server = fleet.server(number);
                 assert_eq!(server.history, number / 4);
                 let seconds = server.uptime_s() as f64;

@@ -19,7 +19,7 @@ pub struct FleetSpec {
     #[serde(default = "linux")]
     pub policy: PolicyKind,
     /// Share of page-cache traffic that is simulated (see [`ample_mm::Config::event_ratio`]).
-    #[serde(default = "one")]
+    #[serde(default = "super::super::one")]
     pub event_ratio: f64,
     /// Servers that share a history: all that is drawn for them but their uptime. A history runs
     /// once, up to the longest of these.
@@ -79,10 +79,6 @@ pub enum Drawn {
     LogUniform([f64; 2]),
     /// One of these.
     OneOf(Vec<f64>),
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 fn one_u32() -> u32 {

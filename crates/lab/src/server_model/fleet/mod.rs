@@ -13,7 +13,6 @@ use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 mod quantities;
 
@@ -114,16 +113,10 @@ impl Experiment for FleetModel {
         let mut servers = Vec::new();
         for (at, &policy) in params.policies.iter().enumerate() {
             fleet = fleet.under(policy);
-            let found = Mutex::new(Vec::new());
             let told = |share: f64| progress((at as f64 + share) / params.policies.len() as f64);
-            fleet.run(&numbers, &told, |server, metrics| {
-                let seen = FleetServer::of(policy, server, metrics);
-                found.lock().expect("no panic").push(seen);
-                Ok(())
-            })?;
-            let mut found = found.into_inner().expect("no panic");
-            found.sort_by_key(|server| server.number);
-            servers.extend(found);
+            servers.extend(fleet.run(&numbers, &told, |server, metrics| {
+                Ok(FleetServer::of(policy, server, metrics))
+            })?);
         }
         Ok(Fleet {
             params: params.clone(),
