@@ -41,7 +41,7 @@ const HEADERS: usize = 2 * rseq::TOPS;
 /// Memory that one CPU's slab may hold, in bytes, unless the options say otherwise.
 pub const DEFAULT_BYTES: usize = 3 << 19;
 /// Slabs that threads share where there are no restartable sequences.
-const SHARDS: usize = 32;
+const SHARDS: usize = 64;
 
 /// First slot of each class.
 const BEGIN: [u16; CLASSES] = {

@@ -68,8 +68,20 @@ pub fn current() -> usize {
     if nodes() == 1 {
         return 0;
     }
-    // SAFETY: no preconditions. It fails where the system call is missing: everything is node 0.
-    usize::try_from(unsafe { libc::sched_getcpu() }).map_or(0, of_cpu)
+    of_cpu(cpu())
+}
+
+/// The CPU that the calling thread runs on, or ran on a moment ago; 0 where the system call is
+/// missing.
+#[inline]
+pub fn cpu() -> usize {
+    // The threads of a model are coroutines of one thread.
+    #[cfg(feature = "models")]
+    if crate::os::model::running() {
+        return crate::os::model::thread();
+    }
+    // SAFETY: no preconditions.
+    usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
 /// Asks for memory of the node where the range is touched first. The kernel takes other memory

@@ -11,6 +11,7 @@
 
 use crate::heap::pagemap::{self, GUARDED};
 use crate::os::lock::{ForkLock, Lock};
+use crate::os::percpu::PerCpu;
 use crate::os::report::{corrupt, warn};
 use crate::os::sys;
 use crate::size_class::MIN_ALIGN;
@@ -55,14 +56,15 @@ static POOL: Lock<Slots> = Lock::new(Slots {
 /// First address of the region; 0 if nothing is guarded.
 static REGION: AtomicUsize = AtomicUsize::new(0);
 static MEAN: AtomicU32 = AtomicU32::new(0);
-static COUNTDOWN: AtomicU32 = AtomicU32::new(0);
+/// Calls until one is guarded.
+static COUNTDOWN: PerCpu = PerCpu::new();
 /// Objects guarded so far.
 static GUARDED_OBJECTS: AtomicUsize = AtomicUsize::new(0);
 
 /// Begins to guard one call in `mean`.
 pub fn start(mean: u32) {
     MEAN.store(mean, Ordering::Relaxed);
-    COUNTDOWN.store(mean, Ordering::Relaxed);
+    COUNTDOWN.set(mean);
 }
 
 /// Reserves the region; false if there is no memory.
@@ -104,18 +106,19 @@ const fn page_of(base: usize, slot: usize) -> usize {
 /// A guarded object, if it is this call's turn and one can be had.
 pub fn allocate(bytes: usize, align: usize) -> Option<usize> {
     let mean = MEAN.load(Ordering::Relaxed);
-    let left = COUNTDOWN.load(Ordering::Relaxed);
     if mean == 0 || bytes > PAGE_BYTES || align > PAGE_BYTES {
         return None;
     }
+    let countdown = COUNTDOWN.here();
+    let left = countdown.load(Ordering::Relaxed);
     // A race of two threads counts one call less, which no one notices.
     if left > 1 {
-        COUNTDOWN.store(left - 1, Ordering::Relaxed);
+        countdown.store(left - 1, Ordering::Relaxed);
         return None;
     }
     let mut pool = POOL.lock();
     let random = pool.next_random();
-    COUNTDOWN.store(
+    countdown.store(
         1 + (random % (2 * u64::from(mean) - 1)) as u32,
         Ordering::Relaxed,
     );

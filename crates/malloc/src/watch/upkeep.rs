@@ -10,13 +10,14 @@ use crate::heap::pageheap::{self, AtOnce, CollapseBudget};
 use crate::heap::{BackOff, ReleasePolicy};
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::pagemap;
+use crate::os::percpu::PerCpu;
 use crate::os::sys;
 use crate::os::threads::{has_background, note_background};
 use crate::os::vm::real::HugeMode;
 use crate::size_class::CLASSES;
 use crate::units::{PAGE_BYTES, PAGE_SHIFT, PAGES_PER_HUGE};
 use crate::watch::options::Options;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Between two rounds.
 const PERIOD_NS: u64 = 250_000_000;
@@ -70,7 +71,8 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
     releasing: false,
 });
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
-static CALLS: AtomicU32 = AtomicU32::new(0);
+/// Slow calls so far.
+static CALLS: PerCpu = PerCpu::new();
 /// What a signal asked for; 0 for nothing.
 static DUMP: AtomicU8 = AtomicU8::new(0);
 
@@ -111,13 +113,15 @@ pub fn fork_lock() -> &'static dyn ForkLock {
     &PLAN
 }
 
-/// Called on every slow path: does a round when one is due. Reads the clock at every eighth call.
+/// Called on every slow path: does a round when one is due. Reads the clock at every eighth call of
+/// a CPU.
 /// A program whose calls never leave the caches comes here too, by the countdown of the fast path:
 /// a few times between two rounds, see [`cache::look_later`].
 #[inline]
 pub fn tick() {
-    let calls = CALLS.load(Ordering::Relaxed).wrapping_add(1);
-    CALLS.store(calls, Ordering::Relaxed);
+    let counter = CALLS.here();
+    let calls = counter.load(Ordering::Relaxed).wrapping_add(1);
+    counter.store(calls, Ordering::Relaxed);
     keep_soft();
     if calls.is_multiple_of(8) {
         tick_now();
