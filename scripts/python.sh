@@ -3,7 +3,8 @@
 # The Python package: its tests, its wheel, and what runs on it.
 # Usage: python.sh test [PYTEST ARGS]   builds as cargo test does, checks types, runs the notebook
 #        python.sh wheel                builds target/wheels, tries it in a new environment
-#        python.sh ray                  the tests on two nodes of Ray, one of which is killed
+#        python.sh ray [PYTEST ARGS]    the tests on two nodes of Ray, one of which is killed
+#        python.sh ray-test             the same, of what cargo test has built
 #        python.sh search [ARGS]        the search of the resizing parameters
 # scripts/setup.sh python has made build/python before.
 set -euo pipefail
@@ -13,7 +14,7 @@ export PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
 # build would make it anew after a build that names none.
 python=$PWD/build/python/bin/python
 export PYTHONPYCACHEPREFIX=$PWD/build/python-cache
-what=${1:?usage: python.sh test|wheel|ray|search}
+what=${1:?usage: python.sh test|wheel|ray|ray-test|search}
 shift
 
 assembled() { # assembled PROFILE FOLDER: the package of that build in build/python-PROFILE
@@ -48,8 +49,8 @@ wheel)
 	bin/python ../../scripts/python-smoke.py
 	ls -l ../../target/wheels
 	;;
-ray)
-	assembled release release
+ray | ray-test)
+	if [[ $what == ray ]]; then assembled release release; else assembled test debug; fi
 	exec "$python" -m pytest -q -s -p no:cacheprovider \
 		crates/python/tests/test_ray.py "$@"
 	;;
@@ -58,7 +59,7 @@ search)
 	exec "$python" -m ample.search "$@"
 	;;
 *)
-	echo "python.sh: no part $what; give test, wheel, ray or search" >&2
+	echo "python.sh: no part $what; give test, wheel, ray, ray-test or search" >&2
 	exit 2
 	;;
 esac

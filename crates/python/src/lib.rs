@@ -5,6 +5,7 @@
 mod results;
 mod scan;
 mod simulate;
+mod sweep;
 mod table;
 mod work;
 
@@ -19,6 +20,8 @@ mod extension {
     use super::scan::{PyScan, read_snapshot, scan};
     #[pymodule_export]
     use super::simulate::{PyFleet, PyRun, experiments, run_experiment, simulate_server};
+    #[pymodule_export]
+    use super::sweep::{PySweep, sweep_parameters};
     #[pymodule_export]
     use super::table::ArrowTable;
     #[pymodule_export]

@@ -4,7 +4,7 @@
 use crate::table::ArrowTable;
 use crate::work::{AmpleError, exception, work};
 use ample_fleet::{FleetRow, encode};
-use ample_lab::experiment::{Finished, Request};
+use ample_lab::experiment::{AnyExperiment, Finished, Request};
 use ample_lab::server_model::ServerParams;
 use ample_lab::server_model::drawn_fleet::{DrawnFleet, fleet_text};
 use ample_lab::{ALL, by_id, needs, stop};
@@ -102,10 +102,17 @@ pub fn experiments() -> ArrowTable {
 }
 
 /// Parameters from a JSON object, as an experiment takes them.
-fn settings(json: &str) -> Result<Vec<(String, toml::Value)>> {
+pub fn settings(json: &str) -> Result<Vec<(String, toml::Value)>> {
     let table: toml::Table = serde_json::from_str(json)
         .context("a parameter must be a number, a string, true or false, a list or a dict")?;
     Ok(table.into_iter().collect())
+}
+
+/// The experiment of this name, or the one that the text of a file of one's own declares.
+pub fn own_or_listed(id: &str, file: Option<&str>) -> Result<&'static dyn AnyExperiment> {
+    let about = file.map(ample_lab::files::about);
+    let about = about.transpose().with_context(|| id.to_string())?;
+    by_id(about.as_ref().map_or(id, |about| &about.id))
 }
 
 /// Runs an experiment of the list, or of the text of a file of one's own.
@@ -120,9 +127,7 @@ pub fn run_experiment(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PyRun> {
     let job = move |told: &crate::work::Told| {
-        let about = file.as_deref().map(ample_lab::files::about);
-        let about = about.transpose().with_context(|| id.clone())?;
-        let experiment = by_id(about.as_ref().map_or(&id, |about| &about.id))?;
+        let experiment = own_or_listed(&id, file.as_deref())?;
         let prepared = experiment.prepare(&Request {
             file: file.as_deref().map(|text| (id.as_str(), text)),
             quick,

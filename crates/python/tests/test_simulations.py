@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import signal
 import subprocess
@@ -34,6 +35,21 @@ def test_an_experiment_is_that_of_the_command() -> None:
     assert run.svg().startswith("<") and run.captions()
     with pytest.raises(ample.AmpleError, match="no such figure; there are: fig11"):
         run.svg("fig99")
+
+
+def test_a_sweep_is_that_of_the_command() -> None:
+    set_here = {"memory_bytes": 64 << 20, "duration_s": 120.0, "seeds": [4], "workloads": ["ci"]}
+    over = {"kernel_factor": [1.0, 0.5], "policies": [["linux"], ["contiguitas"]]}
+    sweep = ample.sweep("fig11", over=over, set=set_here, jobs=2)
+    options = [f"{key}={json.dumps(value)}" for key, value in set_here.items()]
+    by_command = command(
+        *("sweep", "fig11", "--json", "--over", "kernel_factor=1.0,0.5"),
+        *("--over", 'policies=["linux"],["contiguitas"]'),
+        *(word for option in options for word in ("--set", option)),
+    )
+    assert sweep.json.encode() == by_command
+    assert len(sweep) == 4 and sweep.over == list(over)
+    assert sweep.tables()["rows"]["kernel_factor"] == [1.0, 1.0, 0.5, 0.5]
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
@@ -80,6 +96,12 @@ def test_what_is_wrong_is_told() -> None:
         (lambda: ample.run("fig11", set={"memory_bytes": object()}), "set: "),
         (lambda: ample.run("fig11", set={"duration_s": float("nan")}), "set: "),
         (lambda: ample.run("fig11", file="/nowhere"), "/nowhere"),
+        (lambda: ample.sweep("fig11", over={}), "a parameter"),
+        (lambda: ample.sweep("fig11", over={"seeds": []}), "no value"),
+        (lambda: ample.sweep("fig11", over={"seeds": [[1], [1]]}), "twice"),
+        (lambda: ample.sweep("fig11", over={"seeds": [None]}), "over: "),
+        (lambda: ample.sweep("fig11", over={"sedes": [[1]]}), "seeds"),
+        (lambda: ample.sweep("fig11", over={"seeds": [[1]]}, jobs=0), "jobs"),
         (lambda: ample.simulate("nothing"), "shipped are"),
         (lambda: ample.simulate("web", "magic"), "give one of linux"),
         (lambda: ample.simulate("web", memory_gb=0), "memory_gb"),

@@ -36,10 +36,18 @@ impl SweepAxis {
                 each.into_iter().map(|(_, value)| value).collect()
             }
         };
+        SweepAxis::new(key, values).with_context(|| format!("{text:?}: KEY=VALUE,VALUE is wanted"))
+    }
+
+    /// An axis of a key and its values.
+    ///
+    /// # Errors
+    /// When there is no value, one is empty, or one stands there twice.
+    pub fn new(key: &str, values: Vec<toml::Value>) -> Result<SweepAxis> {
         let empty = |value: &toml::Value| value.as_str().is_some_and(str::is_empty);
         ensure!(
             !values.is_empty() && !values.iter().any(empty),
-            "{text:?} has an empty value; KEY=VALUE,VALUE is wanted"
+            "{key} has no value, or an empty one"
         );
         for (at, value) in values.iter().enumerate() {
             ensure!(

@@ -5,6 +5,7 @@
     ample.scan().table().to_polars()         this machine (as root)
     ample.result("fig11")                    a result of the project, with its figure
     ample.run("fig11", quick=True)           an experiment, with overrides
+    ample.sweep("fig11", over={"kernel_factor": [0.5, 1.0]}, quick=True)
     ample.simulate("web", memory_gb=4)       one server
     ample.Fleet(path="mixed.toml").table(range(10))
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -27,6 +28,7 @@ from ._ample import (
     Result,
     Run,
     Scan,
+    Sweep,
     Table,
     experiments,
     read_snapshot,
@@ -41,6 +43,7 @@ __all__ = [
     "Result",
     "Run",
     "Scan",
+    "Sweep",
     "Table",
     "experiments",
     "metrics",
@@ -50,6 +53,7 @@ __all__ = [
     "run",
     "scan",
     "simulate",
+    "sweep",
 ]
 
 Progress = Callable[[float], object]
@@ -68,12 +72,31 @@ def run(
     `set` changes parameters by their dotted names, as `--set` does; `file` names an experiment file
     of one's own, whose id must be `experiment`; `progress` is told the share done, now and then.
     """
-    try:
-        changes = json.dumps(dict(set or {}), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise AmpleError(f"set: {error}; give numbers, strings, lists and dicts") from error
     text = None if file is None else _text(file)
-    return _ample.run_experiment(experiment, quick, changes, text, progress)
+    return _ample.run_experiment(experiment, quick, _json("set", dict(set or {})), text, progress)
+
+
+def sweep(
+    experiment: str,
+    *,
+    over: Mapping[str, Sequence[Any]],
+    quick: bool = False,
+    set: Optional[Mapping[str, Any]] = None,
+    file: Union[str, os.PathLike[str], None] = None,
+    jobs: Optional[int] = None,
+    progress: Optional[Progress] = None,
+) -> Sweep:
+    """Runs an experiment once for every combination: the same bytes as `ample sweep ID --json`.
+
+    `over` gives each parameter its values, the slowest first; `jobs` combinations run at once, by
+    default as many as this machine has room for; all else as for `run`.
+    """
+    axes = [(key, list(values)) for key, values in over.items()]
+    text = None if file is None else _text(file)
+    changes = _json("set", dict(set or {}))
+    return _ample.sweep_parameters(
+        experiment, _json("over", axes), quick, changes, text, jobs, progress
+    )
 
 
 def simulate(
@@ -116,6 +139,13 @@ def metrics(scan: Scan) -> dict[str, Any]:
     """The contiguity metrics of a scan: `total`, `nodes`, `zones`, under K, P and O."""
     found: dict[str, Any] = json.loads(scan.metrics_json())
     return found
+
+
+def _json(name: str, value: object) -> str:
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise AmpleError(f"{name}: {error}; give numbers, strings, lists and dicts") from error
 
 
 def _text(path: Union[str, os.PathLike[str]]) -> str:

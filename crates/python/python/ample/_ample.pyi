@@ -68,6 +68,15 @@ class Run:
     def _repr_svg_(self) -> Optional[str]: ...
 
 @final
+class Sweep:
+    @property
+    def json(self) -> str: ...
+    @property
+    def over(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+    def tables(self) -> dict[str, Table]: ...
+
+@final
 class Fleet:
     def __new__(
         cls, text: Optional[str] = None, *, path: Optional[_Path] = None, policy: Optional[str] = None
@@ -95,6 +104,15 @@ def run_experiment(
     file: Optional[str] = None,
     progress: Optional[_Progress] = None,
 ) -> Run: ...
+def sweep_parameters(
+    id: str,
+    over_json: str,
+    quick: bool,
+    set_json: str,
+    file: Optional[str] = None,
+    jobs: Optional[int] = None,
+    progress: Optional[_Progress] = None,
+) -> Sweep: ...
 def simulate_server(
     workload: str,
     policy: str,
