@@ -95,7 +95,7 @@ pub(super) fn families(root: &Root, out: &mut Exposition) {
 }
 
 /// Numbers of the nodes that have a border.
-fn nodes(root: &Root) -> Vec<u32> {
+pub(super) fn nodes(root: &Root) -> Vec<u32> {
     let entries = std::fs::read_dir(root.path(FOLDER)).into_iter().flatten();
     let mut nodes: Vec<u32> = entries
         .filter_map(|entry| {

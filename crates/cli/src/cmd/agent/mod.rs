@@ -73,7 +73,8 @@ const EXAMPLES: &str = "Examples:
 
 Exit codes: 0 after --once; 2 the pages cannot be read, or the spool not be written.";
 
-/// Longest sleep: a clock that is set forward is noticed within it.
+/// Longest sleep: a clock that is set forward is noticed within it, and pressure at the border, a
+/// mean of ten seconds, is read so often that an alert over a quarter of an hour sees its course.
 const TICK: Duration = Duration::from_secs(60);
 
 fn period(text: &str) -> Result<Duration, String> {
@@ -167,6 +168,9 @@ fn follow(agent: &mut Agent, mut next: Option<Duration>) -> Result<Verdict> {
     while let Some(start) = next {
         while let Some(left) = start.checked_sub(now()?).filter(|left| !left.is_zero()) {
             std::thread::sleep(left.min(TICK));
+            if left > TICK {
+                warn(&agent.look_at_border().err());
+            }
         }
         let round = agent.round()?;
         next = round.next;

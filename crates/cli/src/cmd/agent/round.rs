@@ -121,6 +121,17 @@ impl Agent {
         Ok(())
     }
 
+    /// Shows the border as it is now beside the last scan; nothing without a border.
+    ///
+    /// # Errors
+    /// As of [`Agent::publish`].
+    pub(super) fn look_at_border(&self) -> Result<()> {
+        match contiguitas::nodes(&self.options.root).is_empty() {
+            true => Ok(()),
+            false => self.publish(),
+        }
+    }
+
     /// Shows the counts beside the last scan.
     ///
     /// # Errors
@@ -198,4 +209,42 @@ impl Counts {
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ample_host::Root;
+
+    #[test]
+    fn pressure_between_two_scans_is_shown() {
+        let host = tempfile::tempdir().unwrap();
+        let node = host.path().join("sys/kernel/mm/contiguitas/node0");
+        let textfile = host.path().join("ample.prom");
+        let agent = Agent {
+            options: ScanOptions {
+                root: Root::offline(host.path()),
+                ..ScanOptions::default()
+            },
+            labels: Labels::default(),
+            spool: Spool::open(&host.path().join("spool"), 1 << 20).unwrap(),
+            deliver: None,
+            textfile: Some(textfile.clone()),
+            schedule: None,
+            page: Served::default(),
+            scan: Exposition::default(),
+            counts: Counts::default(),
+        };
+        agent.look_at_border().unwrap();
+        assert!(!textfile.exists(), "there is no border to look at");
+        std::fs::create_dir_all(&node).unwrap();
+        for (basis_points, shown) in [("0", "0"), ("2500", "0.25")] {
+            std::fs::write(node.join("pressure_unmovable_bp"), basis_points).unwrap();
+            agent.look_at_border().unwrap();
+            let text = std::fs::read_to_string(&textfile).unwrap();
+            let labels = r#"{node="0",side="unmovable"}"#;
+            let line = format!("ample_contiguitas_pressure_ratio{labels} {shown}");
+            assert!(text.lines().any(|own| own == line), "{line}\n{text}");
+        }
+    }
 }
