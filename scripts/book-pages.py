@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the pages of the book that say what the program and the tree say: cli.md from --help,
-experiments.md from the experiment files, schemas.md from what commands print; and in the others the
-blocks that quote a file, each after a comment `<!-- from: PATH -->`.
+experiments.md from the experiment files, schemas.md from what commands print, model-*.md from
+claims and results; and in the others the blocks that quote a file, each after a comment
+`<!-- from: PATH -->`.
 
 Usage: book-pages.py AMPLE [--check], which fails where a page is not as it would be made.
 """
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+
+import model_pages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MADE = "<!-- Made by scripts/book-pages.py (make book-pages). -->"
@@ -232,10 +235,12 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     ample, stale = os.path.realpath(sys.argv[1]), []
-    for name in sorted({*PAGES, *os.listdir(os.path.join(ROOT, "docs"))}):
+    pages = {name: make(ample) for name, make in PAGES.items()}
+    pages |= model_pages.pages(ROOT, MADE, wrapped)
+    for name in sorted({*pages, *os.listdir(os.path.join(ROOT, "docs"))}):
         if not name.endswith(".md"):
             continue
-        text = "\n".join(PAGES[name](ample)) + "\n" if name in PAGES else quoted(name)
+        text = "\n".join(pages[name]) + "\n" if name in pages else quoted(name)
         path = os.path.join(ROOT, "docs", name)
         old = ""
         if os.path.exists(path):

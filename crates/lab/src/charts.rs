@@ -3,8 +3,31 @@
 
 use crate::experiment::Figure;
 use ample_kit::statistics::Spread;
-use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, Unit};
+use ample_report::{Bar, BarChart, BarGroup, LineChart, Series, TornadoBar, TornadoChart, Unit};
 use serde::Serialize;
+
+/// A tornado of a ratio: for each number its name, the ratio as it is, and what less and more of
+/// the number add to it. None without a number.
+pub(crate) fn tornado<'a>(
+    name: &str,
+    title: &str,
+    numbers: impl Iterator<Item = (&'a str, Spread, Spread, Spread)>,
+) -> Option<Figure> {
+    let numbers: Vec<_> = numbers.collect();
+    let base = numbers.first()?.1.mean;
+    let bar = |&(label, value, less, more): &(&str, Spread, Spread, Spread)| TornadoBar {
+        label: label.into(),
+        less: value.mean + less.mean,
+        more: value.mean + more.mean,
+    };
+    let chart = TornadoChart {
+        title: title.into(),
+        base,
+        unit: Unit::Percent,
+        bars: numbers.iter().map(bar).collect(),
+    };
+    Some(Figure::new(name, title, chart.to_svg()))
+}
 
 /// Bars put into groups by a name, one of each series in a group; groups and series appear in the
 /// order of their first bar.

@@ -5,15 +5,15 @@ use crate::experiment::{AnyExperiment, Listed, Request};
 use crate::hardware::{defrag, hugepages, losses, one_page, steps, sweep, traffic, unavailable};
 use crate::names::nearest;
 use crate::server_model::{
-    AblationExperiment, Convergence, Fig11Experiment, Fig12Experiment, compaction, denied, fleet,
-    foresight, recorded_kernel,
+    AblationExperiment, Convergence, Fig11Experiment, Fig12Experiment, FittedNumbers,
+    HwClassesExperiment, compaction, denied, fleet, foresight, recorded_kernel,
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
 use crate::tools::{drops, heaps, kernel, layers, lifetime, model_check, rtl, slice};
 use crate::translation::{
     chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
-    simulator_speed, speedup, storage, walks,
+    sensitivity, simulator_speed, speedup, storage, walks,
 };
 use crate::{presets, scan_bench};
 use anyhow::{Context, Result, bail};
@@ -36,6 +36,8 @@ listed! {
     "fig12": Fig12Experiment,
     "ablation": AblationExperiment,
     "ablation-day": AblationExperiment,
+    "hw-classes": HwClassesExperiment,
+    "server-sensitivity": FittedNumbers,
     "fleet-model": fleet::FleetModel,
     "denied-blocks": denied::FewPagesDeny,
     "segment-compaction": compaction::RoomForSegment,
@@ -46,6 +48,7 @@ listed! {
     "speedup": speedup::Speedup,
     "fig10": fig10::HugePageGains,
     "directseg": directseg::DirectSeg,
+    "translation-sensitivity": sensitivity::AssumedNumbers,
     "footprint": footprint::Footprint,
     "segments": segments::KernelSegments,
     "perforated": perforated::Perforated,

@@ -19,11 +19,29 @@ const SMALL_SERVERS: &[&str] = &[
 ];
 
 /// Further settings for those whose quick version takes long in a test build.
-const SMALLER: [(&str, &[&str]); 7] = [
+const SMALLER: [(&str, &[&str]); 10] = [
     ("fig11", SMALL_SERVERS),
     ("fig12", SMALL_SERVERS),
     ("ablation", SMALL_SERVERS),
     ("ablation-day", SMALL_SERVERS),
+    ("hw-classes", SMALL_SERVERS),
+    (
+        "server-sensitivity",
+        &[
+            "memory_bytes=134217728",
+            "duration_s=120.0",
+            "sample_every_s=40.0",
+            "seeds=[1]",
+            r#"workloads=["web"]"#,
+        ],
+    ),
+    (
+        "translation-sensitivity",
+        &[
+            "length={warm_up_accesses=2000,accesses=4000}",
+            r#"programs=[{program="gups",work=1.0},{program="bt",work=3.9}]"#,
+        ],
+    ),
     (
         "fig10",
         &[

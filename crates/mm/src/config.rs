@@ -3,6 +3,7 @@
 
 use crate::memory::HIGH;
 use crate::policy::policy_ffi::ResizeParams;
+use ample_pfn::PageClass;
 use serde::{Deserialize, Serialize};
 
 /// The memory managers that can be compared.
@@ -50,6 +51,54 @@ impl PolicyKind {
     /// Whether it confines unmovable pages below a border.
     pub fn confines(self) -> bool {
         matches!(self, PolicyKind::Contiguitas | PolicyKind::ContiguitasHw)
+    }
+}
+
+/// Which unmovable pages the migration hardware may move while they are in use. Each class holds
+/// those before it: the order is that of what their owners have to know about a move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HwClasses {
+    /// Network buffers and user pages under long-term pins: devices and a page pool know them.
+    Network,
+    /// Also pages of page tables, which walkers read by physical address.
+    PageTables,
+    /// Also slab pages, whose objects are known by addresses of the direct map.
+    Slab,
+    /// All but the kernel's own text and what never was the allocator's.
+    #[default]
+    All,
+}
+
+impl HwClasses {
+    /// All, from the fewest classes to the most.
+    pub const ALL: [HwClasses; 4] = [
+        HwClasses::Network,
+        HwClasses::PageTables,
+        HwClasses::Slab,
+        HwClasses::All,
+    ];
+
+    /// The name in configurations and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            HwClasses::Network => "network",
+            HwClasses::PageTables => "page-tables",
+            HwClasses::Slab => "slab",
+            HwClasses::All => "all",
+        }
+    }
+
+    /// Whether an unmovable page of this class can be moved.
+    pub(crate) fn moves(self, class: PageClass) -> bool {
+        let least = match class {
+            PageClass::Network | PageClass::Pinned => HwClasses::Network,
+            PageClass::PageTable => HwClasses::PageTables,
+            PageClass::Slab | PageClass::SlabReclaimable => HwClasses::Slab,
+            PageClass::KernelText => return false,
+            _ => HwClasses::All,
+        };
+        self as u8 >= least as u8
     }
 }
 
@@ -110,6 +159,9 @@ pub struct PolicyConfig {
     pub mechanisms: Mechanisms,
     /// Tunables of Algorithm 1; ignored by the others.
     pub resize: ResizeParams,
+    /// What the hardware of `contiguitas-hw` moves; ignored by the others.
+    #[serde(default)]
+    pub hw_classes: HwClasses,
 }
 
 impl PolicyConfig {
@@ -124,6 +176,7 @@ impl PolicyConfig {
             },
             mechanisms: Mechanisms::default(),
             resize: ResizeParams::default(),
+            hw_classes: HwClasses::default(),
         }
     }
 }
@@ -190,8 +243,8 @@ pub struct Rules {
     pub(crate) banded: bool,
     /// Types may mix inside a block.
     pub(crate) mixing: bool,
-    /// Hardware can move unmovable pages.
-    pub(crate) hw_moves: bool,
+    /// What hardware can move of unmovable pages, if there is any.
+    pub(crate) hw_moves: Option<HwClasses>,
     /// Settings of Linux.
     pub(crate) tuning: Tuning,
 }
@@ -205,7 +258,7 @@ impl Default for Rules {
             one_type_low: false,
             banded: false,
             mixing: true,
-            hw_moves: false,
+            hw_moves: None,
             tuning: Tuning::STOCK,
         }
     }

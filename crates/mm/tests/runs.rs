@@ -2,7 +2,9 @@
 //! Whole runs: determinism, workload files and their errors, starting from a snapshot.
 
 use ample_mm::workload::shipped_workloads;
-use ample_mm::{Config, PolicyKind, ServerError, ServerModel, Workload, run};
+use ample_mm::{
+    AllocRequest, Config, HwClasses, PolicyKind, ServerError, ServerModel, Workload, run,
+};
 use ample_pfn::{Layout, PageClass, Pfn};
 
 #[test]
@@ -187,4 +189,49 @@ fn kernel_memory_that_is_apart_already_stays_where_it_is_under_contiguitas() {
         // One page in the middle of memory: it was not apart, and is placed anew.
         assert!(spoiled(kind, 1) < 15);
     }
+}
+
+/// Pages that the hardware moved in a region of one class that was thinned out, for each set of
+/// classes.
+fn moved_by_hardware(class: PageClass) -> [u64; 4] {
+    HwClasses::ALL.map(|hw_classes| {
+        let mut config = Config::new(PolicyKind::ContiguitasHw);
+        config.memory_bytes = 256 << 20;
+        config.policy.hw_classes = hw_classes;
+        let mut server = ServerModel::new(&config).expect("a valid configuration");
+        let pool = server.new_pool();
+        server.allocate(pool, &AllocRequest::new(class), 12_000, 0);
+        // Few are left everywhere: the server releases at random.
+        server.release(pool, 10_000, 0);
+        for _ in 0..20 {
+            server.tick(1_000_000_000);
+        }
+        server.check().expect("a consistent server");
+        server.counters().hw_migrated_pages
+    })
+}
+
+#[test]
+fn hardware_moves_the_classes_that_it_is_given_and_no_other() {
+    for (class, first) in [
+        (PageClass::Network, 0),
+        (PageClass::PageTable, 1),
+        (PageClass::Slab, 2),
+        (PageClass::SlabReclaimable, 2),
+        (PageClass::KernelStack, 3),
+    ] {
+        let moved = moved_by_hardware(class);
+        for (set, &pages) in moved.iter().enumerate() {
+            assert_eq!(pages > 0, set >= first, "{class:?}: {moved:?}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_without_classes_moves_all() {
+    let policy = Config::new(PolicyKind::ContiguitasHw).policy;
+    let mut json = serde_json::to_value(&policy).expect("JSON");
+    json.as_object_mut().expect("fields").remove("hw_classes");
+    let read: ample_mm::PolicyConfig = serde_json::from_value(json).expect("a policy");
+    assert_eq!(read.hw_classes, HwClasses::All);
 }

@@ -15,6 +15,7 @@ pub mod results;
 mod scale;
 mod svg;
 mod table;
+mod tornado;
 mod values;
 
 pub use bars::{Bar, BarChart, BarGroup};
@@ -26,3 +27,4 @@ pub use page::{Page, Section};
 pub use scale::{Axis, Unit};
 pub use svg::{STYLE, plain, standalone};
 pub use table::{Align, Table};
+pub use tornado::{TornadoBar, TornadoChart};

@@ -78,9 +78,28 @@ pub(super) fn campaign(
     policies: &[PolicyConfig],
     progress: Progress<'_>,
 ) -> Result<Vec<Group>> {
+    campaign_of(params, &workloads(params)?, policies, progress)
+}
+
+/// The workloads of an experiment, with its kernel memory.
+pub(super) fn workloads(params: &ServerParams) -> Result<Vec<Workload>> {
+    let load = |name: &String| {
+        let workload = Workload::load(name)?;
+        Ok(workload.with_kernel(params.kernel_factor, params.burst_factor))
+    };
+    params.workloads.iter().map(load).collect()
+}
+
+/// As [`campaign`], with these workloads instead of those that are named.
+pub(super) fn campaign_of(
+    params: &ServerParams,
+    workloads: &[Workload],
+    policies: &[PolicyConfig],
+    progress: Progress<'_>,
+) -> Result<Vec<Group>> {
     params.check()?;
     let empty = [
-        ("workload", params.workloads.is_empty()),
+        ("workload", workloads.is_empty()),
         ("policy", policies.is_empty()),
         ("seed", params.seeds.is_empty()),
     ];
@@ -90,13 +109,8 @@ pub(super) fn campaign(
             "no {what} given; an experiment needs at least one"
         );
     }
-    let mut workloads = Vec::new();
-    for name in &params.workloads {
-        let workload = Workload::load(name)?;
-        workloads.push(workload.with_kernel(params.kernel_factor, params.burst_factor));
-    }
     let mut cells = Vec::new();
-    for workload in &workloads {
+    for workload in workloads {
         for policy in policies {
             cells.extend(params.seeds.iter().map(|&seed| (workload, policy, seed)));
         }

@@ -12,12 +12,16 @@ pub mod drawn_fleet;
 mod figures;
 pub(crate) mod fleet;
 pub(crate) mod foresight;
+mod hw_classes;
 pub mod recorded_kernel;
+mod sensitivity;
 
 pub(crate) use ablation::AblationExperiment;
 pub(crate) use campaign::side_by_side;
 pub(crate) use convergence::Convergence;
 pub(crate) use figures::{Fig11Experiment, Fig12Experiment};
+pub(crate) use hw_classes::HwClassesExperiment;
+pub(crate) use sensitivity::FittedNumbers;
 
 pub(crate) use ample_kit::statistics::Spread;
 

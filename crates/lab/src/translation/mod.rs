@@ -12,6 +12,7 @@ pub(crate) mod live;
 pub mod perforated;
 mod runs;
 pub mod segments;
+pub(crate) mod sensitivity;
 pub(crate) mod simulator_speed;
 pub mod speedup;
 pub(crate) mod storage;

@@ -110,14 +110,17 @@ impl Recording<'_> {
     /// # Errors
     /// If there is no such program or scale.
     pub fn of(&self, name: &str) -> Result<Replay> {
-        let mut program: Box<dyn Program> = match name {
+        let program: Box<dyn Program> = match name {
             "gups" => Box::new(Gups::new(self.gups_bytes, self.seed)),
             _ => program(name, self.scale, self.seed)?,
         };
-        // Each of the two parts of a run may drop the rest of a block.
-        let accesses = self.length.warm_up_accesses + self.length.accesses + 2 * BLOCK as u64;
-        Ok(stop::detached(move || {
-            Replay::record(program.as_mut(), accesses)
-        }))
+        Ok(record(program, &self.length))
     }
+}
+
+/// So much of a program as a run of this length takes.
+pub(super) fn record(mut program: Box<dyn Program>, length: &Length) -> Replay {
+    // Each of the two parts of a run may drop the rest of a block.
+    let accesses = length.warm_up_accesses + length.accesses + 2 * BLOCK as u64;
+    stop::detached(move || Replay::record(program.as_mut(), accesses))
 }

@@ -12,9 +12,9 @@ const BUSY: f64 = 0.0005;
 
 /// Whether a used block can be moved by what this machine has.
 pub(crate) fn can_move(kernel: &SimKernel, state: FrameState) -> bool {
-    !state.short_pinned()
-        && (is_movable(state.class())
-            || kernel.rules.hw_moves && state.class() != PageClass::KernelText)
+    let class = state.class();
+    let by_hardware = || kernel.rules.hw_moves.is_some_and(|hw| hw.moves(class));
+    !state.short_pinned() && (is_movable(class) || by_hardware())
 }
 
 /// Moves a used block to `dst`, a taken block of the same order, and frees the source.

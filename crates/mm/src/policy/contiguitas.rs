@@ -7,7 +7,7 @@ use super::decisions::Policy;
 use super::policy_ffi::{self, ResizeState};
 use crate::alloc::fallback::claim_whole_block;
 use crate::alloc::request::AllocRequest;
-use crate::compact::range::isolate_range;
+use crate::compact::range::{RangeError, isolate_range};
 use crate::config::{Mechanisms, PolicyConfig, PolicyKind, Rules};
 use crate::kernel::SimKernel;
 use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, FreeList, HIGH, LOW, Zone};
@@ -179,7 +179,9 @@ impl Contiguitas {
                     kernel.zone.unisolate_block(b, MigrateType::Unmovable);
                     budget -= moved.min(budget);
                 }
-                Err(_) => break,
+                // It holds a page that the hardware does not move: the blocks behind it may not.
+                Err(RangeError::Unmovable) => {}
+                Err(RangeError::Busy) => break,
             }
         }
     }
@@ -205,7 +207,7 @@ impl Policy for Contiguitas {
             one_type_low: true,
             banded: self.on().placement_bias,
             mixing: false,
-            hw_moves: self.hw,
+            hw_moves: self.hw.then_some(self.config.hw_classes),
             ..Rules::default()
         }
     }

@@ -7,6 +7,7 @@ use crate::bars::{Bar, BarChart, BarGroup};
 use crate::lines::{LineChart, Series};
 use crate::scale::Unit;
 use crate::svg::plain;
+use crate::tornado::{TornadoBar, TornadoChart};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,6 +19,8 @@ pub enum FigureKind {
     Bars,
     /// Lines over a column of numbers.
     Lines,
+    /// A tornado: the columns are a value and its change with less and with more of the label.
+    Tornado,
 }
 
 /// Which cells of a table make a chart. Series are the columns named in `columns`, or the
@@ -69,6 +72,12 @@ impl FigureSpec {
         {
             return Err("figure: give either series and value, or columns".into());
         }
+        if self.kind == FigureKind::Tornado && self.columns.len() != 3 {
+            return Err(
+                "figure: a tornado has three columns: as fitted, change with less, with more"
+                    .into(),
+            );
+        }
         match self
             .points(record)
             .iter()
@@ -96,6 +105,7 @@ impl FigureSpec {
                 let y_title = column.map_or(String::new(), |at| record.columns[at].unit.clone());
                 self.lines(&points, series, scale, [x_title, y_title])
             }
+            FigureKind::Tornado => self.tornado(&points, scale),
         };
         plain(&svg)
     }
@@ -151,6 +161,22 @@ impl FigureSpec {
             unit: unit(points, scale),
             series,
             max: None,
+        };
+        chart.to_svg()
+    }
+
+    fn tornado(&self, points: &[Point], scale: f64) -> String {
+        let number = |point: &Point| point.2.number().map_or(f64::NAN, |value| value * scale);
+        let bar = |row: &[Point]| TornadoBar {
+            label: row[0].0.clone(),
+            less: number(&row[0]) + number(&row[1]),
+            more: number(&row[0]) + number(&row[2]),
+        };
+        let chart = TornadoChart {
+            title: self.caption.clone(),
+            base: points.first().map_or(f64::NAN, number),
+            unit: unit(points, scale),
+            bars: points.chunks_exact(3).map(bar).collect(),
         };
         chart.to_svg()
     }
@@ -228,6 +254,21 @@ mod tests {
         );
         assert!(svg.contains("b, share: 40 %"), "{svg}");
         assert!(svg.contains("a, share: 1 % (0.5 % to 2 %)"), "{svg}");
+    }
+
+    #[test]
+    fn a_tornado_has_three_columns() {
+        let record = example();
+        let mut spec = spec();
+        spec.kind = FigureKind::Tornado;
+        assert!(spec.check(&record).is_err());
+        spec.columns = vec!["share".into(); 3];
+        assert_eq!(spec.check(&record), Ok(()));
+        let svg = spec.to_svg(&record);
+        assert!(
+            svg.contains("as fitted: 1 %") && svg.contains("less: 2 %"),
+            "{svg}"
+        );
     }
 
     #[test]
