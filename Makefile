@@ -55,7 +55,7 @@ fleet-files:     ## a study of 200,000 tiny files with 64 open files and 1 GiB a
 	AMPLE_FILES=$${AMPLE_FILES:-200000} $(CARGO) test --locked -p ample-cli --test fleet \
 		many_tiny_files -- --nocapture
 
-fleet-spark: build ## the study of a made fleet on Spark workers, one killed: equal to the digit
+fleet-spark: build ## the study of a made fleet on DuckDB and on Spark workers: equal to the digit
 	scripts/fleet-spark.sh
 
 fleet-ray:       ## simulate a fleet on two nodes of Ray, one killed in the middle: the same bytes

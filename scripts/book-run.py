@@ -10,7 +10,8 @@ have made (see FILES: a guest of 1 GB stands for the reader's server). What take
 small, by the rules of SMALLER and no other; what is long by its nature, needs another machine or
 changes this one says so in a comment on the line before:
 
-    <!-- not run: hours of simulation -->
+    <!-- not run: boots guests; kernel/Makefile does -->
+                                    and what takes these steps, or "nothing does"
     <!-- needs: root -->            or bpf: run where this machine and program have it
     <!-- slow -->                   more than ten seconds of a processor: --quick only reads it;
                                     with what it needs: <!-- needs: root slow -->
@@ -48,6 +49,10 @@ FILES = {
 }
 
 
+# What takes the steps of a block that is not run.
+DOES = re.compile(r"; (\S+) (?:does|reads what (?:it|they) prints?)\b")
+
+
 class Book(Exception):
     """A page that breaks the rules, or a command that failed."""
 
@@ -79,6 +84,8 @@ def smaller(words):
         put("--once")
     elif command == "replay":
         put("--samples", "8")
+    elif words[:2] == ["fleet", "simulate"]:
+        put("--servers", "0..1")
     return words
 
 
@@ -115,6 +122,15 @@ def split(command):
         return shlex.split(command)
     except ValueError:
         return command.split()
+
+
+def taken(comment):
+    """Fails where a block that is not run does not say what takes its steps."""
+    does = DOES.search(comment)
+    if not does:
+        raise Book("say what takes these steps: '; PATH does' or '; nothing does'")
+    if does[1] != "nothing" and not os.path.exists(os.path.join(ROOT, does[1])):
+        raise Book(f"there is no {does[1]} that takes these steps")
 
 
 def read(ample, text):
@@ -276,6 +292,7 @@ def do_page(page, ample, tools, here, quick, counts):
                     continue
                 if comment.startswith("not run:"):
                     end = "read"
+                    taken(comment)
                     read(ample, text)
                     continue
                 needs = set(comment.removeprefix("needs:").split()) if NEEDED(comment) else set()

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The study of a made fleet by the engine that is built in and by Spark, with one and with two
-# workers, each a process of its own: equal to the digit. Then once more with a worker that is
-# killed in the middle. --quick: a small fleet and the last of these three alone, for the tests.
+# The study of a made fleet by the engine that is built in, by DuckDB, and by Spark with one and
+# with two workers, each a process of its own: equal to the digit. Then once more with a worker
+# that is killed in the middle. --quick: a small fleet, and of Spark the last of these three alone,
+# for the tests.
 # usage: [AMPLE=target/release/ample] fleet-spark.sh [--quick] [HOSTS [SCANS]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,6 +26,8 @@ mkdir "$work/real"
 cp kernel/tests/courses/*.snap "$work/real/"
 "$ample" fleet generate "$work/real" -o "$work/lake" --hosts "$hosts" --scans "$scans"
 "$ample" fleet report "$work/lake" --tables "$work/embedded.json" >/dev/null
+echo "== DuckDB"
+"$venv/bin/python" crates/fleet/spark/fleet_duckdb.py "$work/lake" --like "$work/embedded.json"
 export SPARK_LOCAL_DIRS=$work/spark SPARK_LOCAL_IP=127.0.0.1
 
 study() { # study WORKERS: exit 1 where a digit differs

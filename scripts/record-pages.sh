@@ -10,7 +10,8 @@ set -euo pipefail
 out=${1:?usage: $0 OUT [SECONDS [BUFFER_MB]]}
 seconds=${2:-30}
 buffer_mb=${3:-256}
-ample=${AMPLE:-$(dirname "$0")/../target/release/ample}
+built=$(dirname "$0")/../target/release/ample
+ample=${AMPLE:-$([[ -x $built ]] && echo "$built" || echo ample)}
 events="mm_page_alloc mm_page_free mm_page_free_batched mm_page_alloc_extfrag"
 
 tracing=/sys/kernel/tracing

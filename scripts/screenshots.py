@@ -3,9 +3,12 @@
 """Takes the pictures of the book, each of a page that `ample` writes from files of this tree.
 
 Usage: screenshots.py AMPLE [FOLDER], which is docs/images unless said.
+       screenshots.py AMPLE --check, which takes them all into a folder of its own and fails where
+       one cannot be taken, is not in docs/images, or no page of the book shows it.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,13 +34,46 @@ PLACE = """
 """
 
 
+def shown():
+    """The pictures that pages of the book show."""
+    names = set()
+    for page in os.listdir(os.path.join(ROOT, "docs")):
+        if page.endswith(".md"):
+            with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
+                names |= set(re.findall(r"\]\(images/([^)]+)\)", file.read()))
+    return names
+
+
+def check(ample):
+    """Takes all pictures anew, and compares which there are with those of the book."""
+    with tempfile.TemporaryDirectory(prefix="ample-pictures.") as out:
+        code = take(ample, out)
+        taken = {name for name in os.listdir(out) if os.path.getsize(os.path.join(out, name))}
+    kept, used = set(os.listdir(os.path.join(ROOT, "docs/images"))), shown()
+    for name in sorted(taken | kept | used):
+        for group, said in ((taken, "cannot be taken"), (kept, "is not in docs/images"),
+                            (used, "is shown by no page")):
+            if name not in group:
+                print(f"{name}: {said}")
+                code = 1
+    print(f"test result: {'FAILED' if code else 'ok'}. {len(taken)} passed; {int(code > 0)} failed")
+    return code
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
     ample = os.path.realpath(sys.argv[1])
+    if sys.argv[2:] == ["--check"]:
+        return check(ample)
     out = os.path.realpath(sys.argv[2] if len(sys.argv) == 3 else os.path.join(ROOT, "docs/images"))
     os.makedirs(out, exist_ok=True)
+    return take(ample, out)
+
+
+def take(ample, out):
+    """Takes the pictures into a folder; 1 where a page has a problem."""
     with tempfile.TemporaryDirectory(prefix="ample-pages.") as folder, Browser() as browser:
         os.makedirs(os.path.join(folder, "snaps"))
         for name in ("start", "third", "end"):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs what is missing on Debian 12, and nothing else.
 # Usage: setup.sh build|book|cost|deny|dist|mutants|pages|python|ray|rtl|spark|test; test is
-# build, book, deny, pages, python, rtl, spark and its own.
+# build, book, deny, pages, python, ray, rtl, spark and its own.
 # Prints nothing when everything is there, so that it can run before every make target.
 set -euo pipefail
 
@@ -155,7 +155,7 @@ if [[ $what == test ]]; then
 fi
 
 if wanted spark; then
-	venv spark pyspark==4.3.0
+	venv spark pyspark==4.3.0 duckdb==1.4.0
 fi
 
 # The environment of the Python package: every version and hash is in the files named here.
@@ -173,7 +173,7 @@ environment() { # environment REQUIREMENTS...
 if wanted python || [[ $what == dist ]]; then
 	environment crates/python/requirements.txt
 fi
-if [[ $what == ray ]]; then
+if wanted ray; then
 	environment crates/python/requirements.txt crates/python/requirements-ray.txt
 fi
 

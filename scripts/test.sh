@@ -63,9 +63,11 @@ run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
 run "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
 run "tests" cargo test --locked --workspace --no-fail-fast
 run "Python" scripts/python.sh test
+run "Ray" scripts/python.sh ray-test
 run "book's pages" scripts/book-pages.py target/debug/ample --check
 run "book's commands" scripts/book-run.py --quick target/debug/ample
 run "reports" scripts/pages-check.py target/debug/ample
+run "book's pictures" scripts/screenshots.py target/debug/ample --check
 run "RTL slice" hw/check.sh
 run "metrics" scripts/agent-prometheus.py target/debug/ample
 run "dashboard" build/grafana/bin/python scripts/dashboard-check.py
