@@ -16,7 +16,7 @@ pub struct PerCpu([Line; COUNTERS]);
 
 impl PerCpu {
     /// All at 0.
-    pub const fn new() -> Self {
+    pub const fn zeroed() -> Self {
         PerCpu([const { Line(AtomicU32::new(0)) }; COUNTERS])
     }
 
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn counters_lie_on_lines_of_their_own() {
-        static COUNTS: PerCpu = PerCpu::new();
+        static COUNTS: PerCpu = PerCpu::zeroed();
         assert_eq!(size_of::<Line>(), 128);
         COUNTS.set(7);
         assert!(

@@ -57,7 +57,7 @@ static POOL: Lock<Slots> = Lock::new(Slots {
 static REGION: AtomicUsize = AtomicUsize::new(0);
 static MEAN: AtomicU32 = AtomicU32::new(0);
 /// Calls until one is guarded.
-static COUNTDOWN: PerCpu = PerCpu::new();
+static COUNTDOWN: PerCpu = PerCpu::zeroed();
 /// Objects guarded so far.
 static GUARDED_OBJECTS: AtomicUsize = AtomicUsize::new(0);
 

@@ -72,7 +72,7 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
 });
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
 /// Slow calls so far.
-static CALLS: PerCpu = PerCpu::new();
+static CALLS: PerCpu = PerCpu::zeroed();
 /// What a signal asked for; 0 for nothing.
 static DUMP: AtomicU8 = AtomicU8::new(0);
 
