@@ -365,6 +365,7 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 			ret = -EAGAIN;	/* somebody waits for the opposite */
 		else
 			ret = shrink_some(n, min(from - target_pages, batch));
+		count_vm_event(ret < 0 ? CTG_RESIZE_FAIL : CTG_RESIZE);
 		batch = min(2 * batch, CTG_BATCH);
 		/*
 		 * A block taken with all its pages serves nobody, and one that was

@@ -99,10 +99,18 @@ static void test_pages_go_where_they_belong(struct kunit *test)
 	}
 }
 
+static unsigned long counted(enum vm_event_item item)
+{
+	static unsigned long events[NR_VM_EVENT_ITEMS];
+
+	all_vm_events(events);
+	return events[item];
+}
+
 static void test_resize_and_back(struct kunit *test)
 {
 	struct contiguitas_node *n = contiguitas_nodes[first_online_node];
-	unsigned long size, i;
+	unsigned long made = counted(CTG_RESIZE), size, i;
 
 	need_border(test);
 	for (i = 1; i <= 4; i++) {
@@ -112,6 +120,7 @@ static void test_resize_and_back(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, ctg_resize(n, size, false), 0);
 		KUNIT_EXPECT_EQ(test, ctg_size(n), size);
 	}
+	KUNIT_EXPECT_GE(test, counted(CTG_RESIZE), made + 8);
 }
 
 /* Free pages on the lists of the low side. zone->lock held. */
@@ -297,7 +306,7 @@ static void test_hardware_seam(struct kunit *test)
 {
 	struct contiguitas_node *n = contiguitas_nodes[first_online_node];
 	struct page *page, *next;
-	unsigned long size;
+	unsigned long size, failed = counted(CTG_RESIZE_FAIL);
 	LIST_HEAD(held);
 
 	need_border(test);
@@ -318,6 +327,7 @@ static void test_hardware_seam(struct kunit *test)
 	/* everything above this page has to go as well */
 	if (page_to_pfn(page) >= n->base_pfn + ctg_size(n) - CTG_CHUNK) {
 		KUNIT_EXPECT_NE(test, ctg_resize(n, ctg_size(n) - CTG_CHUNK, false), 0);
+		KUNIT_EXPECT_GT(test, counted(CTG_RESIZE_FAIL), failed);
 		KUNIT_ASSERT_EQ(test, contiguitas_register_hw(&mock_ops), 0);
 		KUNIT_EXPECT_EQ(test, contiguitas_register_hw(&mock_ops), -EBUSY);
 		ctg_resize(n, ctg_size(n) - CTG_CHUNK, false);

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # The files of Contiguitas: what they say fits together, nonsense is refused, and the border of
 # node 0 goes up and comes back. Needs contiguitas=on, and debugfs to move the border.
-# shellcheck disable=SC2015
 
 ctg=/sys/kernel/mm/contiguitas/node0
 move=/sys/kernel/debug/contiguitas/node0
@@ -25,6 +24,7 @@ check() {
 
 refused() { ! echo "$1" 2>/dev/null > "$2"; }
 size() { cat $ctg/unmovable_bytes; }
+steps() { sed -n "s/^contiguitas_resize$1 //p" /proc/vmstat; }
 
 echo "TAP version 13"
 if [ ! -d $ctg ]; then
@@ -48,10 +48,17 @@ if [ -w $move ]; then
 		check "a move to '$bad' is refused" refused "$bad" $move
 	done
 	chunk=$((16 << 20))
+	made=$(steps)
 	check "the border goes up" sh -c "echo $(($(size) + chunk)) > $move"
 	check "the region is larger" [ "$(size)" -gt "$start" ]
-	echo "$start" > $move 2>/dev/null && check "it comes back" [ "$(size)" -le "$start" ] ||
+	check "vmstat counts the steps" [ "$(steps)" -gt "$made" ]
+	failed_steps=$(steps _fail)
+	if echo "$start" 2>/dev/null > $move; then
+		check "it comes back" [ "$(size)" -le "$start" ]
+	else
 		echo "# it does not come back: pages in use"
+		check "vmstat counts the step that failed" [ "$(steps _fail)" -gt "$failed_steps" ]
+	fi
 fi
 echo "1..$n"
 exit $failed
