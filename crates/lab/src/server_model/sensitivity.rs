@@ -13,78 +13,39 @@ use serde::{Deserialize, Serialize};
 /// A change is to `1 / FACTOR` and to `FACTOR` of what was fitted.
 const FACTOR: f64 = 1.25;
 
-/// A kind of number of a workload that was fitted on stock Linux.
-struct Fitted {
-    name: &'static str,
-    scale: fn(&mut Workload, f64),
-}
+/// A kind of number of a workload that was fitted on stock Linux, and how a factor changes it.
+type Fitted = (&'static str, fn(&mut Workload, f64));
 
 /// All of them, in the order of `docs/server-model.md`.
 const FITTED: [Fitted; 10] = [
-    Fitted {
-        name: "kernel memory",
-        scale: |w, f| {
-            for source in &mut w.kernel {
-                source.level_ratio *= f;
-                source.boot_ratio *= f;
-                source.burst_ratio *= f;
-            }
-        },
-    },
-    Fitted {
-        name: "height of bursts",
-        scale: |w, f| *w = w.clone().with_kernel(1.0, f),
-    },
-    Fitted {
-        name: "length of bursts",
-        scale: |w, f| {
-            let sources = w.kernel.iter_mut();
-            sources.for_each(|source| source.burst_s *= f);
-        },
-    },
-    Fitted {
-        name: "height of waves",
-        scale: |w, f| {
-            let sources = w.kernel.iter_mut();
-            sources.for_each(|source| source.wave_ratio = (source.wave_ratio * f).min(1.0));
-        },
-    },
-    Fitted {
-        name: "churn of kernel memory",
-        scale: |w, f| {
-            let sources = w.kernel.iter_mut();
-            sources.for_each(|source| source.churn_per_hour *= f);
-        },
-    },
-    Fitted {
-        name: "churn of user memory",
-        scale: |w, f| {
-            let processes = w.process.iter_mut();
-            processes.for_each(|process| process.churn_per_hour *= f);
-        },
-    },
-    Fitted {
-        name: "time between restarts",
-        scale: |w, f| {
-            let processes = w.process.iter_mut();
-            processes.for_each(|process| process.restart_s *= f);
-        },
-    },
-    Fitted {
-        name: "faults of 2 MB",
-        scale: |w, f| {
-            let processes = w.process.iter_mut();
-            processes.for_each(|process| process.huge_ratio = (process.huge_ratio * f).min(1.0));
-        },
-    },
-    Fitted {
-        name: "files read",
-        scale: |w, f| w.cache.read_per_hour *= f,
-    },
-    Fitted {
-        name: "files deleted",
-        scale: |w, f| w.cache.drop_per_hour *= f,
-    },
+    ("kernel memory", |w, f| *w = w.clone().with_kernel(f, 1.0)),
+    ("height of bursts", |w, f| {
+        *w = w.clone().with_kernel(1.0, f)
+    }),
+    ("length of bursts", |w, f| {
+        w.kernel.iter_mut().for_each(|s| s.burst_s *= f)
+    }),
+    ("height of waves", |w, f| {
+        w.kernel
+            .iter_mut()
+            .for_each(|s| s.wave_ratio = (s.wave_ratio * f).min(1.0));
+    }),
+    ("churn of kernel memory", |w, f| {
+        w.kernel.iter_mut().for_each(|s| s.churn_per_hour *= f)
+    }),
+    ("churn of user memory", |w, f| {
+        w.process.iter_mut().for_each(|p| p.churn_per_hour *= f)
+    }),
+    ("time between restarts", |w, f| {
+        w.process.iter_mut().for_each(|p| p.restart_s *= f)
+    }),
+    ("faults of 2 MB", |w, f| {
+        w.process
+            .iter_mut()
+            .for_each(|p| p.huge_ratio = (p.huge_ratio * f).min(1.0));
+    }),
+    ("files read", |w, f| w.cache.read_per_hour *= f),
+    ("files deleted", |w, f| w.cache.drop_per_hour *= f),
 ];
 
 /// A quantity of the samples of a run.
@@ -137,10 +98,10 @@ impl Experiment for FittedNumbers {
             "no policy given; an experiment needs at least one"
         );
         let mut all = fitted.clone();
-        for number in &FITTED {
+        for (_, scale) in &FITTED {
             for factor in [1.0 / FACTOR, FACTOR] {
                 all.extend(fitted.iter().cloned().map(|mut workload| {
-                    (number.scale)(&mut workload, factor);
+                    scale(&mut workload, factor);
                     workload
                 }));
             }
@@ -176,10 +137,10 @@ fn rows(params: &ServerParams, groups: &[Group]) -> Vec<SensitivityRow> {
                 FITTED
                     .iter()
                     .enumerate()
-                    .map(|(index, number)| SensitivityRow {
+                    .map(|(index, (name, _))| SensitivityRow {
                         policy,
                         quantity: quantity.into(),
-                        fitted: number.name.into(),
+                        fitted: (*name).into(),
                         value: Spread::of(value.iter().copied()),
                         less: against(1 + 2 * index),
                         more: against(2 + 2 * index),

@@ -290,4 +290,21 @@ mod tests {
             assert!(!all[..at].contains(one), "change {at} is there twice");
         }
     }
+
+    /// The numbers that were fitted stand in two files.
+    #[test]
+    fn programs_are_those_of_the_tables() {
+        let own = include_str!("../../../../experiments/translation-sensitivity.toml");
+        let tables = include_str!("../../../../experiments/directseg.toml");
+        let list = |text: &str, name: &str| -> Vec<FittedProgram> {
+            let file: toml::Table = text.parse().expect("TOML");
+            let rows = file["parameters"][name].as_array().expect("a list");
+            let pick = |row: &toml::Value| FittedProgram {
+                program: row["program"].as_str().expect("a name").into(),
+                work: row["work"].as_float().expect("a number"),
+            };
+            rows.iter().map(pick).collect()
+        };
+        assert_eq!(list(own, "programs"), list(tables, "rows"));
+    }
 }

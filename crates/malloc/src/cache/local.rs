@@ -89,9 +89,8 @@ fn create_slab_of_cpu(cpu: usize) -> Option<&'static CpuSlab> {
 /// A node and the shared slab of a CPU of it. Each node has as many. A hash of the thread instead
 /// of the CPU put sixteen threads into five slabs: their stacks lie at equal distances.
 fn shard_of_cpu(cpu: usize) -> (usize, usize) {
-    let nodes = numa::nodes();
-    let node = if nodes == 1 { 0 } else { numa::of_cpu(cpu) };
-    let shards = SHARDS / nodes.next_power_of_two();
+    let node = numa::of_cpu(cpu);
+    let shards = SHARDS / numa::nodes().next_power_of_two();
     (node, node * shards + cpu % shards)
 }
 

@@ -54,7 +54,7 @@ pub fn nodes() -> usize {
     NODES.load(Ordering::Relaxed)
 }
 
-/// The node of a CPU.
+/// The node of a CPU, below [`nodes`].
 #[inline]
 pub fn of_cpu(cpu: usize) -> usize {
     NODE_OF_CPU
