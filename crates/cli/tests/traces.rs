@@ -330,3 +330,88 @@ fn a_sweep_runs_every_combination_and_is_the_same_with_any_number_of_jobs() {
     assert!(column.contains("no column ipcs"), "{column}");
     assert!(refused(&["sweep", "nothing", "--over", "a=1"]).contains("neither"));
 }
+
+/// A thread's file of DynamoRIO's drmemtrace: four instructions, two loads and a store.
+fn drmemtrace_file() -> Vec<u8> {
+    let entries: [(u16, u16, u64); 9] = [
+        (25, 0, 5),
+        (28, 9, 0xe40),
+        (10, 4, 0x1000),
+        (0, 8, 0x8000),
+        (10, 4, 0x1004),
+        (0, 8, 0x9000),
+        (10, 4, 0x1008),
+        (1, 8, 0xa000),
+        (26, 0, 0),
+    ];
+    let bytes = |(kind, size, value): (u16, u16, u64)| {
+        let head = [kind.to_le_bytes(), size.to_le_bytes()].concat();
+        [head, value.to_le_bytes().to_vec()].concat()
+    };
+    entries.into_iter().flat_map(bytes).collect()
+}
+
+#[test]
+fn traces_of_other_tools_are_read_and_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let (thread, samples, own) = (file("app.bin"), file("app.txt"), file("own.trace"));
+    std::fs::write(&thread, drmemtrace_file()).unwrap();
+    let text_of_perf = "# PID, TID, IP, ADDR, LOCAL WEIGHT, DSRC, SYMBOL\n\
+                        1 1 0x0000000000401000 0x00007f0000001008 34 0x68100142 app:main\n\
+                        1 1 0x0000000000401000 0x00007f0000002008 34 0x68100142 app:main\n";
+    std::fs::write(&samples, text_of_perf).unwrap();
+    let info = json(&["trace", "info", text(&thread), "--json"]);
+    assert_eq!(
+        (&info["format"], &info["sampled"]),
+        (&"drmemtrace".into(), &false.into())
+    );
+    assert_eq!((&info["loads"], &info["stores"]), (&2.into(), &1.into()));
+    json(&["trace", "convert", text(&thread), text(&own), "--json"]);
+    assert_eq!(json(&["trace", "info", text(&own), "--json"])["loads"], 2);
+    let info = json(&["trace", "info", text(&samples), "--json"]);
+    assert_eq!(
+        (&info["format"], &info["sampled"]),
+        (&"perf".into(), &true.into())
+    );
+    let run = ample(&["trace", "run", text(&samples), "--json"]);
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && told.contains("not"), "{told}");
+    let told = refused(&["trace", "convert", text(&own), text(&file("o.gem5"))]);
+    assert!(told.contains("lackey"), "{told}");
+    let to = ["trace", "convert", text(&own), "o", "--to", "perf"];
+    assert!(refused(&to).contains("written are ample, champsim, lackey"));
+}
+
+#[test]
+fn schemes_take_parameters_and_count_for_themselves() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("t.trace");
+    let made = [
+        "trace",
+        "make",
+        "gups",
+        text(&trace),
+        "--scale",
+        "tiny",
+        "--limit",
+        "30000",
+    ];
+    json(&[&made[..], &["--json"]].concat());
+    let listed = json(&["trace", "schemes", "--json"]);
+    let schemes = listed["schemes"].as_array().unwrap();
+    let rmm = schemes.iter().find(|one| one["name"] == "rmm").unwrap();
+    assert_eq!(rmm["parameters"][0]["name"], "ranges");
+    let shown = ample(&["trace", "schemes"]).stdout;
+    assert!(String::from_utf8(shown).unwrap().contains(":ranges=32"));
+    let run = |scheme: &str| {
+        let all = ["trace", "run", text(&trace), "--scheme", scheme, "--json"];
+        json(&[&all[..], &["--fragmented", "0.9", "--warm-up", "1000"]].concat())["model"].clone()
+    };
+    let walked = |model: &Value| model["scheme_counters"]["ranges_walked"].as_u64().unwrap();
+    let (few, many) = (run("rmm:ranges=1"), run("rmm:ranges=4096"));
+    assert!(walked(&few) > walked(&many), "{few} {many}");
+    assert_eq!(run("rmm:ranges=32")["walks_data"], run("rmm")["walks_data"]);
+    let wrong = ["trace", "run", text(&trace), "--scheme", "rmm:ranges=0"];
+    assert!(refused(&wrong).contains("takes ranges from 1 to 4096"));
+}

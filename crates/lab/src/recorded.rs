@@ -79,6 +79,8 @@ pub struct ModelReport {
     pub faults: u64,
     /// Invalidations, of unmapping and other rights.
     pub invalidations: u64,
+    /// What the scheme counted on its own.
+    pub scheme_counters: BTreeMap<&'static str, u64>,
 }
 
 /// What recording a program came to.
@@ -266,6 +268,7 @@ fn report(model: &Model, stats: &TranslationStats) -> ModelReport {
         walks_fetch: stats.walks_fetch,
         faults: stats.faults,
         invalidations: stats.invalidations,
+        scheme_counters: stats.scheme.all(),
     }
 }
 
@@ -322,7 +325,7 @@ pub fn run_trace(
     memory: &TraceMemory,
     warm_up_accesses: u64,
 ) -> Result<TraceRun> {
-    let length = trace.len() as u64;
+    let length = trace.len();
     ensure!(
         warm_up_accesses < length,
         "a warm-up of {warm_up_accesses} accesses leaves nothing of the {length} of the trace"
@@ -330,7 +333,7 @@ pub fn run_trace(
     let machine = &model.machine;
     let units = u64::from(machine.core.width);
     let mut engine = memory::engine(model, memory, trace, units)?;
-    let segment_bytes = match model.scheme.as_str() {
+    let segment_bytes = match model.scheme_name() {
         "segment" => Some(segment(&mut engine, trace)?),
         _ => None,
     };
@@ -340,6 +343,7 @@ pub fn run_trace(
         accesses: length - warm_up_accesses,
     };
     let run = measure(machine, engine, trace, &length)?;
+    trace.check().context("reading the trace again")?;
     let kilo = run.report.instructions.max(1) as f64 / 1000.0;
     let percent = |cycles: f64| 100.0 * cycles / run.report.cycles;
     Ok(TraceRun {

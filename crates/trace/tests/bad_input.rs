@@ -2,7 +2,7 @@
 //! Readers meet arbitrary bytes: errors, never panics. (Fuzz targets go on where this stops.)
 
 use ample_trace::TraceReader;
-use ample_trace::import::{champsim, lackey};
+use ample_trace::import::{champsim, drmemtrace, gem5, lackey, perf};
 use proptest::prelude::*;
 
 fn some_magic() -> impl Strategy<Value = Vec<u8>> {
@@ -12,6 +12,10 @@ fn some_magic() -> impl Strategy<Value = Vec<u8>> {
         Just(vec![0x1f, 0x8b, 8]),
         Just(vec![0xfd, b'7', b'z', b'X', b'Z', 0]),
         Just(b" L 12,8\n".to_vec()),
+        Just(b"PK\x03\x04".to_vec()),
+        Just([&b"\x19\0\0\0\x05"[..], &[0; 7]].concat()),
+        Just(b"gem5\x02\x18\x01".to_vec()),
+        Just(b"# PID, TID, IP, ADDR, LOCAL WEIGHT, DSRC, SYMBOL\n".to_vec()),
     ]
 }
 
@@ -29,6 +33,9 @@ proptest! {
         };
         let _ = champsim(bytes.as_slice(), &mut visit);
         let _ = lackey(bytes.as_slice(), &mut visit);
+        let _ = drmemtrace(bytes.as_slice(), &mut visit);
+        let _ = gem5(bytes.as_slice(), &mut visit);
+        let _ = perf(bytes.as_slice(), &mut visit);
         if let Ok(mut reader) = TraceReader::new(bytes.as_slice()) {
             let mut block = Vec::new();
             while let Ok(true) = reader.next_block(&mut block) {}

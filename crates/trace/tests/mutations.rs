@@ -4,8 +4,10 @@
 //! reader answers with the original accesses or an error with a place, and never panics.
 //! AMPLE_MUTATIONS sets the number of cases of each kind of file, AMPLE_SEED the seed.
 
+mod formats;
+
 use ample_kit::random::SplitMix64;
-use ample_trace::import::{champsim, decompressed, lackey};
+use ample_trace::import::{champsim, decompressed, drmemtrace, gem5, lackey, perf};
 use ample_trace::{Access, Consumer, TraceError, TraceHeader, TraceReader, TraceWriter};
 use std::io::Write;
 
@@ -23,23 +25,25 @@ fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-fn read_champsim(bytes: &[u8]) -> Result<Vec<Access>, TraceError> {
-    let mut all = Vec::new();
-    champsim(bytes, |access| {
-        all.push(access);
-        all.len() < LIMIT
-    })?;
-    Ok(all)
+/// A reader of foreign traces as a function that gathers.
+macro_rules! gathering {
+    ($name:ident, $reader:ident) => {
+        fn $name(bytes: &[u8]) -> Result<Vec<Access>, TraceError> {
+            let mut all = Vec::new();
+            $reader(bytes, |access| {
+                all.push(access);
+                all.len() < LIMIT
+            })?;
+            Ok(all)
+        }
+    };
 }
 
-fn read_lackey(bytes: &[u8]) -> Result<Vec<Access>, TraceError> {
-    let mut all = Vec::new();
-    lackey(bytes, |access| {
-        all.push(access);
-        all.len() < LIMIT
-    })?;
-    Ok(all)
-}
+gathering!(read_champsim, champsim);
+gathering!(read_lackey, lackey);
+gathering!(read_drmemtrace, drmemtrace);
+gathering!(read_gem5, gem5);
+gathering!(read_perf, perf);
 
 fn read_own(bytes: &[u8]) -> Result<Vec<Access>, TraceError> {
     let mut reader = TraceReader::new(decompressed(bytes)?)?;
@@ -183,7 +187,9 @@ fn torment(name: &str, file: &[u8], read: Read, checked: bool) {
             Err(error) => {
                 noticed += 1;
                 let text = error.to_string();
-                let placed = ["at byte", "record", "line", "AMPLTRC1"];
+                let placed = [
+                    "at byte", "record", "line", "AMPLTRC1", "entry", "message", "member",
+                ];
                 assert!(placed.iter().any(|p| text.contains(p)), "{name}: {text}");
             }
         }
@@ -212,6 +218,60 @@ fn mutated_lackey_traces() {
         read_lackey,
         false,
     );
+}
+
+#[test]
+fn mutated_drmemtrace_traces() {
+    let rng = &mut SplitMix64::scattered(7);
+    let entries: Vec<Vec<u8>> = (0..200u64)
+        .map(|step| match rng.below(3) {
+            0 => formats::entry(10, 4, 0x40_0000 + 4 * step),
+            kind => formats::entry(kind as u16 - 1, 8, 0x7f00_0000 + rng.below(1 << 20)),
+        })
+        .collect();
+    let file = formats::drmemtrace_file(&entries);
+    torment("drmemtrace", &file, read_drmemtrace, false);
+    // Its own container is a zip archive, whose checksums must notice.
+    let archive = formats::zip(&[&file]);
+    let original = read_drmemtrace(&archive).expect("the unchanged archive reads");
+    for case in 0..setting("AMPLE_MUTATIONS", 40_000) / 8 {
+        let mut bytes = archive.clone();
+        mutate(rng, &mut bytes, COMPRESSION_MAGIC);
+        if let Ok(all) = read_drmemtrace(&bytes) {
+            assert_eq!(all, original, "case {case}");
+        }
+    }
+}
+
+#[test]
+fn mutated_gem5_traces() {
+    let rng = &mut SplitMix64::scattered(7);
+    let packets: Vec<[(u64, u64); 4]> = (0..150)
+        .map(|_| {
+            let command = [1, 4][rng.below(2) as usize];
+            [
+                (2, command),
+                (3, 0x8000_0000 + rng.below(1 << 30)),
+                (4, 8),
+                (5, 0),
+            ]
+        })
+        .collect();
+    torment("packets", &formats::packet_file(&packets), read_gem5, false);
+    let records: Vec<formats::Elastic> = (1..150)
+        .map(|at| formats::Elastic::new(at, 1 + rng.below(3), 0x7f00_0000 + at * 64, &[at - 1]))
+        .collect();
+    torment(
+        "elastic",
+        &formats::elastic_file(&records),
+        read_gem5,
+        false,
+    );
+}
+
+#[test]
+fn mutated_samples() {
+    torment("perf", formats::perf_file().as_bytes(), read_perf, false);
 }
 
 #[test]

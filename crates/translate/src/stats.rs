@@ -91,7 +91,34 @@ pub struct TranslationStats {
     pub walk_cycles_fetch: u64,
     /// The part of `walk_cycles` that was for data in the watched range.
     pub walk_cycles_watched: u64,
+    /// What the scheme counts on its own.
+    pub scheme: SchemeCounters,
     trajectories: Trajectories,
+}
+
+/// Counters that a scheme adds: each is there once it has been added to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchemeCounters(Vec<(&'static str, u64)>);
+
+impl SchemeCounters {
+    /// Adds to the counter of a name.
+    pub fn add(&mut self, name: &'static str, count: u64) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, value)) => *value += count,
+            None => self.0.push((name, count)),
+        }
+    }
+
+    /// The value of a counter.
+    pub fn get(&self, name: &str) -> u64 {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map_or(0, |&(_, value)| value)
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> BTreeMap<&'static str, u64> {
+        self.0.iter().copied().collect()
+    }
 }
 
 /// Native walks by trajectory code.

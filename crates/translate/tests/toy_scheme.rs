@@ -3,7 +3,7 @@
 
 mod victim;
 
-use ample_translate::schemes::SchemeEntry;
+use ample_translate::schemes::{SchemeEntry, SchemeParameter};
 use ample_translate::*;
 
 #[rustfmt::skip]
@@ -11,7 +11,13 @@ const REGISTRY: &[SchemeEntry] = &[
     SchemeEntry {
         name: "victim",
         what: "a victim buffer behind the L2 TLB",
-        make: victim::victim,
+        parameters: &[SchemeParameter {
+            name: "entries",
+            what: "walks whose results it keeps",
+            default: 8,
+            range: 1..=1024,
+        }],
+        make: |values| victim::victim(values.get("entries")),
     },
 ];
 
@@ -44,7 +50,7 @@ fn the_toy_scheme_saves_walks_and_stays_correct() {
         ..presets::by_name("skylake").unwrap()
     };
     let frames = Box::new(IdealFrames::new(64 << 20));
-    let scheme = (REGISTRY[0].make)();
+    let scheme = (REGISTRY[0].make)(&REGISTRY[0].defaults());
     assert_eq!(scheme.name(), REGISTRY[0].name);
     let mut engine = Engine::new(&config, scheme, frames, 1).unwrap();
     engine.premap(1 << 30, 8 << 12, PageSize::K4).unwrap();
@@ -61,6 +67,7 @@ fn the_toy_scheme_saves_walks_and_stays_correct() {
     // Eight pages in a cycle never hit four entries, but do hit the eight of the buffer.
     assert_eq!(engine.mmu.stats.walks_data, 8);
     assert_eq!(engine.mmu.stats.scheme_hits, 72);
+    assert_eq!(engine.mmu.stats.scheme.get("victims_dropped"), 0);
     let (space, frames) = engine.space_and_frames();
     space.unmap(1 << 30, true, frames).unwrap();
     engine.sync();

@@ -36,7 +36,7 @@ pub struct SweepArgs {
     #[arg(long)]
     quick: bool,
     /// Use so many accesses of the trace at most.
-    #[arg(long, value_name = "N", default_value_t = 50_000_000)]
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
     /// Format of the trace, where neither its start nor its name tells.
     #[arg(long, value_name = "FORMAT", value_parser = trace::format)]

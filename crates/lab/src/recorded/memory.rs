@@ -53,7 +53,9 @@ impl TraceMemory {
 
     /// Whether memory is mapped before the trace begins.
     fn is_mapped_first(&self, model: &Model) -> bool {
-        self.fragmented_share > 0.0 || model.pages == PageSize::G1 || model.scheme == "perforated"
+        self.fragmented_share > 0.0
+            || model.pages == PageSize::G1
+            || model.scheme_name() == "perforated"
     }
 
     /// Refuses what no machine offers.
@@ -61,7 +63,7 @@ impl TraceMemory {
     /// # Errors
     /// When a number is out of range, or the model does not fit it: which.
     pub fn check(&self, model: &Model) -> Result<()> {
-        let scheme = model.scheme.as_str();
+        let scheme = model.scheme_name();
         ensure!(
             (0.0..=1.0).contains(&self.fragmented_share),
             "a fragmented share of {} is none from 0 to 1",
@@ -139,8 +141,7 @@ fn touched(trace: &mut Replay) -> BTreeSet<u64> {
         true
     };
     trace.rewind();
-    let length = trace.len() as u64;
-    let mut recorder = Recorder::new(&mut note, length);
+    let mut recorder = Recorder::new(&mut note, trace.len());
     trace.run(&mut recorder);
     recorder.flush();
     trace.rewind();
@@ -155,7 +156,7 @@ fn memory_bytes(model: &Model, trace: &Replay, blocks: &BTreeSet<u64>) -> u64 {
         _ => blocks.len() as u64 * BLOCK_BYTES,
     };
     let largest = trace.regions().iter().map(|region| region.bytes).max();
-    let segment = match model.scheme.as_str() {
+    let segment = match model.scheme_name() {
         "segment" => largest.unwrap_or(0),
         _ => 0,
     };
@@ -187,7 +188,7 @@ fn map_blocks(
     state: &TraceMemory,
     blocks: &BTreeSet<u64>,
 ) -> Result<()> {
-    let policy = match (model.scheme.as_str(), model.pages) {
+    let policy = match (model.scheme_name(), model.pages) {
         ("paging", PageSize::K4) => MappingPolicy::Small,
         ("paging", _) => MappingPolicy::Conventional,
         ("perforated", _) => MappingPolicy::Perforated,
@@ -224,6 +225,11 @@ fn runs(numbers: &BTreeSet<u64>) -> Vec<Range<u64>> {
 }
 
 impl Model {
+    /// The scheme's name, without its parameters.
+    pub(super) fn scheme_name(&self) -> &str {
+        schemes::base_name(&self.scheme)
+    }
+
     /// An engine for a program that runs: what it will touch is not known.
     pub(super) fn behind_a_program(&self) -> Result<Engine> {
         ensure!(

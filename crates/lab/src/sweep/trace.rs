@@ -41,7 +41,7 @@ fn setup(trace: &Replay, set: &[Setting]) -> Result<Setup> {
     let mut scheme = "paging".to_owned();
     let mut pages = PageSize::K4;
     let mut memory = TraceMemory::default();
-    let mut warm_up_accesses = trace.len() as u64 / 4;
+    let mut warm_up_accesses = trace.len() / 4;
     let mut fields = Vec::new();
     for (key, value) in set {
         let text = || {
@@ -65,7 +65,7 @@ fn setup(trace: &Replay, set: &[Setting]) -> Result<Setup> {
         }
     }
     ensure!(
-        warm_up_accesses < trace.len() as u64,
+        warm_up_accesses < trace.len(),
         "a warm-up of {warm_up_accesses} accesses leaves nothing of the {} of the trace",
         trace.len()
     );

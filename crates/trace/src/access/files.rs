@@ -19,15 +19,27 @@ pub enum Format {
     ChampSim,
     /// The text of Valgrind's lackey, also inside gzip or xz.
     Lackey,
+    /// A thread of DynamoRIO's drmemtrace, also inside zip or gzip. Read only.
+    Drmemtrace,
+    /// gem5's packets or its elastic traces, also inside gzip. Read only.
+    Gem5,
+    /// Samples as `perf mem -D report` prints them. Read only.
+    Perf,
 }
 
 impl Format {
     /// All, by the names that [`named`](Self::named) takes.
-    pub const ALL: [(&'static str, Format); 3] = [
+    pub const ALL: [(&'static str, Format); 6] = [
         ("ample", Format::Ample),
         ("champsim", Format::ChampSim),
         ("lackey", Format::Lackey),
+        ("drmemtrace", Format::Drmemtrace),
+        ("gem5", Format::Gem5),
+        ("perf", Format::Perf),
     ];
+
+    /// Those that [`FileWriter`] writes.
+    pub const WRITTEN: [Format; 3] = [Format::Ample, Format::ChampSim, Format::Lackey];
 
     /// The format of a name.
     pub fn named(name: &str) -> Option<Self> {
@@ -41,15 +53,28 @@ impl Format {
         found.map_or("", |(name, _)| name)
     }
 
-    /// What a file name says: `champsim` or `lackey` anywhere in it, or the ending `.trace`.
+    /// What a file name says: the name of another format anywhere in it, or the ending `.trace`.
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_lowercase();
         let own = name.ends_with(".trace").then_some(Format::Ample);
-        let says = |format: &Format| name.contains(format.name());
-        [Format::ChampSim, Format::Lackey]
-            .into_iter()
-            .find(says)
-            .or(own)
+        let foreign = Self::ALL
+            .iter()
+            .filter(|(_, format)| *format != Format::Ample);
+        let mut says = foreign.filter(|(known, _)| name.contains(known));
+        says.next().map(|&(_, format)| format).or(own)
+    }
+
+    /// What a file's first bytes, unpacked, say.
+    fn of_start(start: &[u8]) -> Option<Self> {
+        let lackey = [&b"=="[..], b"--", b"I  ", b" L ", b" S ", b" M "];
+        match start {
+            _ if start.starts_with(b"AMPLTRC1") => Some(Format::Ample),
+            _ if start.starts_with(import::gem5::MAGIC) => Some(Format::Gem5),
+            _ if start.starts_with(import::perf::START) => Some(Format::Perf),
+            _ if import::drmemtrace::is_start(start) => Some(Format::Drmemtrace),
+            _ if lackey.iter().any(|line| start.starts_with(line)) => Some(Format::Lackey),
+            _ => None,
+        }
     }
 
     /// The format of a file: what it starts with, else what its name says.
@@ -58,20 +83,18 @@ impl Format {
     /// If it cannot be read, or neither tells.
     pub fn of_file(path: &Path) -> Result<Self, TraceError> {
         let mut start = Vec::new();
-        let mut input = import::decompressed(open(path)?)?;
         // Damage in a compressed stream is for the reader to report, with its place.
-        let _ = input.by_ref().take(64).read_to_end(&mut start);
-        if start.starts_with(b"AMPLTRC1") {
-            return Ok(Format::Ample);
-        }
-        let lackey = [&b"=="[..], b"--", b"I  ", b" L ", b" S ", b" M "];
-        if lackey.iter().any(|line| start.starts_with(line)) {
-            return Ok(Format::Lackey);
-        }
-        Self::of_name(path).ok_or_else(|| TraceError::Syntax {
+        let _ = import::members(open(path)?, &mut |member| {
+            let _ = member.take(64).read_to_end(&mut start);
+            Ok(false)
+        });
+        let told = Self::of_start(&start).or_else(|| Self::of_name(path));
+        told.ok_or_else(|| TraceError::Syntax {
             place: "format".into(),
-            what: "neither the file's start nor its name tells; name it: ample, champsim or lackey"
-                .into(),
+            what: format!(
+                "neither the file's start nor its name tells; name it: {}",
+                Self::ALL.map(|(name, _)| name).join(", ")
+            ),
         })
     }
 }
@@ -115,7 +138,10 @@ pub fn read(
     };
     let answer = match format {
         Format::ChampSim => import::champsim(file, &mut gather),
-        _ => import::lackey(file, &mut gather),
+        Format::Drmemtrace => import::drmemtrace(file, &mut gather),
+        Format::Gem5 => import::gem5(file, &mut gather),
+        Format::Perf => import::perf(file, &mut gather),
+        Format::Lackey | Format::Ample => import::lackey(file, &mut gather),
     };
     if !block.is_empty() {
         visit(&block);
@@ -183,8 +209,15 @@ impl FileWriter {
     /// or `.xz` makes it compressed.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be made, or the format is one of those that are only read.
     pub fn create(path: &Path, format: Format, header: &TraceHeader) -> Result<Self, TraceError> {
+        if !Format::WRITTEN.contains(&format) {
+            let written = Format::WRITTEN.map(Format::name).join(", ");
+            return Err(TraceError::Syntax {
+                place: "format".into(),
+                what: format!("{} is only read; written are {written}", format.name()),
+            });
+        }
         let file = WholeFile::create(path).map_err(|source| TraceError::Io { at: 0, source })?;
         let file = BufWriter::new(file);
         let out: Box<dyn Output> = match path.extension().and_then(|e| e.to_str()) {
@@ -199,7 +232,7 @@ impl FileWriter {
         Ok(FileWriter(match format {
             Format::Ample => Sink::Own(TraceWriter::new(out, header)?),
             Format::ChampSim => Sink::Instructions(Box::new(InstructionWriter::champsim(out))),
-            Format::Lackey => Sink::Instructions(Box::new(InstructionWriter::lackey(out))),
+            _ => Sink::Instructions(Box::new(InstructionWriter::lackey(out))),
         }))
     }
 

@@ -62,6 +62,9 @@ impl Scheme for Colt {
         if let Some(l2) = miss.mmu.l2_array(PageSize::K4) {
             l2.put(kind::COALESCED, group, asid, value);
         }
+        let counters = &mut miss.mmu.stats.scheme;
+        counters.add("entries_coalesced", 1);
+        counters.add("pages_coalesced", u64::from(members.count_ones()));
         Ok(Fill {
             size: PageSize::K4,
             entry,

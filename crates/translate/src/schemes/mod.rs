@@ -14,6 +14,6 @@ pub use paging::paging;
 pub use perforated::{
     perforated, perforated_apart, perforated_keep, perforated_keep_apart, perforated_parallel,
 };
-pub use registry::{REGISTRY, SchemeEntry, by_name};
+pub use registry::{REGISTRY, SchemeEntry, SchemeParameter, SchemeValues, base_name, by_name};
 pub use rmm::rmm;
 pub use segment::segment;

@@ -11,7 +11,7 @@ use crate::table::entry::{PageSize, bits};
 use crate::walk::descent::Fault;
 
 /// Entries of the range TLB in the paper.
-const RANGES: usize = 32;
+pub(super) const RANGES: u64 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
@@ -23,8 +23,9 @@ struct Range {
     asid: u16,
 }
 
-#[derive(Default)]
 struct Rmm {
+    /// Entries of the range TLB.
+    entries: usize,
     /// Most recently used first.
     tlb: Vec<Range>,
     /// The system's range table: sorted by start, rebuilt when the address space has changed.
@@ -32,9 +33,14 @@ struct Rmm {
     built_for: Option<(u16, u64)>,
 }
 
-/// Makes the scheme.
-pub fn rmm() -> Box<dyn Scheme> {
-    Box::new(Rmm::default())
+/// Makes the scheme with a range TLB of so many entries.
+pub fn rmm(entries: u64) -> Box<dyn Scheme> {
+    Box::new(Rmm {
+        entries: entries as usize,
+        tlb: Vec::new(),
+        table: Vec::new(),
+        built_for: None,
+    })
 }
 
 impl Rmm {
@@ -106,8 +112,9 @@ impl Scheme for Rmm {
             && let Some(range) = self.find_in_table(miss.space, asid, va)
         {
             // The range-table walk goes on in the background of the page walk (section 4.3).
-            self.tlb.truncate(RANGES - 1);
+            self.tlb.truncate(self.entries - 1);
             self.tlb.insert(0, range);
+            miss.mmu.stats.scheme.add("ranges_walked", 1);
         }
         Ok(install(miss, &walked))
     }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A victim buffer behind the second-level TLB: the results of the last eight page walks.
+//! A victim buffer behind the second-level TLB: the results of the latest page walks.
 
 use ample_translate::*;
 
-#[derive(Default)]
 struct VictimBuffer {
+    /// Most results that are kept.
+    capacity: usize,
     /// Base address, address space and translation, the latest first.
     entries: Vec<(u64, u16, Fill)>,
 }
 
-/// Makes the scheme.
-pub fn victim() -> Box<dyn Scheme> {
-    Box::new(VictimBuffer::default())
+/// Makes the scheme with a buffer of so many entries.
+pub fn victim(capacity: u64) -> Box<dyn Scheme> {
+    Box::new(VictimBuffer {
+        capacity: capacity as usize,
+        entries: Vec::new(),
+    })
 }
 
 impl Scheme for VictimBuffer {
@@ -43,7 +47,10 @@ impl Scheme for VictimBuffer {
             done: walked.done,
         };
         miss.mmu.l2_install(va, asid, fill.size, fill.entry);
-        self.entries.truncate(7);
+        if self.entries.len() == self.capacity {
+            self.entries.pop();
+            miss.mmu.stats.scheme.add("victims_dropped", 1);
+        }
         self.entries.insert(0, (base(fill.size), asid, fill));
         Ok(fill)
     }

@@ -2,6 +2,7 @@
 //! ChampSim's instruction records.
 
 use super::decompressed;
+use super::instructions::Instructions;
 use crate::access::error::TraceError;
 use crate::{Access, AccessKind};
 use std::io::Read;
@@ -50,10 +51,7 @@ fn read_record(input: &mut dyn Read, record: &mut Record, number: u64) -> Result
 
 /// What is known of the instructions so far.
 struct State {
-    /// Instructions without an access since the last access.
-    gap: u16,
-    /// The line of the last instruction.
-    line: u64,
+    instructions: Instructions,
     /// Loads and stores so far: what dependences are counted in.
     accesses: u64,
     /// For each register the number of the load that last wrote it, counted from one.
@@ -63,12 +61,11 @@ struct State {
 impl State {
     /// Hands on the accesses of one instruction; false if `visit` wants no more.
     fn instruction(&mut self, record: &Record, visit: &mut impl FnMut(Access) -> bool) -> bool {
-        let line = word(record, 0) >> 6;
-        if line != self.line {
-            self.line = line;
-            if !visit(Access::fetch(line << 6)) {
-                return false;
-            }
+        self.instructions.another();
+        if let Some(fetch) = self.instructions.fetch(word(record, 0))
+            && !visit(fetch)
+        {
+            return false;
         }
         let written = |&register: &u8| self.writer[register as usize];
         let newest = record[12..16].iter().map(written).max().unwrap_or(0);
@@ -85,15 +82,7 @@ impl State {
             } else {
                 self.accesses - newest
             };
-            let access = Access {
-                va,
-                gap: if any { 0 } else { self.gap },
-                dep: u16::try_from(dep).unwrap_or(0),
-                kind,
-                bytes: 8,
-                thread: 0,
-            };
-            if !visit(access) {
+            if !visit(self.instructions.access(kind, va, 8, dep)) {
                 return false;
             }
             if kind == AccessKind::Load {
@@ -104,7 +93,6 @@ impl State {
         for &register in record[10..12].iter().filter(|&&r| r != 0) {
             self.writer[register as usize] = loaded.max(if any { 0 } else { newest });
         }
-        self.gap = if any { 0 } else { self.gap.saturating_add(1) };
         true
     }
 }
@@ -122,8 +110,7 @@ pub fn champsim<R: Read>(
     let mut record = [0u8; RECORD_BYTES];
     let mut instructions = 0;
     let mut state = State {
-        gap: 0,
-        line: u64::MAX,
+        instructions: Instructions::new(),
         accesses: 0,
         writer: [0; 256],
     };

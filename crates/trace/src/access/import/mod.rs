@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces of other tools: ChampSim's 64-byte instruction records (raw, gzip or xz) and the text of
-//! Valgrind's lackey.
+//! Traces of other tools: ChampSim's 64-byte instruction records, DynamoRIO's drmemtrace, gem5's
+//! packets and elastic traces, the text of Valgrind's lackey and of `perf mem`; each also inside
+//! gzip or xz, drmemtrace inside zip.
 
 mod champsim;
+pub(super) mod drmemtrace;
+pub(super) mod gem5;
+mod instructions;
 mod lackey;
+mod lines;
+pub(super) mod perf;
+mod wire;
+mod zip;
 
 pub use champsim::champsim;
+pub use drmemtrace::drmemtrace;
+pub use gem5::gem5;
 pub use lackey::lackey;
+pub use perf::perf;
 
 use crate::access::error::TraceError;
 use std::io::{BufRead, BufReader, Read};
@@ -29,6 +40,26 @@ pub fn decompressed<'a, R: Read + 'a>(input: R) -> Result<Box<dyn Read + 'a>, Tr
         )));
     }
     Ok(Box::new(input))
+}
+
+/// Hands the members of a zip archive to `visit` in their order until it returns false, or what any
+/// other stream holds, uncompressed.
+///
+/// # Errors
+/// Those of `visit`; if the archive is damaged.
+pub fn members<R: Read>(
+    input: R,
+    visit: &mut dyn FnMut(&mut dyn Read) -> Result<bool, TraceError>,
+) -> Result<(), TraceError> {
+    let mut input = BufReader::new(input);
+    let start = input
+        .fill_buf()
+        .map_err(|source| TraceError::Io { at: 0, source })?;
+    if start.starts_with(&zip::MEMBER) {
+        return zip::each_member(input, visit);
+    }
+    visit(&mut decompressed(input)?)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample trace`: traces of memory accesses described, converted, simulated.
 
+mod formats;
+mod schemes;
+
+pub(super) use formats::{format, format_of};
+
 use super::record::page_size;
 use super::{Verdict, sim};
 use ample_lab::machines;
@@ -10,6 +15,7 @@ use ample_trace::files::{self, FileWriter, Format};
 use ample_trace::{Access, Consumer, Recorder, Replay, Scale, TraceHeader, programs};
 use ample_translate::PageSize;
 use anyhow::{Context, bail};
+use formats::{output_format, warn_of_samples, written_format};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,9 +23,12 @@ use std::path::{Path, PathBuf};
 /// Describe, convert, make and simulate traces of memory accesses.
 ///
 /// Formats: ample (the project's own: delta-coded, checked, at most 4 bytes an access on the
-/// built-in programs), champsim (64-byte instruction records) and lackey (text of Valgrind's
-/// lackey --trace-mem=yes), the last two also inside gzip or xz. A file's format is found from
-/// its start, or its name: champsim or lackey in it, or the ending .trace.
+/// built-in programs), champsim (64-byte instruction records), lackey (text of Valgrind's lackey
+/// --trace-mem=yes); only read are drmemtrace (a thread of DynamoRIO's), gem5 (packets and elastic
+/// traces in Protocol Buffers) and perf (samples, as perf mem -D report prints them). Foreign ones
+/// may lie inside gzip or xz, drmemtrace inside zip. A file's format is found from its start, or
+/// its name: that of the format in it, or the ending .trace. However long, a trace is not held in
+/// memory.
 #[derive(Debug, clap::Args)]
 pub struct TraceArgs {
     #[command(subcommand)]
@@ -33,6 +42,7 @@ enum Command {
     Make(Make),
     Run(Run),
     Machines(Machines),
+    Schemes(schemes::Schemes),
 }
 
 /// Say what a trace holds: counts, pages touched, regions. Reads it to its end, so that damage is
@@ -64,7 +74,7 @@ struct Convert {
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     from: Option<Format>,
     /// Format of the output, where its name does not tell.
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    #[arg(long, value_name = "FORMAT", value_parser = written_format)]
     to: Option<Format>,
     /// Convert so many accesses at most.
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
@@ -77,6 +87,7 @@ struct Convert {
 const CONVERT_EXAMPLES: &str = "Examples:
   ample trace convert 605.mcf_s-665B.champsimtrace.xz mcf.trace
   ample trace convert mcf.trace mcf.champsim.xz
+  ample trace convert drmemtrace.app.1234.5678.trace.zip app.trace
   valgrind --tool=lackey --trace-mem=yes --log-file=ls.lackey ls
   ample trace convert ls.lackey ls.trace";
 
@@ -117,7 +128,8 @@ struct Run {
     /// Change a field of the machine; KEY is dotted, places in lists count from 0. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Translation scheme: paging, segment, colt, rmm, perforated.
+    /// Translation scheme, its parameters behind colons: paging, segment, colt, rmm:ranges=64,
+    /// perforated (ample trace schemes lists them).
     #[arg(long, value_name = "SCHEME", default_value = "paging")]
     scheme: String,
     /// Largest pages: 4k or 2m, which faults bring in, or 1g.
@@ -144,7 +156,7 @@ struct Run {
     #[arg(long, value_name = "N")]
     warm_up: Option<u64>,
     /// Use so many accesses of the trace at most.
-    #[arg(long, value_name = "N", default_value_t = 50_000_000)]
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
     /// Format of the trace, where neither its start nor its name tells.
     #[arg(long, value_name = "FORMAT", value_parser = format)]
@@ -179,11 +191,6 @@ const MACHINES_EXAMPLES: &str = "Examples:
   ample trace machines zen4 > my.toml       a file to change
   ample trace machines my.toml              check it and print it";
 
-pub(super) fn format(text: &str) -> Result<Format, String> {
-    let known = Format::ALL.map(|(name, _)| name).join(", ");
-    Format::named(text).ok_or_else(|| format!("known: {known}"))
-}
-
 fn any_page_size(text: &str) -> Result<PageSize, String> {
     match text {
         "1g" => Ok(PageSize::G1),
@@ -213,6 +220,11 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<Verdict> {
                 .write_all(shown(args)?.as_bytes())?;
             return Ok(Verdict::Ok);
         }
+        Command::Schemes(args) => {
+            let text = schemes::listed(args)?;
+            std::io::stdout().lock().write_all(text.as_bytes())?;
+            return Ok(Verdict::Ok);
+        }
         Command::Info(args) => (info(args)?, args.json),
         Command::Convert(args) => (convert(args)?, args.json),
         Command::Make(args) => (make(args)?, args.json),
@@ -225,25 +237,6 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Negative);
     }
     Ok(Verdict::Ok)
-}
-
-pub(super) fn format_of(path: &Path, given: Option<Format>) -> anyhow::Result<Format> {
-    match given {
-        Some(format) => Ok(format),
-        None => Format::of_file(path).with_context(|| match path.is_file() {
-            true => format!("{} (give its format by --from)", path.display()),
-            false => format!("cannot read {}", path.display()),
-        }),
-    }
-}
-
-fn output_format(path: &Path, given: Option<Format>) -> anyhow::Result<Format> {
-    given.or_else(|| Format::of_name(path)).with_context(|| {
-        format!(
-            "{}: the name tells no format; let it end in .trace or hold champsim or lackey",
-            path.display()
-        )
-    })
 }
 
 /// What a reader adds up.
@@ -285,6 +278,7 @@ fn info(args: &Info) -> anyhow::Result<Value> {
         "schema": "ample.trace.info/1",
         "file": args.file.display().to_string(),
         "format": format.name(),
+        "sampled": format == Format::Perf,
         "program": header.program,
         "partial": header.partial || stop_requested(),
         "file_bytes": std::fs::metadata(&args.file)?.len(),
@@ -411,9 +405,10 @@ fn simulate(args: &Run) -> anyhow::Result<Value> {
     };
     memory.check(&model)?;
     let format = format_of(&args.file, args.from)?;
+    warn_of_samples(format, &args.file);
     let mut trace = Replay::open(&args.file, format, args.limit)
         .with_context(|| format!("reading {}", args.file.display()))?;
-    let warm_up = args.warm_up.unwrap_or(trace.len() as u64 / 4);
+    let warm_up = args.warm_up.unwrap_or(trace.len() / 4);
     let run = recorded::run_trace(&mut trace, &model, &memory, warm_up)?;
     Ok(serde_json::to_value(&run)?)
 }
