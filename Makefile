@@ -13,9 +13,9 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 	model-check-large model-mutants properties \
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
 	malloc-lifetimes count-instructions \
-	record-pages fleet-bench fleet-files fleet-spark fleet-ray fleet-search python wheel dist fmt \
-	lint book book-pages book-run pages-check screenshots deny advisories hw hw-full hw-cost \
-	rtl tighten clean
+	record-pages agent-hour fleet-bench fleet-files fleet-spark fleet-ray fleet-search \
+	python wheel dist fmt lint book book-pages book-run pages-check screenshots deny \
+	advisories hw hw-full hw-cost rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -50,6 +50,9 @@ refresh: ample   ## run an experiment and put its rows into results/data (ID=wal
 
 fleet-bench: build ## time the study of a fleet at size: 100,000 made hosts
 	scripts/fleet-bench.py
+
+agent-hour: build ## what ample agent costs over an hour, scraped as Prometheus does
+	scripts/agent-hour.py
 
 fleet-files:     ## a study of 200,000 tiny files with 64 open files and 1 GiB at most
 	AMPLE_FILES=$${AMPLE_FILES:-200000} $(CARGO) test --locked -p ample-cli --test fleet \

@@ -13,8 +13,7 @@ SELECT
     count(*) AS copies
 FROM (
     SELECT host, max(unix_time_seconds) AS unix_time_seconds
-    FROM good
-    WHERE kind = 'machine'
+    FROM each_scan
     GROUP BY host
 ) AS latest
 JOIN good

@@ -12,12 +12,11 @@ SELECT
 FROM (
     SELECT
         host,
-        count(DISTINCT unix_time_seconds) AS scan_count,
+        count(*) AS scan_count,
         min(unix_time_seconds) AS first_seconds,
         max(unix_time_seconds) AS last_seconds,
-        min(memory_bytes) AS smallest_bytes,
-        max(memory_bytes) AS largest_bytes
-    FROM good
-    WHERE kind = 'machine'
+        min(smallest_bytes) AS smallest_bytes,
+        max(largest_bytes) AS largest_bytes
+    FROM each_scan
     GROUP BY host
 ) AS by_host

@@ -9,18 +9,10 @@ FROM (
         max(unix_time_seconds * 2000 + permille) % 2000 AS last_value,
         min(unix_time_seconds) AS first_seconds,
         max(unix_time_seconds) AS last_seconds
-    FROM (
-        SELECT
-            good.host,
-            good.unix_time_seconds,
-            CAST(floor(unmovable_blocks_high * 1E3 / blocks) AS BIGINT) AS permille
-        FROM counted
-        JOIN good
-            ON good.host = counted.host AND good.unix_time_seconds = counted.unix_time_seconds
-        CROSS JOIN parameters
-        WHERE kind = 'size' AND definition = 'K' AND size_bytes = 2097152 AND blocks > 0
-            AND good.unix_time_seconds >= from_seconds AND good.unix_time_seconds <= to_seconds
-    ) AS shares
+    FROM each_scan
+    CROSS JOIN parameters
+    WHERE permille IS NOT NULL
+        AND unix_time_seconds >= from_seconds AND unix_time_seconds <= to_seconds
     GROUP BY host
 ) AS ends
 WHERE last_seconds > first_seconds

@@ -41,7 +41,7 @@ pub const QUERIES: [Query; 24] = [
     view!("10", "checked"),
     table!("20", "problems"),
     view!("30", "good"),
-    view!("31", "counted"),
+    table!("35", "each_scan"),
     table!("40", "machines"),
     table!("41", "scans_in_all"),
     table!("42", "memory"),
