@@ -305,7 +305,7 @@ pub type Redirect<'a> = &'a dyn Fn(Access) -> Access;
 /// instruction mix is calibrated, on 4 KB pages and nothing else.
 pub fn stretch(work: f64) -> impl Fn(Access) -> Access {
     move |access| {
-        if access.kind == AccessKind::Fetch {
+        if access.kind == AccessKind::Fetch || access.joined {
             return access;
         }
         let stretched = f64::from(access.gap + 1) * work;

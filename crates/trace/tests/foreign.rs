@@ -31,6 +31,11 @@ fn refusal(reader: Reader, bytes: &[u8]) -> String {
     error.to_string()
 }
 
+/// Instructions that these accesses stand for.
+fn instructions(all: &[Access]) -> u64 {
+    all.iter().map(Access::instructions).sum()
+}
+
 fn short(all: &[Access]) -> Vec<(AccessKind, u64, u16, u8)> {
     let short = |a: &Access| (a.kind, a.va, a.gap, a.bytes);
     all.iter().map(short).collect()
@@ -66,6 +71,9 @@ fn drmemtrace_entries_become_accesses() {
         (Store, 0x7000, 3, 1),
     ];
     assert_eq!(short(&all), expected);
+    // The store behind the load is of one instruction with it. The last of the bundle has none.
+    assert!(all[2].joined && !all[1].joined && !all[3].joined);
+    assert_eq!(self::instructions(&all), instructions);
     let half = file.len() / 24 * 12;
     for packed in [zip(&[&file]), zip(&[&file[..half], &file[half..]])] {
         let (count, same) = read(DRMEMTRACE, &packed).expect("it is whole");

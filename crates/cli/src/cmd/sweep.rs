@@ -35,7 +35,7 @@ pub struct SweepArgs {
     /// The quick version of the experiment; not its figures.
     #[arg(long)]
     quick: bool,
-    /// Use so many accesses of the trace at most.
+    /// Use so many accesses of the trace at most [default: all].
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
     /// Format of the trace, where neither its start nor its name tells.

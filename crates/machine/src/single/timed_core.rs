@@ -286,7 +286,7 @@ impl<M: MemorySystem> TimedCore<M> {
 
     #[inline(always)]
     fn step(&mut self, access: &Access) -> Result<(), BadAccess> {
-        let slots = u64::from(access.gap) + 1;
+        let slots = u64::from(access.gap) + u64::from(!access.joined);
         self.instructions += slots;
         self.front += slots;
         if self.instructions > self.rob {

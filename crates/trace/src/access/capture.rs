@@ -286,6 +286,7 @@ fn access_of(record: &[u8]) -> Option<Access> {
         kind,
         bytes: 1 << record[11].min(6),
         thread: record[12],
+        joined: false,
     })
 }
 

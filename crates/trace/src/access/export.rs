@@ -30,9 +30,10 @@ enum Target {
 
 /// Writes instructions; a [`Consumer`], so that a program can run straight into a file.
 ///
-/// What the formats have no room for is lost: ChampSim's keeps no sizes (readers take 8 bytes) and
-/// dependences only on one of the last 64 loads, lackey's none at all, neither keeps threads and
-/// regions. A trace without fetches gets one line of code, which readers see as one fetch.
+/// What the formats have no room for is lost. ChampSim's keeps no sizes (readers take 8 bytes) and
+/// dependences only on one of the last 64 loads, and the second access of an instruction becomes an
+/// instruction there; lackey's keeps no dependences; neither keeps threads and regions. A trace
+/// without fetches gets one line of code, which readers see as one fetch.
 pub struct InstructionWriter<W: Write> {
     out: W,
     target: Target,
@@ -89,6 +90,10 @@ impl<W: Write> InstructionWriter<W> {
             self.instruction(None)?;
         }
         self.accesses += 1;
+        if access.joined && matches!(self.target, Target::Lackey) {
+            self.pending.extend(lackey_line(access).into_bytes());
+            return Ok(());
+        }
         self.instruction(Some(access))
     }
 
@@ -196,15 +201,16 @@ fn lackey_lines(ip: u64, access: Option<&Access>) -> String {
     let fetched = format!("I  {ip:08x},4\n");
     match access {
         None => fetched,
-        Some(access) => {
-            let letter = if access.kind == AccessKind::Store {
-                'S'
-            } else {
-                'L'
-            };
-            format!("{fetched} {letter} {:08x},{}\n", access.va, access.bytes)
-        }
+        Some(access) => fetched + &lackey_line(access),
     }
+}
+
+fn lackey_line(access: &Access) -> String {
+    let letter = match access.kind {
+        AccessKind::Store => 'S',
+        _ => 'L',
+    };
+    format!(" {letter} {:08x},{}\n", access.va, access.bytes)
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ pub struct Access {
     pub bytes: u8,
     /// Hardware thread of the core that runs this access (0 or 1).
     pub thread: u8,
+    /// Of the same instruction as the load or store before, whose gap counts for both.
+    pub joined: bool,
 }
 
 impl Access {
@@ -45,6 +47,7 @@ impl Access {
             kind: AccessKind::Load,
             bytes: 8,
             thread: 0,
+            joined: false,
         }
     }
 
@@ -75,10 +78,10 @@ impl Access {
         Access { dep, ..self }
     }
 
-    /// Instructions this record stands for, itself included.
+    /// Instructions this record stands for, its own included where no record before has it.
     #[inline]
     pub fn instructions(&self) -> u64 {
-        u64::from(self.gap) + u64::from(self.kind != AccessKind::Fetch)
+        u64::from(self.gap) + u64::from(self.kind != AccessKind::Fetch && !self.joined)
     }
 }
 

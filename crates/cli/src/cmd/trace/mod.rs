@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 /// --trace-mem=yes); only read are drmemtrace (a thread of DynamoRIO's), gem5 (packets and elastic
 /// traces in Protocol Buffers) and perf (samples, as perf mem -D report prints them). Foreign ones
 /// may lie inside gzip or xz, drmemtrace inside zip. A file's format is found from its start, or
-/// its name: that of the format in it, or the ending .trace. However long, a trace is not held in
-/// memory.
+/// its name: that of the format in it, or the ending .trace. A long trace is read from its file
+/// as it runs.
 #[derive(Debug, clap::Args)]
 pub struct TraceArgs {
     #[command(subcommand)]
@@ -155,7 +155,7 @@ struct Run {
     /// Accesses that warm up before counting starts [default: a quarter of the trace].
     #[arg(long, value_name = "N")]
     warm_up: Option<u64>,
-    /// Use so many accesses of the trace at most.
+    /// Use so many accesses of the trace at most [default: all].
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     limit: u64,
     /// Format of the trace, where neither its start nor its name tells.

@@ -39,8 +39,9 @@ mod tests {
             0usize..3,
             any::<u8>(),
             any::<u8>(),
+            any::<bool>(),
         )
-            .prop_map(|(va, gap, dep, kind, bytes, thread)| {
+            .prop_map(|(va, gap, dep, kind, bytes, thread, joined)| {
                 let kind = [AccessKind::Load, AccessKind::Store, AccessKind::Fetch][kind];
                 Access {
                     va,
@@ -49,6 +50,7 @@ mod tests {
                     kind,
                     bytes,
                     thread,
+                    joined,
                 }
             })
     }

@@ -66,7 +66,8 @@ pub(super) fn encode(coder: &mut Coder, out: &mut Vec<u8>, access: &Access) {
     let base = coder.closest(access.va);
     let extras = u8::from(access.dep != 0)
         | u8::from(access.bytes != default_bytes(access.kind)) << 1
-        | u8::from(access.thread != 0) << 2;
+        | u8::from(access.thread != 0) << 2
+        | u8::from(access.joined) << 3;
     let gap = access.gap.min(7) as u8;
     out.push(access.kind as u8 | (base as u8) << 2 | u8::from(extras != 0) << 4 | gap << 5);
     if gap == 7 {
@@ -115,6 +116,7 @@ pub(super) fn decode(coder: &mut Coder, raw: &mut &[u8]) -> Option<Access> {
         kind,
         bytes: default_bytes(kind),
         thread: 0,
+        joined: false,
     };
     let byte = |raw: &mut &[u8]| {
         let (&byte, rest) = raw.split_first()?;
@@ -123,6 +125,10 @@ pub(super) fn decode(coder: &mut Coder, raw: &mut &[u8]) -> Option<Access> {
     };
     if control & 16 != 0 {
         let extras = byte(raw)?;
+        if extras > 15 {
+            return None;
+        }
+        access.joined = extras & 8 != 0;
         if extras & 1 != 0 {
             access.dep = u16::try_from(get_varint(raw)?).ok()?;
         }

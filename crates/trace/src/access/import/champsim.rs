@@ -3,6 +3,7 @@
 
 use super::decompressed;
 use super::instructions::Instructions;
+use super::records::next_record;
 use crate::access::error::TraceError;
 use crate::{Access, AccessKind};
 use std::io::Read;
@@ -24,29 +25,6 @@ type Record = [u8; RECORD_BYTES];
 
 fn word(record: &Record, at: usize) -> u64 {
     u64::from_le_bytes(record[at..at + 8].try_into().expect("8 bytes"))
-}
-
-/// Reads the record number `number`; false at the end of the trace.
-fn read_record(input: &mut dyn Read, record: &mut Record, number: u64) -> Result<bool, TraceError> {
-    let bad = |what| TraceError::Syntax {
-        place: format!("record {number}"),
-        what,
-    };
-    let mut filled = 0;
-    while filled < RECORD_BYTES {
-        match input.read(&mut record[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(source) => {
-                return Err(bad(format!("the compressed stream is damaged: {source}")));
-            }
-        }
-    }
-    match filled {
-        0 => Ok(false),
-        RECORD_BYTES => Ok(true),
-        _ => Err(bad(format!("the trace ends after {filled} of 64 bytes"))),
-    }
 }
 
 /// What is known of the instructions so far.
@@ -114,7 +92,13 @@ pub fn champsim<R: Read>(
         accesses: 0,
         writer: [0; 256],
     };
-    while read_record(&mut input, &mut record, instructions)? {
+    let bad = |number: u64| {
+        move |what| TraceError::Syntax {
+            place: format!("record {number}"),
+            what,
+        }
+    };
+    while next_record(&mut input, &mut record).map_err(bad(instructions))? {
         instructions += 1;
         if !state.instruction(&record, &mut visit) {
             break;

@@ -4,6 +4,7 @@
 
 use super::instructions::Instructions;
 use super::members;
+use super::records::next_record;
 use crate::access::error::TraceError;
 use crate::{Access, AccessKind};
 use std::io::{BufReader, Read};
@@ -62,13 +63,6 @@ impl Entry {
     }
 }
 
-/// Whether reading goes on.
-#[derive(PartialEq, Eq)]
-enum Then {
-    Further,
-    End,
-}
-
 struct Reader<V> {
     instructions: Instructions,
     /// Instructions so far.
@@ -125,10 +119,11 @@ impl<V: FnMut(Access) -> bool> Reader<V> {
         Err(self.error(what.into()))
     }
 
-    fn entry(&mut self, entry: Entry) -> Result<Then, TraceError> {
+    /// Takes an entry; false if `visit` wants no more.
+    fn entry(&mut self, entry: Entry) -> Result<bool, TraceError> {
         let Entry { kind, size, value } = entry;
         let bytes = u64::from(size);
-        let goes_on = match kind {
+        Ok(match kind {
             kind::READ | kind::WRITE => {
                 let kind = match kind {
                     kind::READ => AccessKind::Load,
@@ -157,47 +152,23 @@ impl<V: FnMut(Access) -> bool> Reader<V> {
                 let newest = kind::UNTAKEN_JUMP;
                 return Err(self.error(format!("type {kind}; those up to {newest} are known")));
             }
-        };
-        Ok(if goes_on { Then::Further } else { Then::End })
+        })
     }
 
     /// Reads one member of the file to its end.
     fn member(&mut self, input: &mut dyn Read) -> Result<bool, TraceError> {
         let mut bytes = [0; ENTRY_BYTES];
-        while self.fill(input, &mut bytes)? {
+        while next_record(input, &mut bytes).map_err(|what| self.error(what))? {
             let entry = Entry::of(&bytes);
             if self.entries == 0 && entry.kind != kind::HEADER {
                 return Err(
                     self.error("no header of drmemtrace (raw traces need raw2trace)".into())
                 );
             }
-            if self.entry(entry)? == Then::End {
+            if !self.entry(entry)? {
                 return Ok(false);
             }
             self.entries += 1;
-        }
-        Ok(true)
-    }
-
-    /// Reads an entry; false at the end.
-    fn fill(
-        &self,
-        input: &mut dyn Read,
-        bytes: &mut [u8; ENTRY_BYTES],
-    ) -> Result<bool, TraceError> {
-        let mut filled = 0;
-        while filled < ENTRY_BYTES {
-            match input.read(&mut bytes[filled..]) {
-                Ok(0) if filled == 0 => return Ok(false),
-                Ok(0) => {
-                    return Err(self.error(format!("the trace ends after {filled} of 12 bytes")));
-                }
-                Ok(count) => filled += count,
-                Err(source) => {
-                    let what = format!("the compressed stream is damaged: {source}");
-                    return Err(self.error(what));
-                }
-            }
         }
         Ok(true)
     }

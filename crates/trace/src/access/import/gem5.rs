@@ -92,6 +92,8 @@ impl<V: FnMut(Access) -> bool> Reader<V> {
             _ => return Ok(true),
         };
         self.accesses += 1;
+        // Which instruction it belongs to is not told.
+        self.instructions.another();
         let access = self.instructions.access(kind, va, bytes, 0);
         Ok((self.visit)(access))
     }

@@ -8,6 +8,7 @@ const LINE_BITS: u32 = 6;
 
 /// Instructions since the last access, and the line that the last one lay in.
 pub(super) struct Instructions {
+    /// Those since the last access, the one at hand included.
     gap: u16,
     line: u64,
 }
@@ -39,16 +40,17 @@ impl Instructions {
         is_new.then(|| Access::fetch(line << LINE_BITS))
     }
 
-    /// A load or store of the last instruction, which is the first of the gap to have one.
+    /// A load or store of the instruction at hand.
     pub(super) fn access(&mut self, kind: AccessKind, va: u64, bytes: u64, dep: u64) -> Access {
-        let gap = std::mem::take(&mut self.gap).saturating_sub(1);
+        let since = std::mem::take(&mut self.gap);
         Access {
             va,
-            gap,
+            gap: since.saturating_sub(1),
             dep: u16::try_from(dep).unwrap_or(0),
             kind,
             bytes: bytes.clamp(1, 64) as u8,
             thread: 0,
+            joined: since == 0,
         }
     }
 }

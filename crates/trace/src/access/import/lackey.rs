@@ -28,12 +28,14 @@ fn parse(text: &str) -> Result<Option<(&str, u64, u64)>, &'static str> {
 pub fn lackey<R: Read>(input: R, mut visit: impl FnMut(Access) -> bool) -> Result<u64, TraceError> {
     let mut accesses = 0;
     let mut instructions = Instructions::new();
+    let mut has_instructions = false;
     each_line(input, |line| {
         let Some((letter, va, bytes)) = parse(line)? else {
             return Ok(true);
         };
         let kinds: &[AccessKind] = match letter {
             "I" => {
+                has_instructions = true;
                 instructions.another();
                 let fetch = instructions.fetch(va);
                 accesses += u64::from(fetch.is_some());
@@ -44,6 +46,10 @@ pub fn lackey<R: Read>(input: R, mut visit: impl FnMut(Access) -> bool) -> Resul
             "M" => &[AccessKind::Load, AccessKind::Store],
             _ => return Err("not one of I, L, S, M"),
         };
+        // A text without instructions has one for each line.
+        if !has_instructions {
+            instructions.another();
+        }
         for &kind in kinds {
             accesses += 1;
             if !visit(instructions.access(kind, va, bytes, 0)) {

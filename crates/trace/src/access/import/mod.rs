@@ -10,6 +10,7 @@ mod instructions;
 mod lackey;
 mod lines;
 pub(super) mod perf;
+mod records;
 mod wire;
 mod zip;
 
@@ -154,14 +155,33 @@ mod tests {
     }
 
     #[test]
+    fn an_instruction_with_two_accesses_is_one() {
+        let mut both = record(0x1000, 1, 0, 0x8000, 0xa000);
+        both[40..48].copy_from_slice(&0x9000u64.to_le_bytes());
+        let file = [both, record(0x1004, 2, 1, 0x8008, 0)].concat();
+        let all = read(&file).unwrap();
+        let joined: Vec<_> = all.iter().map(|a| (a.va, a.joined)).collect();
+        let expected = [
+            (0x1000, false),
+            (0x8000, false),
+            (0x9000, true),
+            (0xa000, true),
+        ];
+        assert_eq!(joined[..4], expected);
+        assert_eq!(all.iter().map(Access::instructions).sum::<u64>(), 2);
+    }
+
+    #[test]
     fn lackey_text_is_read_and_bad_lines_are_named() {
         let text = "==12== header\nI  04001000,3\n L 1ffe00,8\nI  04001003,3\n M 1ffe08,4\n";
         let mut all = Vec::new();
+        let mut instructions = 0;
         let count = lackey(text.as_bytes(), |a| {
             all.push((a.kind, a.va));
+            instructions += a.instructions();
             true
         });
-        assert_eq!(count.unwrap(), 4);
+        assert_eq!((count.unwrap(), instructions), (4, 2));
         assert_eq!(
             all,
             [

@@ -84,6 +84,7 @@ pub fn perf<R: Read>(input: R, mut visit: impl FnMut(Access) -> bool) -> Result<
             return Ok(true);
         };
         samples += 1;
+        instructions.another();
         Ok(visit(match kind {
             AccessKind::Fetch => Access::fetch(va & !63),
             _ => instructions.access(kind, va, 8, 0),
