@@ -120,7 +120,7 @@ int main(int arguments, char **argument)
 		allowed = 0.75 * full;
 	if (trims)
 		malloc_trim(0);
-	for (int tick = 0; !trims && tick < 300 && (tick < 200 || left > allowed); tick++) {
+	for (int tick = 0; !trims && tick < 900 && (tick < 200 || left > allowed); tick++) {
 		usleep(100000);
 		for (int i = 0; i < 20; i++)
 			free(malloc(call));

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #define LIMIT (64ul << 20)
+/* Bytes of small objects behind guard pages, which the limit does not count. */
+#define GUARDED (127 * 4096ul)
 static void *objects[LIMIT / 256];
 
 /* Resident bytes, without the C library's buffers. */
@@ -39,7 +41,7 @@ static size_t fill(size_t bytes, size_t *count)
 
 		if (!object)
 			return errno == ENOMEM ? *count * bytes : 0;
-		if (*count * bytes > LIMIT)
+		if (*count * bytes > LIMIT + GUARDED)
 			return 0;
 		memset(object, 1, bytes);
 		objects[(*count)++] = object;
