@@ -5,6 +5,7 @@ results/verdicts.json and results/data, for book-pages.py."""
 
 import json
 import os
+import re
 import tomllib
 
 # A model: page, heading, what it is, its experiments in the order of the page, the record of its
@@ -90,7 +91,58 @@ def shown(here):
     return ", ".join(str(value) for value in here)
 
 
-def checks(claims, verdicts, experiments, fitted):
+def is_row(record, row, wanted):
+    """Whether a row of a record is the one with these values in the experiment's result."""
+    for key, value in wanted.items():
+        places = [at for at, column in enumerate(record["columns"]) if column.get("from") == key]
+        if not places:
+            return False
+        texts = record["columns"][places[0]].get("texts", {})
+        cell = row[places[0]]
+        value = {"true": "yes", "false": "no"}.get(value, value)
+        same = str(cell) == str(texts.get(value, value))
+        if not same and isinstance(cell, (int, float)):
+            same = re.fullmatch(r"[\d.]+", value) and float(value) == cell
+        if not same:
+            return False
+    return True
+
+
+def interval(check, results):
+    """The interval of a check's value over the seeds, where a table of results has it: the least
+    and the greatest, or half of a 95 % interval."""
+    place = re.fullmatch(r"(\w+)\[(.*?=.*?)\]\.(.+)", str(check["at"]))
+    if not place or "pick" in check or "over" in check:
+        return ""
+    name, selectors, tail = place.groups()
+    wanted = {key: value.strip('"') for key, value in
+              re.findall(r'(\w+)=("[^"]*"|[^,]*)', selectors)}
+    tail = re.sub(r"\[(\d+)\]", r".\1", tail)
+    for record in results.values():
+        own = record["command"] == f"ample sim {check['experiment']}"
+        if not own or record.get("list") != name:
+            continue
+        for at, column in enumerate(record["columns"]):
+            made_of = column.get("from")
+            if not isinstance(made_of, dict) or made_of.get("value") != tail:
+                continue
+            where = column.get("where", {})
+            if any(wanted.get(key) != value for key, value in where.items()):
+                continue
+            keys = {key: value for key, value in wanted.items() if key not in where}
+            rows = [row for row in record["rows"] if is_row(record, row, keys)]
+            if len(rows) == 1 and isinstance(rows[0][at], dict):
+                return ends(rows[0][at], column.get("scale", 1.0))
+    return ""
+
+
+def ends(cell, scale):
+    if cell.get("plus_minus") is not None:
+        return f"± {number(cell['plus_minus'] / scale)}"
+    return f"{number(cell['low'] / scale)} to {number(cell['high'] / scale)}"
+
+
+def checks(claims, verdicts, experiments, fitted, results):
     """Rows of the claims' checks: those that were fitted to, or the others."""
     rows = []
     order = {name: at for at, name in enumerate(experiments)}
@@ -106,6 +158,7 @@ def checks(claims, verdicts, experiments, fitted):
                 f"`{claim['id']}`: {check['name']}",
                 number(check.get("paper")) + (unit if "paper" in check else ""),
                 shown(judged["here"]) + unit,
+                interval(check, results),
                 error(judged["here"], check.get("paper")),
                 VERDICTS.get(judged["verdict"], judged["verdict"]),
                 f"`{check['experiment']}`",
@@ -121,7 +174,7 @@ def table(heads, rows):
 def tally(rows):
     count = {}
     for row in rows:
-        count[row[4].strip("*")] = count.get(row[4].strip("*"), 0) + 1
+        count[row[5].strip("*")] = count.get(row[5].strip("*"), 0) + 1
     return ", ".join(f"{value} {name}" for name, value in count.items())
 
 
@@ -170,16 +223,18 @@ def pages(root, made, wrapped):
     with open(os.path.join(root, "results/verdicts.json"), encoding="utf-8") as file:
         verdicts = json.load(file)["full"]
     results = records(root)
-    heads = ["claim and value", "paper", "here", "error", "verdict", "experiment"]
+    heads = ["claim and value", "paper", "here", "interval", "error", "verdict", "experiment"]
     found = {}
     for name, heading, what, experiments, tornado in MODELS:
-        fitted = checks(claims, verdicts, experiments, True)
-        predicted = checks(claims, verdicts, experiments, False)
+        fitted = checks(claims, verdicts, experiments, True, results)
+        predicted = checks(claims, verdicts, experiments, False, results)
         page = [f"# {heading}", "", made, "", *wrapped(
             f"{what} This page has what it was calibrated on, what it predicts, and the error of "
             "each. Values come from the full run that `ample reproduce` accepted; a claim's rule "
-            "and its place are in `experiments/claims.toml` ([claims](claims.md)). Intervals over "
-            "seeds stand in the tables of `results/`, where the experiment has seeds."), ""]
+            "and its place are in `experiments/claims.toml` ([claims](claims.md)). An interval is "
+            "that of the seeds, least to greatest or ± half of a 95 % interval; it is empty where "
+            "there are none, or where a value is taken from many rows (the tables of `results/` "
+            "have theirs)."), ""]
         if fitted:
             page += ["## Calibrated on", "", *wrapped(
                 f"Checks: {len(fitted)} ({tally(fitted)}). All on the baseline: none on a result "

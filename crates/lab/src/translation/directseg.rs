@@ -3,11 +3,12 @@
 //! 1 GB pages and with a segment, and the share of misses that a segment takes away.
 
 use super::program;
-use super::runs::{Mapping, check_seeds, data_percent, map_as, mean, whole};
+use super::runs::{Mapping, check_seeds, data_percent, map_as, mean, record, whole};
 use crate::charts::{Bars, plain, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines;
 use crate::progress::Steps;
+use crate::server_model::side_by_side;
 use crate::setup::{Length, Measured, anonymous_range, engine, stretch};
 use crate::stop;
 use ample_machine::MachineConfig;
@@ -129,20 +130,31 @@ struct Sample {
     speedup: f64,
 }
 
-/// Runs one row with one seed.
+/// Runs one row with one seed: recorded once, the four mappings side by side.
 fn sample(
     machine: &MachineConfig,
     params: &DirectSegParams,
     row: &DirectSegProgram,
     seed: u64,
 ) -> Result<Sample> {
-    let mut program = program(&row.program, &params.scale, seed)?;
-    let mappings = PageSize::ALL.map(Some).into_iter().chain([None]);
-    let runs: Vec<Measured> = mappings
-        .map(|mapping| one(machine, program.as_mut(), mapping, row.work, &params.length))
-        .collect::<Result<_>>()?;
-    let anonymous = anonymous_range(program.regions());
-    let bytes = program.footprint_bytes();
+    let trace = record(program(&row.program, &params.scale, seed)?, &params.length);
+    let mappings: Vec<Mapping> = PageSize::ALL.map(Some).into_iter().chain([None]).collect();
+    let run = |&mapping: &Mapping, _: &dyn Fn(f64)| {
+        one(
+            machine,
+            &mut trace.clone(),
+            mapping,
+            row.work,
+            &params.length,
+        )
+    };
+    let runs: Option<Vec<Measured>> = side_by_side(&mappings, &|_| (), run)?.into_iter().collect();
+    let Some(runs) = runs else {
+        stop::checkpoint();
+        unreachable!("runs are left out after an early end only");
+    };
+    let anonymous = anonymous_range(trace.regions());
+    let bytes = trace.footprint_bytes();
     let small = &runs[0];
     let inside = small.stats.walks_watched as f64 / small.stats.walks_data.max(1) as f64;
     Ok(Sample {
