@@ -223,6 +223,7 @@ fn samples_of_perf_are_read_in_any_of_its_columns() {
     assert_eq!(short(&all), [(Load, 0x7f00_0000_1008, 0, 8)]);
     for (bad, why) in [
         ("1 2 0x3 0x4 5 0x2 a:b\n", "columns before"),
+        ("", "is empty"),
         ("# PID, TID\n", "ADDR and DSRC"),
         (
             "# PID, TID, IP, ADDR, LOCAL WEIGHT, DSRC, SYMBOL\n1 2 3 4 5 6 7\n",

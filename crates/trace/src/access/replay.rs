@@ -102,12 +102,13 @@ fn read_ahead(file: &TraceFile, blocks: &SyncSender<Result<Vec<Access>, TraceErr
 
 impl Replay {
     /// Reads a trace file of any format once, at most `limit` accesses of it. A long one is not
-    /// held in memory.
+    /// held in memory, unless it is a pipe, which cannot be read again.
     ///
     /// # Errors
     /// If it cannot be read or is damaged.
     pub fn open(path: &Path, format: Format, limit: u64) -> Result<Self, TraceError> {
-        Self::open_keeping(path, format, limit, KEPT)
+        let kept = if path.is_file() { KEPT } else { u64::MAX };
+        Self::open_keeping(path, format, limit, kept)
     }
 
     fn open_keeping(

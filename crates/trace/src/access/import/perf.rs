@@ -90,5 +90,11 @@ pub fn perf<R: Read>(input: R, mut visit: impl FnMut(Access) -> bool) -> Result<
             _ => instructions.access(kind, va, 8, 0),
         }))
     })?;
+    if columns.is_none() {
+        return Err(TraceError::Syntax {
+            place: "line 1".into(),
+            what: "the file is empty".into(),
+        });
+    }
     Ok(samples)
 }
