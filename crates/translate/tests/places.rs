@@ -185,3 +185,59 @@ fn bitmaps_of_guest_and_host_are_two() {
         "the guest's bitmap"
     );
 }
+
+/// Entries on the way to `va`, the root's first.
+fn path(table: &PageTable, va: u64) -> Vec<u64> {
+    let (mut node, mut entries) = (0, Vec::new());
+    for level in (1..=table.levels()).rev() {
+        let entry = table.entry(node, va, level);
+        entries.push(entry);
+        if entry & bits::PRESENT == 0 || entry & bits::LARGE != 0 {
+            break;
+        }
+        node = PageTable::child(entry);
+    }
+    entries
+}
+
+/// Walkers set the accessed bit of every entry that they go through, of guest and host, and of no
+/// other: that is how an OS finds the parts of a table that are in use.
+#[test]
+fn accessed_bits_are_set_on_the_whole_way() {
+    const UNUSED: u64 = BASE + (1 << 39);
+    for virtualised in [false, true] {
+        let config = presets::by_name("skylake").unwrap();
+        let frames = Box::new(IdealFrames::new(MEMORY));
+        let scheme = schemes::by_name("paging").unwrap();
+        let mut engine = Engine::new(&config, scheme, frames, 1).unwrap();
+        let flags = USER_RW & !bits::ACCESSED;
+        let (space, frames) = engine.space_and_frames();
+        for va in [BASE, BASE + 4096, UNUSED] {
+            let pfn = frames.alloc(0).unwrap();
+            space.map(va, K4, pfn, flags, frames).unwrap();
+        }
+        if virtualised {
+            let mut host_frames = IdealFrames::new(1 << 30);
+            let mut host = Space::new(0, config.levels, &mut host_frames).unwrap();
+            for gpa in (0..MEMORY).step_by(2 << 20) {
+                let pfn = host_frames.alloc(9).unwrap();
+                host.map(gpa, M2, pfn, flags, &mut host_frames).unwrap();
+            }
+            engine.host = Some(Host::new(host, &config, 1).unwrap());
+        }
+        let answer = engine.translate(BASE, Intent::Read, 0, &mut NoMemory);
+        assert!(answer.is_ok());
+        let all_set = |entries: &[u64]| entries.iter().all(|e| e & bits::ACCESSED != 0);
+        let none_set = |entries: &[u64]| entries.iter().all(|e| e & bits::ACCESSED == 0);
+        let table = &engine.space().table;
+        let used = path(table, BASE);
+        assert_eq!(used.len(), 4);
+        assert!(all_set(&used), "{used:x?}");
+        assert!(none_set(&path(table, BASE + 4096)[3..]));
+        assert!(none_set(&path(table, UNUSED)));
+        let Some(host) = &engine.host else { continue };
+        let gpa = used[3] & bits::FRAME;
+        assert!(all_set(&path(&host.space.table, gpa)));
+        assert!(none_set(&path(&host.space.table, MEMORY / 2)[2..]));
+    }
+}

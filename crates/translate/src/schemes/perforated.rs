@@ -234,7 +234,7 @@ fn shadow_entry(miss: &mut Refill<'_>) -> Result<u64, Fault> {
     let va = miss.va;
     let start = miss.port.walk_start(miss.now);
     let mut time = start + miss.mmu.pwc_time;
-    let table = &miss.space.table;
+    let table = &mut miss.space.table;
     let (stats, port) = (&mut miss.mmu.stats, &mut *miss.port);
     let cached = miss.mmu.pwc.deepest(va, miss.asid, 3);
     let at = (va, miss.asid);

@@ -28,10 +28,11 @@ pub(crate) struct Reached {
 /// Descends to the leaf for `va`, or stops above the node of level `stop` (0: never). `cached` is
 /// the deepest hit in the page-walk cache, whose child the descent starts in; entries passed on
 /// the way go into `pwc`. `read` is called with physical address and level before an entry is
-/// looked at.
+/// looked at. Every entry used gets its accessed bit (Intel's manual, volume 3, 5.8); of a
+/// perforated one it is software's.
 #[inline(always)]
 pub(crate) fn descend(
-    table: &PageTable,
+    table: &mut PageTable,
     pwc: &mut WalkCache,
     (va, asid): (u64, u16),
     cached: Option<(u8, u32)>,
@@ -47,6 +48,9 @@ pub(crate) fn descend(
         let entry = table.entry(node, va, level);
         if entry & bits::PRESENT == 0 {
             return Err(Fault::NotPresent);
+        }
+        if entry & (bits::ACCESSED | bits::PERFORATED) == 0 {
+            table.set_bits(node, va, level, bits::ACCESSED);
         }
         if level == 1 || entry & bits::LARGE != 0 {
             return Ok(Reached { entry, level, node });

@@ -5,7 +5,7 @@ use super::cache::WalkCache;
 use super::descent::{Fault, Reached, descend};
 use super::port::Port;
 use crate::stats::TranslationStats;
-use crate::table::entry::{PageSize, bits};
+use crate::table::entry::PageSize;
 use crate::table::page_table::PageTable;
 
 /// A leaf as the walker found it.
@@ -32,7 +32,7 @@ impl Walked {
 }
 
 /// Walks a page table from the deepest page-walk-cache hit down to its leaf, every reference
-/// through `port`; sets the accessed bit. `start` is when the page-walk cache has answered.
+/// through `port`; sets accessed bits. `start` is when the page-walk cache has answered.
 ///
 /// # Errors
 /// If the walk ends at an entry that is not present.
@@ -66,9 +66,6 @@ pub(crate) fn walk<P: Port + ?Sized>(
         })?;
     debug_assert!((1..=3).contains(&level), "a leaf at level {level}");
     debug_assert!(refs <= u64::from(table.levels()), "{refs} references");
-    if entry & bits::ACCESSED == 0 && entry & bits::PERFORATED == 0 {
-        table.set_bits(node, va, level, bits::ACCESSED);
-    }
     stats.trajectory(trajectory);
     stats.longest_walk_refs = stats.longest_walk_refs.max(refs);
     Ok(Walked {

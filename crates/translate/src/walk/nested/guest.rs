@@ -48,7 +48,7 @@ impl Host {
         let cached = mmu.pwc.deepest(va, asid, 2);
         mmu.stats.pwc_hits[cached.map_or(0, |(level, _)| level as usize)] += 1;
         let mut known = cached.is_some();
-        let (stats, table) = (&mut mmu.stats, &guest.table);
+        let (stats, table) = (&mut mmu.stats, &mut guest.table);
         let Reached { entry, level, node } =
             descend(table, &mut mmu.pwc, (va, asid), cached, 0, |gpa, level| {
                 let pa = if known {
@@ -68,9 +68,6 @@ impl Host {
                 stats.refs_at[level as usize][hit as usize] += 1;
                 Ok(())
             })?;
-        if entry & bits::ACCESSED == 0 && entry & bits::PERFORATED == 0 {
-            guest.table.set_bits(node, va, level, bits::ACCESSED);
-        }
         let mut walked = Walked {
             entry,
             level,

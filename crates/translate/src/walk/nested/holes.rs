@@ -61,7 +61,7 @@ impl Host {
         let cached = self.pwc.deepest(gpa, 0, 3);
         let at = (gpa, 0);
         let reached = descend(
-            &self.space.table,
+            &mut self.space.table,
             &mut self.pwc,
             at,
             cached,

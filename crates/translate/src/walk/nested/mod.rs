@@ -141,13 +141,14 @@ impl Host {
             refs: 0,
             time: now + self.pwc_time,
         };
-        let table = &self.space.table;
+        let table = &mut self.space.table;
         let cached = self.pwc.deepest(gpa, 0, 2);
         let Reached { entry, level, node } =
             descend(table, &mut self.pwc, (gpa, 0), cached, 0, |pa, level| {
                 reader.host(pa, level);
                 Ok(())
             })?;
+        let table = &self.space.table;
         let mut size = PageSize::ALL[level as usize - 1];
         let mut base = entry & bits::FRAME & !(size.bytes() - 1);
         if entry & bits::PERFORATED != 0 {
