@@ -38,12 +38,14 @@ refused "half its bytes"
 # The image: the same twice, whole, and judged.
 for name in a b; do
 	scripts/dist-image.py write --version 1 --epoch 86400 --out "$work/$name.tar" \
+		--notices "$work/notices" \
 		"amd64=$built/ample-malloc" "arm64=$built/ample-malloc"
 done
 cmp "$work/a.tar" "$work/b.tar"
 scripts/dist-image.py check "$work/a.tar"
 scripts/dist-image.py unpack "$work/a.tar" arm64 "$work/image"
 cmp "$work/image/usr/bin/ample" "$built/ample-malloc"
+cmp "$work/image/usr/share/doc/ample/NOTICES" "$work/notices"
 head -c 100000 "$work/a.tar" >"$work/half.tar"
 python3 - "$work" <<'CHANGE'
 import sys

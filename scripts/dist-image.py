@@ -4,10 +4,12 @@
 OCI image layout in a tar file, the same bytes for the same input. `check` reads one back: every
 digest and size, every layer.
 
-usage: dist-image.py write --version V --epoch SECONDS --out FILE ARCHITECTURE=PROGRAM...
+usage: dist-image.py write --version V --epoch SECONDS --out FILE [--notices FILE]
+           ARCHITECTURE=PROGRAM...
        dist-image.py check FILE
        dist-image.py unpack FILE ARCHITECTURE FOLDER
-Architectures by the names of images: amd64, arm64. Exit: 0, or 1 when the image is not whole.
+Architectures by the names of images: amd64, arm64. Notices: the licence texts of what the programs
+contain. Exit: 0, or 1 when the image is not whole.
 """
 
 import argparse
@@ -59,19 +61,21 @@ class Layout:
         return self.add(kind, json.dumps(value, sort_keys=True).encode(), **more)
 
 
-def image(layout, architecture, program, version, epoch):
+def image(layout, architecture, program, options):
     """Adds the image of one architecture; its descriptor."""
     files = [("usr/bin/ample", Path(program).read_bytes(), 0o755)]
     files += [(f"usr/share/doc/ample/{path.name}", path.read_bytes(), 0o644)
               for path in sorted((ROOT / "LICENSES").iterdir())]
-    plain = packed(files, epoch)
+    if options.notices:
+        files.append(("usr/share/doc/ample/NOTICES", options.notices.read_bytes(), 0o644))
+    plain = packed(files, options.epoch)
     layer = layout.add("layer.v1.tar+gzip", gzip.compress(plain, 9, mtime=0))
-    created = datetime.fromtimestamp(epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created = datetime.fromtimestamp(options.epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     config = layout.add_json("config.v1+json", {
         "created": created, "architecture": architecture, "os": "linux",
         "config": {"Entrypoint": ["/usr/bin/ample"], "Env": ["PATH=/usr/bin"], "Labels": {
             "org.opencontainers.image.title": "ample",
-            "org.opencontainers.image.version": version,
+            "org.opencontainers.image.version": options.version,
             "org.opencontainers.image.licenses": LICENCES}},
         "rootfs": {"type": "layers",
                    "diff_ids": [f"sha256:{hashlib.sha256(plain).hexdigest()}"]},
@@ -84,8 +88,7 @@ def image(layout, architecture, program, version, epoch):
 def write(options):
     layout = Layout()
     tag = re.sub(r"[^A-Za-z0-9._]+", "-", options.version)
-    manifests = [image(layout, *one.split("=", 1), options.version, options.epoch)
-                 for one in options.programs]
+    manifests = [image(layout, *one.split("=", 1), options) for one in options.programs]
     whole = layout.add_json("index.v1+json", {
         "schemaVersion": 2, "mediaType": TYPE + "index.v1+json", "manifests": manifests},
         annotations={"org.opencontainers.image.ref.name": f"localhost/ample:{tag}"})
@@ -152,6 +155,7 @@ def main():
     verb.add_argument("--version", required=True)
     verb.add_argument("--epoch", type=int, required=True)
     verb.add_argument("--out", type=Path, required=True)
+    verb.add_argument("--notices", type=Path)
     verb.add_argument("programs", nargs="+", metavar="ARCHITECTURE=PROGRAM")
     verb.set_defaults(run=write)
     verb = verbs.add_parser("check")

@@ -45,7 +45,7 @@ cmp "$work/x86_64.json" "$work/aarch64.json" || fail "the architectures differ"
 chroot "$work/x86_64" /ample scan --snapshot /host.snap --json | cmp - "$work/x86_64.json" ||
 	fail "the program needs more than itself"
 right "both say the same, in a folder with nothing else"
-for file in man/ample-scan.1 completions/ample.bash LICENSES/MIT.txt README.md; do
+for file in man/ample-scan.1 completions/ample.bash LICENSES/MIT.txt LICENSES/NOTICES README.md; do
 	[[ -s $(echo "$work"/ample-*-x86_64-linux/"$file") ]] || fail "the archive has no $file"
 done
 

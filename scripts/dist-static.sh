@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds the command as one static program for each architecture and packs it with its manual pages
 # and completions into a .tar.gz. Without the engine for SQL and without BPF, which needs libelf.
-# Usage: dist-static.sh OUT STRIPPED (the programs go to STRIPPED/ample-ARCHITECTURE)
+# Usage: dist-static.sh OUT STRIPPED (the programs go to STRIPPED/ample-ARCHITECTURE). NOTICES names
+# a file with the licence texts of what they contain.
 set -euo pipefail
 mkdir -p "$1" "$2"
 out=$(realpath "$1") stripped=$(realpath "$2")
@@ -32,6 +33,7 @@ pack() { # pack PROGRAM ARCHITECTURE: the archive; texts come from a program tha
 	done
 	install -Dm644 -t "$root" README.md CHANGELOG.md
 	install -Dm644 -t "$root/LICENSES" LICENSES/*
+	[[ -z ${NOTICES:-} ]] || install -m644 "$NOTICES" "$root/LICENSES/NOTICES"
 	tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go-w \
 		--mtime="@$SOURCE_DATE_EPOCH" -c "$name" | gzip -9n >"$out/$name.tar.gz"
 }

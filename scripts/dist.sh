@@ -13,6 +13,12 @@ features=${FEATURES:-watch fleet bpf}
 plain=${VERSION%-*}
 smoke=1
 [[ ${1:-} != --no-smoke ]] || smoke=0
+# Said now, and not after an hour: the second build is one of the commit.
+if ((smoke)) && [[ -n $(git status --porcelain --untracked-files=no) ]]; then
+	echo "dist: the tree differs from its commit, and the second build would differ too; commit," \
+		"or leave the trial and the second build out (make dist ARGS=--no-smoke)" >&2
+	exit 1
+fi
 rm -rf "$out" "$stripped"
 mkdir -p "$out" "$stripped"
 
@@ -43,22 +49,25 @@ no_path_of_the_build() {
 }
 no_path_of_the_build
 
-sbom() { # sbom NAME FEATURES PACKAGE...
-	local name=$1 of=$2
-	shift 2
+sbom() { # sbom NAME TARGET FEATURES PACKAGE...
+	local name=$1 target=$2 of=$3
+	shift 3
 	scripts/dist-sbom.py write --name "$name" --version "$plain" --epoch "$SOURCE_DATE_EPOCH" \
 		--out "$out/${name}_$plain.spdx.json" --notices "$stripped/$name.notices" \
-		--features "$of" --packages "$@"
+		--target "$target" --features "$of" --packages "$@"
 }
-sbom ample "$features" ample-cli
-sbom libample-malloc "" ample-malloc ample-malloc-tools
-sbom python-ample "" ample-python
+sbom ample "$host" "$features" ample-cli
+sbom libample-malloc "$host" "" ample-malloc ample-malloc-tools
+sbom python-ample "$host" "" ample-python
+# Of the programs for both architectures, and of the image.
+sbom ample-static x86_64-unknown-linux-musl watch ample-cli
 
 NOTICES=$stripped/ample.notices scripts/dist-deb.sh "$stripped/ample" \
 	"$stripped/libample_malloc.so" "$stripped/ample-malloc" "$out"
 lintian --allow-root --profile debian --fail-on error,warning "$out"/*.deb
-scripts/dist-static.sh "$out" "$stripped"
+NOTICES=$stripped/ample-static.notices scripts/dist-static.sh "$out" "$stripped"
 scripts/dist-image.py write --version "$plain" --epoch "$SOURCE_DATE_EPOCH" \
+	--notices "$stripped/ample-static.notices" \
 	--out "$out/ample-$plain-image.tar" "amd64=$stripped/ample-x86_64" \
 	"arm64=$stripped/ample-aarch64"
 scripts/dist-build.sh maturin build --quiet --locked --release --target "$host" --strip \
@@ -71,6 +80,6 @@ no_path_of_the_build
 if ((smoke)); then
 	scripts/dist-smoke-static.sh "$out"
 	scripts/dist-smoke.sh "$out"
-	scripts/dist-twice.sh "$stripped"
+	scripts/dist-twice.sh "$out"
 fi
 echo "packages: $out"

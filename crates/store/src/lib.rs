@@ -6,6 +6,11 @@
 //! store is, and as whom it is asked, is in the environment (`AWS_ENDPOINT_URL`, `AWS_REGION`,
 //! `AWS_ACCESS_KEY_ID`, …), as for other programs. Requests are signed in their address, so that
 //! no address of a request is part of a message.
+//!
+//! `rusty-s3` signs requests and reads lists, and does no input or output; the requests are
+//! `ureq`'s, whose time and size are bounded here. The crate `object_store`, whose core comes with
+//! the engine for SQL, would bring an asynchronous HTTP client and its runtime for the same, into
+//! the agent too, which has neither and must stay below 64 MB.
 
 mod access;
 mod address;
