@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 import ample
 from ample import plots
-from conftest import SPEC, TREE
+from conftest import SNAPSHOTS, SPEC, TREE
 
 matplotlib.use("agg")
 PACKAGE = Path(ample.__file__).parent
@@ -49,6 +51,39 @@ def test_the_notebook_runs() -> None:
         for kind in output.get("data", {})
     ]
     assert kinds.count("image/png") >= 4 and "image/svg+xml" in kinds and "text/html" in kinds
+
+
+# What takes long in the page of the book is made small, by these rules and no other.
+SMALL = '"memory_bytes": 2**28, "duration_s": 900}'
+SMALLER = [
+    (r'set=\{("seeds": \[1, 2\])\}', rf"set={{\1, {SMALL}, quick=True"),
+    (r'"kernel_factor": \[0.5, 1\]\}', rf"\g<0>, set={{{SMALL}"),
+    (r'"experiments/fleets/mixed.toml"\)\.table\(\[17\]\)', '"fleet.toml").table([7])'),
+    (r"memory_gb=4, hours=1", "memory_gb=0.25, hours=0.2"),
+]
+
+
+def test_the_page_of_the_book_runs(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (TREE / "docs/python.md").read_text()
+    first, *others = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for long, small in SMALLER:
+        first, found = re.subn(long, small, first)
+        assert found == 1, f"the page no longer has {long}"
+    shutil.copy(SNAPSHOTS[0], tmp_path / "host.snap")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for line in first.splitlines():
+        try:
+            exec(compile(line, "docs/python.md", "exec"), names)
+        except PermissionError:
+            assert "ample.scan()" in line
+    # A cluster is not asked for here (test_ray.py has one): the names have to be there.
+    for block in others:
+        compile(block, "docs/python.md", "exec")
+        for name in re.findall(r"ample\.spread\.(\w+)\(", block):
+            assert re.search(rf"^def {name}\(", (PACKAGE / "spread.py").read_text(), re.MULTILINE)
 
 
 def test_figures_hold_the_figures_of_the_table() -> None:
