@@ -109,7 +109,7 @@ def check(ample, work, started):
     save_host(work / "root")
     agent = subprocess.Popen(
         [ample, "agent", "--root", work / "root", "--spool", work / "spool", "--every", "1s",
-         "--listen", "0"], stderr=subprocess.PIPE, text=True)
+         "--listen", "0", "--textfile", work / "ample.prom"], stderr=subprocess.PIPE, text=True)
     started.append(agent)
     address = re.search(r"http://(\S+)/metrics", agent.stderr.readline()).group(1)
     (work / "prometheus.yml").write_text(
@@ -123,6 +123,10 @@ def check(ample, work, started):
     until("a scrape", lambda: found(base, 'up{job="ample"} == 1'))
     metadata = ask(f"{base}/api/v1/targets")["data"]["activeTargets"][0]
     assert metadata["lastError"] == "", metadata["lastError"]
+    # What a collector of text files reads, by Prometheus's own judge of names, types and help.
+    until("a text file", (work / "ample.prom").exists)
+    subprocess.run([SERVER / "promtool", "check", "metrics"], check=True,
+                   input=(work / "ample.prom").read_bytes())
     for where, text in expressions():
         until(f"a series for {text} ({where})", lambda text=text: found(base, text))
     states = ask(f"{base}/api/v1/rules")["data"]["groups"][0]["rules"]

@@ -50,7 +50,8 @@ pub struct AgentArgs {
     /// Serve OpenMetrics at http://ADDRESS/metrics; a port alone stands for 127.0.0.1.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
-    /// Write OpenMetrics to this file after each scan: for a collector of text files.
+    /// Write the metrics to this file after each scan, in Prometheus's text format: for a collector
+    /// of text files.
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
     /// What this host is for: web, cache, build.

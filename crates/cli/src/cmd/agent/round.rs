@@ -140,11 +140,10 @@ impl Agent {
         let mut out = self.scan.clone();
         contiguitas::families(&self.options.root, &mut out);
         self.counts.families(self.spool.usage()?, &mut out);
-        let text = out.end();
         if let Some(path) = &self.textfile {
-            write_file(path, &text).context("the metrics are as they were")?;
+            write_file(path, &out.plain()).context("the metrics are as they were")?;
         }
-        self.page.set(text);
+        self.page.set(out.end());
         Ok(())
     }
 }
