@@ -20,19 +20,44 @@ cpu_s() { # seconds of processor time of all commands so far, in $REPLY
 	REPLY=$(awk -F'[ms ]+' 'NR == 2 { printf "%.0f", $1 * 60 + $2 + $3 * 60 + $4 }' "$times_file")
 }
 
+shown() { # what a stage writes, without what went well
+	tee -a "$log" | grep --line-buffered -vE '^(test .* ok|running |$)'
+}
+
+ended() { # ended NAME STATUS STARTED CPU_BEFORE: notes what a stage took; stops if it failed
+	cpu_s
+	printf '%-18s %7d %7d\n' "$1" $((SECONDS - $3)) $((REPLY - $4)) >>"$times_file.table"
+	(($2 == 0)) || finish 1 "$1"
+}
+
 run() { # run NAME COMMAND...: one stage
 	local name=$1 started=$SECONDS before
 	shift
 	cpu_s
 	before=$REPLY
 	echo "== $name"
-	"$@" 2>&1 | tee -a "$log" |
-		grep --line-buffered -vE '^(test .* ok|running |$)'
-	local status=${PIPESTATUS[0]}
+	"$@" 2>&1 | shown
+	ended "$name" "${PIPESTATUS[0]}" "$started" "$before"
+}
+
+# A stage that has one thread or waits for others runs beside those that follow: beside NAME
+# COMMAND..., and joined where its output is wanted. One at a time.
+beside() {
+	beside_name=$1 beside_started=$SECONDS
+	shift
+	echo "== $beside_name, beside what follows"
+	"$@" >"$times_file.beside" 2>&1 &
+	beside_pid=$!
+}
+
+joined() {
+	local before status=0
 	cpu_s
-	printf '%-18s %7d %7d\n' "$name" $((SECONDS - started)) $((REPLY - before)) \
-		>>"$times_file.table"
-	((status == 0)) || finish 1 "$name"
+	before=$REPLY
+	echo "== $beside_name"
+	wait "$beside_pid" || status=$?
+	shown <"$times_file.beside"
+	ended "$beside_name" "$status" "$beside_started" "$before"
 }
 
 count() { # count FIELD: sums "N FIELD" over the "test result:" lines
@@ -44,6 +69,8 @@ finish() { # finish STATUS [STAGE]
 	local passed failed
 	passed=$(count passed)
 	failed=$(count failed)
+	# What runs beside is not left behind.
+	wait
 	printf '\n%-18s %7s %7s\n' stage wall-s cpu-s
 	cat "$times_file.table"
 	printf '%-18s %7d\n\n' "in all" $SECONDS
@@ -62,16 +89,18 @@ run "RTL" hw/synthesize.sh 1 16
 run "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
 run "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
 run "tests" cargo test --locked --workspace --no-fail-fast
+beside "RTL slice" hw/check.sh
 run "Python" scripts/python.sh test
 run "Ray" scripts/python.sh ray-test
+joined
+beside "Spark" env AMPLE=target/debug/ample scripts/fleet-spark.sh --quick
 run "book's pages" scripts/book-pages.py target/debug/ample --check
 run "book's commands" scripts/book-run.py --quick target/debug/ample
 run "reports" scripts/pages-check.py target/debug/ample
 run "book's pictures" scripts/screenshots.py target/debug/ample --check
-run "RTL slice" hw/check.sh
+joined
 run "metrics" scripts/agent-prometheus.py target/debug/ample
 run "dashboard" build/grafana/bin/python scripts/dashboard-check.py
-run "Spark" env AMPLE=target/debug/ample scripts/fleet-spark.sh --quick
 run "packages" scripts/dist-check.sh target/debug
 run "allocator bench" bench/malloc/run.py speed --rounds 1 --cases true --allocators glibc
 run "allocator models" cargo test --locked -p ample-malloc --features models --lib models
