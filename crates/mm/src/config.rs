@@ -117,12 +117,15 @@ macro_rules! mechanisms {
             /// Names of the switches.
             pub const NAMES: &'static [&'static str] = &[$($name),+];
 
-            /// Everything on but the mechanism of this name; `None` if there is no such name.
-            pub fn without(name: &str) -> Option<Mechanisms> {
+            /// Everything on but the mechanisms of these names, joined by `+`; `None` if there is
+            /// no such name.
+            pub fn without(names: &str) -> Option<Mechanisms> {
                 let mut all = Mechanisms::default();
-                match name {
-                    $($name => all.$field = false,)+
-                    _ => return None,
+                for name in names.split('+') {
+                    match name {
+                        $($name => all.$field = false,)+
+                        _ => return None,
+                    }
                 }
                 Some(all)
             }
@@ -135,6 +138,10 @@ mechanisms! {
     resize = "resize";
     /// The size of a move comes from Algorithm 1 instead of watermarks alone.
     algorithm1 = "algorithm1";
+    /// What Algorithm 1 gives is no more than what free pages lack, is looked at again on the way,
+    /// and comes down while pages are to spare (`ctg_review_pages`: the kernel's rules, not the
+    /// paper's).
+    review = "review";
     /// Allocations prefer the end away from the border; long-lived ones the far end itself.
     placement_bias = "placement-bias";
     /// A page is moved below the border before it is pinned for long.
@@ -245,6 +252,9 @@ pub struct Rules {
     pub(crate) mixing: bool,
     /// What hardware can move of unmovable pages, if there is any.
     pub(crate) hw_moves: Option<HwClasses>,
+    /// A request of the kernel that reclaims goes through the page cache of the whole node, as
+    /// Linux does (`shrink_node`), though what it frees may lie where the kernel does not allocate.
+    pub(crate) reclaims_node: bool,
     /// Settings of Linux.
     pub(crate) tuning: Tuning,
 }
@@ -259,6 +269,7 @@ impl Default for Rules {
             banded: false,
             mixing: true,
             hw_moves: None,
+            reclaims_node: false,
             tuning: Tuning::STOCK,
         }
     }

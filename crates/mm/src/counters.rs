@@ -24,6 +24,15 @@ pub struct Counters {
     pub direct_reclaimed_pages: u64,
     /// Slab pages freed by shrinkers.
     pub slab_shrunk_pages: u64,
+    /// Pages of user memory that reclaim wrote to swap.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub swapped_pages: u64,
+    /// Pages of swap read back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub swapped_in_pages: u64,
+    /// Dirty pages that reclaim passed by.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dirty_passed_pages: u64,
     /// Reads of page cache that had been evicted.
     pub refaults: u64,
     /// Pages migrated by software.
@@ -60,4 +69,8 @@ pub struct Counters {
     pub emergency_claims: u64,
     /// Processes killed for want of memory.
     pub oom_kills: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

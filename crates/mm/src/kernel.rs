@@ -11,6 +11,8 @@ use crate::memory::{
     Watermarks, Zone,
 };
 use crate::psi::Psi;
+use crate::reclaim::swap::Swap;
+use crate::reclaim::writeback::Writeback;
 use ample_kit::random::Xoshiro256 as Rng;
 use ample_pfn::MigrateType;
 
@@ -21,6 +23,8 @@ pub(crate) struct SimKernel {
     pub(crate) cpus: CpuLists,
     pub(crate) pools: Pools,
     pub(crate) lru: Lru,
+    pub(crate) swap: Swap,
+    pub(crate) writeback: Writeback,
     pub(crate) watermarks: Watermarks,
     /// The scanners of direct compaction and of kcompactd's requests.
     pub(crate) scanners: Scanners,
@@ -46,6 +50,8 @@ impl SimKernel {
             cpus: CpuLists::new(cpus),
             pools: Pools::default(),
             lru: Lru::EMPTY,
+            swap: Swap::default(),
+            writeback: Writeback::default(),
             watermarks: Watermarks::new(rules.tuning.min_free_factor),
             deferral: Deferral::default(),
             kcompactd: Kcompactd::default(),

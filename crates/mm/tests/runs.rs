@@ -235,3 +235,49 @@ fn a_policy_without_classes_moves_all() {
     let read: ample_mm::PolicyConfig = serde_json::from_value(json).expect("a policy");
     assert_eq!(read.hw_classes, HwClasses::All);
 }
+
+/// A run of half an hour on 512 MB of a shipped workload.
+fn half_an_hour(name: &str, change: impl FnOnce(&mut Config)) -> ample_mm::RunResult {
+    let mut config = Config::new(PolicyKind::Contiguitas);
+    config.memory_bytes = 512 << 20;
+    change(&mut config);
+    let workload = Workload::load(name).expect("shipped");
+    run(&config, &workload, 1800.0, 900.0, &|_| {}).expect("a server")
+}
+
+/// Services that pin a fifth of memory when they start hold it below the border.
+#[test]
+fn what_a_service_pins_at_its_start_lies_below_the_border() {
+    let pinned = half_an_hour("pinning", |_| ());
+    let pages = (512u64 << 20 >> 12) as f64;
+    let held = pinned.metrics.total.class_pages["pinned"] as f64 / pages;
+    assert!((0.15..=0.21).contains(&held), "{held}");
+    assert_eq!(pinned.counters.pin_migrations, pinned.counters.long_pins);
+    let low = pinned
+        .samples
+        .last()
+        .and_then(|s| s.low_region_bytes)
+        .expect("a border");
+    assert!(low as f64 > 0.2 * f64::from(512 << 20), "{low}");
+}
+
+/// A full server swaps, and what it swaps comes back; nobody is killed.
+#[test]
+fn a_full_server_swaps_out_and_in() {
+    let swapping = half_an_hour("swapping", |_| ());
+    let (out, back) = (
+        swapping.counters.swapped_pages,
+        swapping.counters.swapped_in_pages,
+    );
+    assert!(back > 1000 && out >= back, "{out} out, {back} back");
+    assert_eq!(swapping.counters.oom_kills, 0);
+}
+
+/// With storage that is too slow, reclaim meets dirty pages and leaves them.
+#[test]
+fn dirty_pages_are_passed_by() {
+    let writing = half_an_hour("writing", |_| ());
+    assert!(writing.counters.dirty_passed_pages > 1000);
+    let clean = half_an_hour("web", |_| ());
+    assert_eq!(clean.counters.dirty_passed_pages, 0);
+}

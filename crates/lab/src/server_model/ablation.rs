@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each mechanism of Contiguitas is worth: everything on, then one off at a time.
+//! What each mechanism of Contiguitas is worth: everything on, then one off at a time, and two
+//! where one covers for the other.
 
 use super::campaign::{Group, campaign};
 use super::{ServerExperiment, ServerParams, Spread};
@@ -10,13 +11,16 @@ use ample_report::Unit;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+/// Off together: the review bounds what either of the others asks for.
+const PAIRS: [&str; 2] = ["review+algorithm1", "review+per-region-pressure"];
+
 /// One variant under one workload, over seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AblationRow {
     pub workload: String,
     /// Policy: contiguitas or contiguitas-hw.
     pub policy: PolicyKind,
-    /// The mechanism that is off; `None`: all are on.
+    /// The mechanism that is off, or two joined by `+`; `None`: all are on.
     pub without: Option<String>,
     /// Unmovable 2 MB blocks ÷ all, definition O, steady state.
     pub unmovable_2m_ratio: Spread,
@@ -63,7 +67,7 @@ impl Experiment for AblationExperiment {
         let all = PolicyConfig::new(PolicyKind::Contiguitas);
         let hardware = PolicyConfig::new(PolicyKind::ContiguitasHw);
         let mut variants = vec![(None, all.clone()), (None, hardware)];
-        for &name in Mechanisms::NAMES {
+        for &name in Mechanisms::NAMES.iter().chain(&PAIRS) {
             if let Some(mechanisms) = Mechanisms::without(name) {
                 let all = all.clone();
                 variants.push((Some(name), PolicyConfig { mechanisms, ..all }));

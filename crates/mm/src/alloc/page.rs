@@ -230,7 +230,7 @@ fn alloc_slow(
             }
         }
         let goal = RECLAIM_BATCH.max(2 << request.order);
-        let (scanned, freed) = shrink::reclaim(kernel, region, goal);
+        let (scanned, freed) = shrink::reclaim_directly(kernel, region, goal);
         kernel.psi.stall(stall, u64::from(scanned) * RECLAIM_NS);
         kernel.counters.direct_reclaimed_pages += u64::from(freed);
         if freed == 0 && round == 0 {

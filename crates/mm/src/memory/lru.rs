@@ -23,6 +23,11 @@ impl Lru {
         active: List::EMPTY,
     };
 
+    /// Pages on both lists.
+    pub(crate) fn len(&self) -> u32 {
+        self.inactive.len() + self.active.len()
+    }
+
     #[inline]
     fn list(&mut self, active: bool) -> &mut List {
         if active {

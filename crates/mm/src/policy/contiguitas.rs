@@ -69,16 +69,21 @@ impl Contiguitas {
     }
 
     fn decide(&self, state: &ResizeState) -> u64 {
-        if self.on().algorithm1 {
-            return policy_ffi::review_pages(&self.config.resize, state);
+        match (self.on().algorithm1, self.on().review) {
+            (true, true) => policy_ffi::review_pages(&self.config.resize, state),
+            (true, false) => policy_ffi::target_pages(&self.config.resize, state),
+            (false, _) => watermark_target(state),
         }
-        watermark_target(state)
     }
 
     /// Grows to `target` pages by `count` blocks at most, and looks again after each step, as the
     /// kernel does.
     fn grow(&mut self, kernel: &mut SimKernel, target: u64, mut count: u32) {
         let wanted = target - kernel.zone.region_pages(LOW);
+        if !self.on().review {
+            self.expand(kernel, count.min((wanted / u64::from(BLOCK_PAGES)) as u32));
+            return;
+        }
         while count > 0 {
             let pages = policy_ffi::step_pages(&self.state(kernel), target, wanted);
             let step = count.min((pages / u64::from(BLOCK_PAGES)) as u32);
@@ -208,6 +213,7 @@ impl Policy for Contiguitas {
             banded: self.on().placement_bias,
             mixing: false,
             hw_moves: self.hw.then_some(self.config.hw_classes),
+            reclaims_node: !self.on().expand_before_reclaim,
             ..Rules::default()
         }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reclaim of page cache and of slab pages (`mm/vmscan.c`, 6.12). There is no swap, so anonymous
-//! and shared memory stay where they are until their owner frees them.
+//! Reclaim of page cache and of slab pages (`mm/vmscan.c`, 6.12). Without swap, anonymous and
+//! shared memory stay where they are until their owner frees them.
 
+use super::swap;
 use crate::kernel::SimKernel;
 use crate::memory::{LOW, begins_group};
 use ample_pfn::PageClass;
@@ -11,20 +12,40 @@ const SHRINK_SUCCESS: f64 = 0.1;
 
 /// Tries to free `goal` pages that help `region`; pages looked at and pages freed.
 pub(crate) fn reclaim(kernel: &mut SimKernel, region: usize, goal: u32) -> (u32, u32) {
+    let user_helps = region != LOW || kernel.rules.mixing;
+    shrink(kernel, region, goal, user_helps)
+}
+
+/// The same for a task that waits for it.
+pub(crate) fn reclaim_directly(kernel: &mut SimKernel, region: usize, goal: u32) -> (u32, u32) {
+    let user_helps = region != LOW || kernel.rules.mixing;
+    shrink(
+        kernel,
+        region,
+        goal,
+        user_helps || kernel.rules.reclaims_node,
+    )
+}
+
+/// Shrinks the slab caches and, if asked to, page cache and user memory.
+fn shrink(kernel: &mut SimKernel, region: usize, goal: u32, user: bool) -> (u32, u32) {
     let mut scanned = 0;
     let mut freed = 0;
-    let cache_helps = region != LOW || kernel.rules.mixing;
-    if cache_helps {
-        (scanned, freed) = shrink_cache(kernel, region, goal);
+    if user {
+        (scanned, freed) = swap::shrink_user(kernel, goal);
+        let (cache_scanned, cache_freed) = shrink_cache(kernel, region, goal - freed.min(goal));
+        scanned += cache_scanned;
+        freed += cache_freed;
     }
     // Shrinkers run in proportion (`shrink_slab`): one slab page looked at for 16 of cache.
-    let slab_goal = if cache_helps { goal / 16 } else { goal };
+    let slab_goal = if user { goal / 16 } else { goal };
     let (slab_scanned, slab_freed) = shrink_slab(kernel, slab_goal);
     (scanned + slab_scanned, freed + slab_freed)
 }
 
 fn shrink_cache(kernel: &mut SimKernel, region: usize, goal: u32) -> (u32, u32) {
     let (mut scanned, mut freed) = (0, 0);
+    let dirty = kernel.writeback.share_of(kernel.lru.len());
     while freed < goal && scanned < 8 * goal {
         if begins_group(scanned) {
             kernel.lru.touch_tails(kernel.zone.frames());
@@ -38,6 +59,9 @@ fn shrink_cache(kernel: &mut SimKernel, region: usize, goal: u32) -> (u32, u32) 
         if state.referenced() {
             kernel.lru.activate(frames, pfn);
         } else if state.short_pinned() || kernel.zone.region(pfn) < region {
+            kernel.lru.rotate(kernel.zone.frames_mut(), pfn);
+        } else if dirty > 0.0 && kernel.rng.chance(dirty) {
+            kernel.counters.dirty_passed_pages += 1;
             kernel.lru.rotate(kernel.zone.frames_mut(), pfn);
         } else {
             evict(kernel, pfn);
@@ -79,8 +103,10 @@ fn shrink_slab(kernel: &mut SimKernel, count: u32) -> (u32, u32) {
 
 /// Drops up to `count` cache pages from `pfn` on, as when their file is deleted.
 pub(crate) fn drop_file(kernel: &mut SimKernel, pfn: u32, count: u32) {
+    let dirty = kernel.writeback.share_of(kernel.lru.len());
     let frames = kernel.zone.frames();
     let file = kernel.lru.file_of(frames, pfn, count);
+    kernel.writeback.clean(file.len() as f64 * dirty);
     frames.touch(file.iter().copied());
     for pfn in file {
         if !kernel.zone.state(pfn).short_pinned() {

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plays a workload on a server, one simulated second at a time.
 
+mod cache;
+mod pins;
+
 use super::source::Source;
 use super::spec::{Process, UserMemory, Workload};
 use crate::alloc::request::AllocRequest;
 use crate::memory::{BLOCK_PAGES, PoolId, begins_group};
-use crate::psi::{REFAULT_NS, Stall};
 use crate::server::ServerModel;
 use ample_kit::random::Xoshiro256 as Rng;
 use ample_pfn::{PageClass, is_movable};
 
 /// Turns that the sources of a workload take in one second, so that their pages interleave.
 const TURNS: u32 = 8;
-/// Files are dropped in runs of so many pages.
-const FILE_PAGES: u32 = 64;
-/// Memory counts as full once this share of it or less is free for users.
-const FULL_RATIO: f64 = 0.04;
-/// Of a million pages, those under direct I/O at any time.
-const SHORT_PINS_PER_MILLION: u64 = 20;
 /// Memory for which khugepaged makes one huge page a second at most, in pages (64 GB: its
 /// default of 4096 scanned pages every ten seconds).
 const KHUGEPAGED_PAGES: f64 = (64u64 << 18) as f64;
@@ -29,6 +25,9 @@ struct Running {
     pool: PoolId,
     tables: PoolId,
     stacks: PoolId,
+    /// What it pinned when it started.
+    pinned: PoolId,
+    /// All of its memory, in swap or pinned too.
     pages: u64,
     age_s: f64,
     cpu: usize,
@@ -77,12 +76,14 @@ impl Driver {
                     pool: server.new_pool(),
                     tables: server.new_pool(),
                     stacks: server.new_pool(),
+                    pinned: server.new_pool(),
                     pages: 0,
                     age_s: 0.0,
                     cpu: processes.len(),
                 });
             }
         }
+        set_up_swap(server, workload, pages, &processes);
         let mut driver = Driver {
             pages,
             event_ratio,
@@ -172,6 +173,8 @@ impl Driver {
             self.cache_turn(server, turn);
         }
         self.long_pins(server);
+        self.start_pins(server);
+        self.swap_in(server);
         self.khugepaged(server);
         server.tick(1_000_000_000);
     }
@@ -207,9 +210,10 @@ impl Driver {
     /// A process ends and starts again from nothing.
     fn restart(&mut self, server: &mut ServerModel, process: usize) {
         let running = &mut self.processes[process];
-        for pool in [running.pool, running.tables, running.stacks] {
+        for pool in [running.pool, running.tables, running.stacks, running.pinned] {
             server.release_all(pool, running.cpu);
         }
+        server.kernel.swap.take_back(running.pool, u64::MAX);
         running.pages = 0;
         running.age_s = 0.0;
     }
@@ -333,101 +337,6 @@ impl Driver {
         source.churn(server, turn, &mut self.rng);
     }
 
-    fn cache_turn(&mut self, server: &mut ServerModel, turn: f64) {
-        let cache = &self.workload.cache;
-        // While memory is being filled nothing is thinned: the level counts, not the rate.
-        let filling = server.free_user_pages() as f64 > FULL_RATIO * self.pages;
-        let ratio = if filling { 1.0 } else { self.event_ratio };
-        let mut reads = cache.read_per_hour * self.pages / 3600.0 * turn * ratio;
-        let deploy = self.deploy_left.min(self.pages / 600.0 * turn);
-        self.deploy_left -= deploy;
-        let reuse = cache.reuse_ratio;
-        let touched = self.rng.round(reads * reuse);
-        reads *= 1.0 - reuse;
-        let fresh = self.rng.round(reads + deploy);
-        let drops = cache.drop_per_hour * self.pages / 3600.0 * turn / f64::from(FILE_PAGES);
-        let drops = self.rng.round(drops * ratio);
-        self.refault(server, reads, turn, ratio);
-        server.read_cache(PageClass::File, fresh, self.rng.below(64) as usize);
-        for done in 0..touched {
-            if begins_group(2 * done) {
-                server.kernel.zone.frames().touch_anywhere(&self.rng);
-            }
-            if let Some(pfn) = server.random_cached(&mut self.rng) {
-                server.reread(pfn);
-            }
-        }
-        for _ in 0..drops {
-            if let Some(pfn) = server.random_cached(&mut self.rng) {
-                server.drop_file(pfn, FILE_PAGES);
-            }
-        }
-    }
-
-    /// Books the waits for pages that `reads` of this turn found evicted, whichever region was
-    /// short. Reclaim runs in batches: a page evicted counts for the reads of the next minute.
-    /// Where reads are thinned to `ratio`, each stands for more of them.
-    fn refault(&mut self, server: &mut ServerModel, reads: f64, turn: f64, ratio: f64) {
-        let counters = server.counters();
-        let evicted = counters.kswapd_reclaimed_pages + counters.direct_reclaimed_pages;
-        let fresh = (evicted - self.evicted) as f64;
-        self.evicted = evicted;
-        self.evicted_unread = (self.evicted_unread + fresh).min(reads * 60.0 / turn);
-        let followed = reads.min(self.evicted_unread);
-        self.evicted_unread -= followed;
-        let refaults = followed / ratio * self.workload.cache.refault_ratio;
-        let refaults = u64::from(self.rng.round(refaults));
-        let ns = refaults * REFAULT_NS / 64;
-        let kernel = &mut server.kernel;
-        kernel.counters.refaults += refaults;
-        kernel.psi.stall(Stall::Movable, ns);
-    }
-
-    fn long_pins(&mut self, server: &mut ServerModel) {
-        let pins = &self.workload.pins;
-        if pins.level_ratio == 0.0 {
-            return;
-        }
-        let held = server.pool_len(self.pinned) as u32;
-        let ended = self.rng.round(f64::from(held) / pins.hold_s);
-        server.release(self.pinned, ended, 0);
-        let goal = (pins.level_ratio * self.pages) as u32;
-        let wanted = goal.saturating_sub(held - ended);
-        let holders: Vec<usize> = (0..self.processes.len())
-            .filter(|&p| self.processes[p].group == 0)
-            .collect();
-        for _ in 0..wanted.min(goal / 16 + 1) {
-            let process = holders[self.rng.below(holders.len() as u32) as usize];
-            let running = &mut self.processes[process];
-            let len = server.pool_len(running.pool) as u32;
-            if len == 0 {
-                continue;
-            }
-            let index = self.rng.below(len);
-            if server.pin_long(running.pool, index, self.pinned) {
-                running.pages = running.pages.saturating_sub(1);
-            }
-        }
-    }
-
-    /// Direct I/O holds a few pages for about a second.
-    fn short_pins(&mut self, server: &mut ServerModel) {
-        self.drop_short_pins(server);
-        let count = server.frames() as u64 * SHORT_PINS_PER_MILLION / 1_000_000;
-        for _ in 0..count {
-            if let Some(pfn) = server.random_cached(&mut self.rng) {
-                server.pin_shortly(pfn, true);
-                self.short.push(pfn);
-            }
-        }
-    }
-
-    fn drop_short_pins(&mut self, server: &mut ServerModel) {
-        for pfn in self.short.drain(..) {
-            server.pin_shortly(pfn, false);
-        }
-    }
-
     fn khugepaged(&mut self, server: &mut ServerModel) {
         let rounds = self.rng.round(self.pages / KHUGEPAGED_PAGES);
         for _ in 0..rounds {
@@ -439,6 +348,21 @@ impl Driver {
                 let running = &self.processes[process];
                 server.collapse(running.pool, running.cpu);
             }
+        }
+    }
+}
+
+/// Gives the machine the swap that the workload asks for.
+fn set_up_swap(server: &mut ServerModel, workload: &Workload, pages: f64, processes: &[Running]) {
+    let spec = &workload.swap;
+    if spec.size_ratio == 0.0 {
+        return;
+    }
+    let swap = &mut server.kernel.swap;
+    swap.set_up((spec.size_ratio * pages) as u64, spec.reclaim_ratio);
+    for process in processes {
+        if workload.process[process.group].kind == UserMemory::Anon {
+            swap.add_pool(process.pool);
         }
     }
 }

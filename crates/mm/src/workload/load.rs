@@ -19,9 +19,9 @@ macro_rules! shipped {
 }
 
 /// The shipped workloads: name and text.
-const SHIPPED: [(&str, &str); 9] = shipped!(
-    "web" "cache-a" "cache-b" "ci" "web-day" "storm" "thrash" "fragmenter-full"
-    "fragmenter-partial"
+const SHIPPED: [(&str, &str); 13] = shipped!(
+    "web" "cache-a" "cache-b" "ci" "web-day" "storm" "thrash" "pinning" "swapping" "steps" "writing"
+    "fragmenter-full" "fragmenter-partial"
 );
 
 /// Names of the workloads that need no file.
@@ -133,8 +133,8 @@ impl Workload {
     }
 
     fn find_fault_in_tables(&self) -> Option<Fault> {
-        let (c, h) = (&self.cache, &self.huge);
-        let tables: [(&str, &[(&str, f64)]); 4] = [
+        let (c, h, s) = (&self.cache, &self.huge, &self.swap);
+        let tables: [(&str, &[(&str, f64)]); 5] = [
             (
                 "cache",
                 &[
@@ -143,9 +143,25 @@ impl Workload {
                     ("reuse_ratio", c.reuse_ratio),
                     ("boot_ratio", c.boot_ratio),
                     ("refault_ratio", c.refault_ratio),
+                    ("write_ratio", c.write_ratio),
+                    ("written_back_per_hour", c.written_back_per_hour),
                 ],
             ),
-            ("pins", &[("level_ratio", self.pins.level_ratio)]),
+            (
+                "swap",
+                &[
+                    ("size_ratio", s.size_ratio),
+                    ("reclaim_ratio", s.reclaim_ratio),
+                    ("wanted_per_hour", s.wanted_per_hour),
+                ],
+            ),
+            (
+                "pins",
+                &[
+                    ("level_ratio", self.pins.level_ratio),
+                    ("start_ratio", self.pins.start_ratio),
+                ],
+            ),
             (
                 "deploy",
                 &[
@@ -177,10 +193,20 @@ impl Workload {
             let message = "must be 1 to 10000000, and pins need a process";
             return Some(Fault::new("pins", 0, "hold_s", message));
         }
+        let started = self.pins.start_ratio;
+        let holders = self.process.first().map_or(0.0, |p| p.memory_ratio);
+        if started > holders {
+            let message = format!(
+                "the first process group has {holders} of memory and cannot pin more than that"
+            );
+            return Some(Fault::new("pins", 0, "start_ratio", &message));
+        }
         let demand: f64 = self.process.iter().map(|p| p.memory_ratio).sum::<f64>()
             + self.kernel.iter().map(|k| k.level_ratio).sum::<f64>();
-        (demand > 0.97).then(|| {
-            let message = format!("all levels add up to {demand:.2} of memory; at most 0.97 fits");
+        let most = 0.97 + self.swap.size_ratio;
+        (demand > most).then(|| {
+            let message =
+                format!("all levels add up to {demand:.2} of memory; at most {most:.2} fits");
             Fault::new("process", 0, "memory_ratio", &message)
         })
     }

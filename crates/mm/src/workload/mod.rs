@@ -13,5 +13,5 @@ pub(crate) use driver::Driver;
 pub use load::{WorkloadError, shipped_workloads};
 pub use observed::{Lifetimes, Observed, PageStream, StreamOrigin, kernel_change_pages};
 pub use spec::{
-    Deploy, HugeDemand, KernelSpec, PageCacheSpec, Pins, Process, UserMemory, Workload,
+    Deploy, HugeDemand, KernelSpec, PageCacheSpec, Pins, Process, SwapSpec, UserMemory, Workload,
 };

@@ -200,6 +200,7 @@ impl Observed {
                 .collect(),
             kernel,
             cache: self.fit_cache(),
+            swap: Default::default(),
             pins: Default::default(),
             deploy: Default::default(),
             huge: Default::default(),

@@ -25,6 +25,9 @@ pub struct Workload {
     /// Page cache.
     #[serde(default)]
     pub cache: PageCacheSpec,
+    /// Swap for user memory.
+    #[serde(default, skip_serializing_if = "SwapSpec::is_none")]
+    pub swap: SwapSpec,
     /// Long-term pins of user memory.
     #[serde(default)]
     pub pins: Pins,
@@ -187,6 +190,30 @@ pub struct PageCacheSpec {
     /// Of the reads that follow an eviction, the share that finds its page evicted although it
     /// was still wanted.
     pub refault_ratio: f64,
+    /// Share of the new pages that are written instead of read: dirty until they are on storage.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub write_ratio: f64,
+    /// What storage takes every hour, as a share of memory.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub written_back_per_hour: f64,
+}
+
+/// Swap: where reclaim puts anonymous memory of processes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SwapSpec {
+    /// Size as a share of memory; 0: there is none.
+    pub size_ratio: f64,
+    /// Share of what reclaim frees that it takes from processes, the rest being page cache.
+    pub reclaim_ratio: f64,
+    /// Share of what lies in swap that is wanted again every hour.
+    pub wanted_per_hour: f64,
+}
+
+impl SwapSpec {
+    fn is_none(&self) -> bool {
+        *self == SwapSpec::default()
+    }
 }
 
 /// Long-term pins (`FOLL_LONGTERM`) of the first process group's memory.
@@ -197,6 +224,11 @@ pub struct Pins {
     pub level_ratio: f64,
     /// Mean seconds a pin is held.
     pub hold_s: f64,
+    /// Memory that the processes of that group pin while they grow, and hold until they end, as a
+    /// share of the machine's: what is registered for RDMA, a GPU or io_uring when a service
+    /// starts.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub start_ratio: f64,
 }
 
 /// A deploy restarts every process at once and reads new files.
