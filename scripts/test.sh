@@ -24,9 +24,8 @@ shown() { # what a stage writes, without what went well
 	tee -a "$log" | grep --line-buffered -vE '^(test .* ok|running |$)'
 }
 
-ended() { # ended NAME STATUS STARTED CPU_BEFORE: notes what a stage took; stops if it failed
-	cpu_s
-	printf '%-18s %7d %7d\n' "$1" $((SECONDS - $3)) $((REPLY - $4)) >>"$times_file.table"
+ended() { # ended NAME STATUS STARTED CPU: notes what a stage took; stops if it failed
+	printf '%-18s %7d %7s\n' "$1" $((SECONDS - $3)) "$4" >>"$times_file.table"
 	(($2 == 0)) || finish 1 "$1"
 }
 
@@ -37,11 +36,13 @@ run() { # run NAME COMMAND...: one stage
 	before=$REPLY
 	echo "== $name"
 	"$@" 2>&1 | shown
-	ended "$name" "${PIPESTATUS[0]}" "$started" "$before"
+	local status=${PIPESTATUS[0]}
+	cpu_s
+	ended "$name" "$status" "$started" $((REPLY - before))
 }
 
 # A stage that has one thread or waits for others runs beside those that follow: beside NAME
-# COMMAND..., and joined where its output is wanted. One at a time.
+# COMMAND..., and joined where its output is wanted. One at a time. Its processor time is in theirs.
 beside() {
 	beside_name=$1 beside_started=$SECONDS
 	shift
@@ -51,13 +52,11 @@ beside() {
 }
 
 joined() {
-	local before status=0
-	cpu_s
-	before=$REPLY
+	local status=0
 	echo "== $beside_name"
 	wait "$beside_pid" || status=$?
 	shown <"$times_file.beside"
-	ended "$beside_name" "$status" "$beside_started" "$before"
+	ended "$beside_name" "$status" "$beside_started" beside
 }
 
 count() { # count FIELD: sums "N FIELD" over the "test result:" lines
