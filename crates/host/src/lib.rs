@@ -25,6 +25,8 @@ mod chase;
 mod error;
 pub mod flags;
 mod mapped;
+#[cfg(feature = "bpf")]
+mod narrow;
 mod page_owner;
 mod printable;
 pub mod proc;
@@ -50,6 +52,8 @@ pub use cgroups::Cgroups;
 pub use chase::{PageBacking, TestMemory, clock_ghz};
 pub use error::HostError;
 pub use mapped::{MappedMemory, MappedSize, MappedTarget, read_mapped};
+#[cfg(feature = "bpf")]
+pub use narrow::give_up_sys_admin;
 pub use page_owner::{Owners, PAGE_OWNER};
 pub use printable::printable;
 pub use proc::{System, ZoneCounters, zones};

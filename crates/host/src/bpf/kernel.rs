@@ -9,6 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 #[allow(
     clippy::all,
@@ -140,14 +141,19 @@ impl BpfPrograms {
     }
 
     /// Address of the `struct page` of frame 0, from a page of our own whose frame number the
-    /// kernel tells us. Asked twice with different pages; the answers must agree.
+    /// kernel tells us. Asked twice with different pages; the answers must agree. It is that until
+    /// the next boot, so a process asks once.
     pub fn memory_map_base(&mut self) -> Result<u64, HostError> {
+        static BASE: OnceLock<u64> = OnceLock::new();
+        if let Some(&base) = BASE.get() {
+            return Ok(base);
+        }
         let (first, second) = (self.probe_base()?, self.probe_base()?);
         if first != second {
             let what = "the memory map is not one array (CONFIG_SPARSEMEM_VMEMMAP)";
             return Err(HostError::Bpf(what.into()));
         }
-        Ok(first)
+        Ok(*BASE.get_or_init(|| first))
     }
 
     fn probe_base(&mut self) -> Result<u64, HostError> {

@@ -24,6 +24,14 @@ const PAGE_BYTES: u64 = 8 * PAGE_WORDS as u64;
 /// `struct page`s in 4 KB, the unit in which the memory map is itself mapped.
 const SMALLEST_COPY_PAGES: u64 = 4096 / PAGE_BYTES;
 
+/// Finds where the memory map lies, for readers that are opened later with fewer rights.
+///
+/// # Errors
+/// As [`BpfReader::open`].
+pub(crate) fn resolve_memory_map() -> Result<(), HostError> {
+    BpfPrograms::load()?.memory_map_base().map(drop)
+}
+
 /// Reads `struct page` through BPF: reference counts, page types, pins and slab caches.
 pub struct BpfReader {
     layout: Layout,

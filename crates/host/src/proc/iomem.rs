@@ -1,9 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `/proc/iomem`: which physical addresses are memory.
+//! Which physical addresses are memory: `/proc/iomem`, or what the firmware said at boot.
 
-use crate::HostError;
+use crate::{HostError, Root};
 use ample_pfn::{BASE_PAGE_BYTES, Pfn, PfnRange};
 use std::path::Path;
+
+/// Entries of a firmware's map; real ones have dozens.
+const MOST_ENTRIES: usize = 10_000;
+
+/// Memory of a machine, as [`system_ram`] gives it. Where the kernel hides the addresses of
+/// `/proc/iomem`, the firmware's map tells (`/sys/firmware/memmap`, `drivers/firmware/memmap.c`):
+/// everybody may read it, so that a scan needs no more than the BPF reader does.
+///
+/// # Errors
+/// As [`system_ram`], where there is no such map either.
+pub fn memory(root: &Root) -> Result<Vec<PfnRange>, HostError> {
+    let hidden = match system_ram(&root.read("proc/iomem")?, &root.path("proc/iomem")) {
+        Err(error @ HostError::NoMemory { .. }) => error,
+        told => return told,
+    };
+    match firmware_ram(root)? {
+        ranges if ranges.is_empty() => Err(hidden),
+        ranges => Ok(ranges),
+    }
+}
+
+/// Whole frames of `System RAM` by the firmware's map, ascending; none where there is no map. Frame
+/// 0 is left out as the kernel does (`trim_bios_range`, `arch/x86/kernel/e820.c`).
+pub(crate) fn firmware_ram(root: &Root) -> Result<Vec<PfnRange>, HostError> {
+    let mut ranges = Vec::new();
+    for entry in 0..MOST_ENTRIES {
+        let file = |name| format!("sys/firmware/memmap/{entry}/{name}");
+        let Ok(kind) = root.read(&file("type")) else {
+            break;
+        };
+        let address = |name| {
+            let text = root.read(&file(name))?;
+            let digits = text.trim().strip_prefix("0x");
+            let value = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            value.ok_or_else(|| HostError::parse(&root.path(&file(name)), 1, "expected 0xADDRESS"))
+        };
+        let (start, last) = (address("start")?, address("end")?);
+        if kind.trim() != "System RAM" {
+            continue;
+        }
+        let end = last.checked_add(1).filter(|&end| end > start);
+        let end = end.ok_or_else(|| {
+            HostError::parse(&root.path(&file("end")), 1, "ends before it starts")
+        })?;
+        let first = start.div_ceil(BASE_PAGE_BYTES).max(1);
+        let range = PfnRange::new(Pfn(first), Pfn((end / BASE_PAGE_BYTES).max(first)));
+        if !range.is_empty() {
+            ranges.push(range);
+        }
+    }
+    ranges.sort_by_key(|range| range.start);
+    Ok(ranges)
+}
 
 /// Whole frames of `System RAM`, ascending. A frame that is only partly memory is left out, as
 /// the kernel leaves it out.
@@ -79,6 +132,48 @@ mod tests {
         let error = parse("00000000-00000000 : System RAM\n").unwrap_err();
         assert!(error.is_permission());
         assert!(error.to_string().contains("root"), "{error}");
+    }
+
+    /// A tree with hidden addresses and a firmware's map of these entries.
+    fn hidden_tree(entries: &[[&str; 3]]) -> (tempfile::TempDir, Root) {
+        let tree = tempfile::tempdir().unwrap();
+        let write = |name: String, text: &str| {
+            let path = tree.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        };
+        write("proc/iomem".into(), "00000000-00000000 : System RAM");
+        for (entry, values) in entries.iter().enumerate() {
+            for (name, value) in ["start", "end", "type"].iter().zip(values) {
+                write(format!("sys/firmware/memmap/{entry}/{name}"), value);
+            }
+        }
+        let root = Root::offline(tree.path());
+        (tree, root)
+    }
+
+    #[test]
+    fn where_addresses_are_hidden_the_firmware_tells() {
+        let (_tree, root) = hidden_tree(&[
+            ["0x100000", "0xbfffffff", "System RAM"],
+            ["0x0", "0x9fbff", "System RAM"],
+            ["0x9fc00", "0xfffff", "Reserved"],
+            ["0xc0000000", "0xc0000ffe", "System RAM"],
+        ]);
+        let expected = [
+            PfnRange::new(Pfn(1), Pfn(0x9f)),
+            PfnRange::new(Pfn(0x100), Pfn(0xc0000)),
+        ];
+        assert_eq!(memory(&root).unwrap(), expected);
+        assert!(memory(&hidden_tree(&[]).1).unwrap_err().is_permission());
+        for bad in [
+            ["9", "0x1fff", "System RAM"],
+            ["0x2000", "0x1fff", "System RAM"],
+        ] {
+            let (_tree, root) = hidden_tree(&[["0x0", "0xfff", "Reserved"], bad]);
+            let error = memory(&root).unwrap_err().to_string();
+            assert!(error.contains("memmap/1/"), "{error}");
+        }
     }
 
     #[test]

@@ -6,7 +6,9 @@ mod system;
 mod tables;
 mod zoneinfo;
 
-pub use iomem::system_ram;
+#[cfg(feature = "bpf")]
+pub(crate) use iomem::firmware_ram;
+pub use iomem::{memory, system_ram};
 pub use system::{System, processor_time_ns, zones};
 pub use tables::{FreeBlocks, buddyinfo, key_values};
 pub use zoneinfo::{ZoneCounters, zoneinfo};

@@ -2,7 +2,7 @@
 //! Everything about a machine that is not per page.
 
 use super::zoneinfo::layout_of;
-use super::{ZoneCounters, buddyinfo, key_values, system_ram, zoneinfo};
+use super::{ZoneCounters, buddyinfo, key_values, memory, zoneinfo};
 use crate::{HostError, Root};
 use ample_pfn::{BASE_PAGE_BYTES, Layout, PfnRange};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl System {
     /// pages are not of 4 KB. Optional files (vmstat, uptime, host name) may be missing.
     pub fn read(root: &Root) -> Result<System, HostError> {
         let zones = zones(root)?;
-        let ram = system_ram(&root.read("proc/iomem")?, &root.path("proc/iomem"))?;
+        let ram = memory(root)?;
         let mut counters = key_values(&root.read("proc/meminfo")?);
         require_small_pages(&counters, &zones, root)?;
         let vmstat = root

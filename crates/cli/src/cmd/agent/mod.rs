@@ -25,7 +25,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// at most the scan that was being written. Each host scans at a moment of its own within the
 /// period, and waits longer where a scan took more than a hundredth of the period's processor
 /// time. Nothing is served, and nothing leaves the spool, until it is asked for. Needs root or
-/// CAP_SYS_ADMIN for the pages, and no other privilege.
+/// CAP_SYS_ADMIN for the pages, and no other privilege; with CAP_BPF and CAP_PERFMON beside it, it
+/// gives CAP_SYS_ADMIN up before the first scan.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AgentArgs {
@@ -103,6 +104,10 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
     // Whoever is in the way of a program loses; a refusal costs nobody anything.
     let _ = rustix::process::nice(19);
     bound_memory().context("cannot bound the memory of this process")?;
+    #[cfg(feature = "bpf")]
+    if args.root.is_none() && !args.once {
+        narrow();
+    }
     let root = args.root.as_deref().map_or_else(Root::live, Root::offline);
     let host = root.read("proc/sys/kernel/hostname").unwrap_or_default();
     let mut agent = Agent {
@@ -146,6 +151,15 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
         eprintln!("metrics at http://{}/metrics", exporter.address());
     }
     follow(&mut agent, first.next)
+}
+
+/// Gives CAP_SYS_ADMIN up where scans go on without it. Where BPF cannot be used the first scan
+/// says what is read instead, or why nothing can be.
+#[cfg(feature = "bpf")]
+fn narrow() {
+    if let Ok(true) = ample_host::give_up_sys_admin() {
+        eprintln!("CAP_SYS_ADMIN is given up: CAP_BPF and CAP_PERFMON are enough from now on");
+    }
 }
 
 /// Memory that the process may write to: with the code that it uses that stays below 64 MB. A scan

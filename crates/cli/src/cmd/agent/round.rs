@@ -141,7 +141,7 @@ impl Agent {
         contiguitas::families(&self.options.root, &mut out);
         self.counts.families(self.spool.usage()?, &mut out);
         if let Some(path) = &self.textfile {
-            write_file(path, &out.plain()).context("the metrics are as they were")?;
+            write_file(path, out.plain()).context("the metrics are as they were")?;
         }
         self.page.set(out.end());
         Ok(())
