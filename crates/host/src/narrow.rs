@@ -6,8 +6,8 @@
 //! asks once, and gives the right up.
 
 use crate::bpf::resolve_memory_map;
-use crate::proc::{firmware_ram, memory};
-use crate::{HostError, Root};
+use crate::proc::firmware_ram;
+use crate::{HostError, Root, System};
 use ample_pfn::PfnRange;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
@@ -25,7 +25,7 @@ pub fn give_up_sys_admin() -> Result<bool, HostError> {
         return Ok(false);
     }
     let root = Root::live();
-    if !same_memory(&memory(&root)?, &firmware_ram(&root)?) {
+    if !same_memory(&System::read(&root)?.ram, &firmware_ram(&root)?) {
         return Ok(false);
     }
     resolve_memory_map()?;

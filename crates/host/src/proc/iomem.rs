@@ -10,19 +10,32 @@ const MOST_ENTRIES: usize = 10_000;
 
 /// Memory of a machine, as [`system_ram`] gives it. Where the kernel hides the addresses of
 /// `/proc/iomem`, the firmware's map tells (`/sys/firmware/memmap`, `drivers/firmware/memmap.c`):
-/// everybody may read it, so that a scan needs no more than the BPF reader does.
+/// everybody may read it, so that a scan needs no more than the BPF reader does. It must name the
+/// `present_pages` of the zones at least: memory that drivers add (virtio-mem) is not in it.
 ///
 /// # Errors
-/// As [`system_ram`], where there is no such map either.
-pub fn memory(root: &Root) -> Result<Vec<PfnRange>, HostError> {
+/// As [`system_ram`], where there is no such map either, or it lacks memory.
+pub(crate) fn memory(root: &Root, present_pages: u64) -> Result<Vec<PfnRange>, HostError> {
     let hidden = match system_ram(&root.read("proc/iomem")?, &root.path("proc/iomem")) {
         Err(error @ HostError::NoMemory { .. }) => error,
         told => return told,
     };
-    match firmware_ram(root)? {
-        ranges if ranges.is_empty() => Err(hidden),
-        ranges => Ok(ranges),
+    let ranges = firmware_ram(root)?;
+    if ranges.is_empty() {
+        return Err(hidden);
     }
+    let named: u64 = ranges.iter().map(|range| range.pages()).sum();
+    if named < present_pages {
+        return Err(HostError::NoMemory {
+            path: root.path("sys/firmware/memmap"),
+            what: format!(
+                "lacks {} of {present_pages} pages, which were added later; start this process \
+                 again, as root or with CAP_SYS_ADMIN",
+                present_pages - named
+            ),
+        });
+    }
+    Ok(ranges)
 }
 
 /// Whole frames of `System RAM` by the firmware's map, ascending; none where there is no map. Frame
@@ -164,14 +177,17 @@ mod tests {
             PfnRange::new(Pfn(1), Pfn(0x9f)),
             PfnRange::new(Pfn(0x100), Pfn(0xc0000)),
         ];
-        assert_eq!(memory(&root).unwrap(), expected);
-        assert!(memory(&hidden_tree(&[]).1).unwrap_err().is_permission());
+        let pages = 0xc0000 - 0x100 + 0x9f - 1;
+        assert_eq!(memory(&root, pages).unwrap(), expected);
+        let error = memory(&root, pages + 512).unwrap_err();
+        assert!(error.to_string().contains("lacks 512 of"), "{error}");
+        assert!(memory(&hidden_tree(&[]).1, 0).unwrap_err().is_permission());
         for bad in [
             ["9", "0x1fff", "System RAM"],
             ["0x2000", "0x1fff", "System RAM"],
         ] {
             let (_tree, root) = hidden_tree(&[["0x0", "0xfff", "Reserved"], bad]);
-            let error = memory(&root).unwrap_err().to_string();
+            let error = memory(&root, 0).unwrap_err().to_string();
             assert!(error.contains("memmap/1/"), "{error}");
         }
     }

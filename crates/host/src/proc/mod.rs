@@ -8,7 +8,7 @@ mod zoneinfo;
 
 #[cfg(feature = "bpf")]
 pub(crate) use iomem::firmware_ram;
-pub use iomem::{memory, system_ram};
+pub use iomem::system_ram;
 pub use system::{System, processor_time_ns, zones};
 pub use tables::{FreeBlocks, buddyinfo, key_values};
 pub use zoneinfo::{ZoneCounters, zoneinfo};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything about a machine that is not per page.
 
+use super::iomem::memory;
 use super::zoneinfo::layout_of;
-use super::{ZoneCounters, buddyinfo, key_values, memory, zoneinfo};
+use super::{ZoneCounters, buddyinfo, key_values, zoneinfo};
 use crate::{HostError, Root};
 use ample_pfn::{BASE_PAGE_BYTES, Layout, PfnRange};
 use std::collections::BTreeMap;
@@ -50,7 +51,8 @@ impl System {
     /// pages are not of 4 KB. Optional files (vmstat, uptime, host name) may be missing.
     pub fn read(root: &Root) -> Result<System, HostError> {
         let zones = zones(root)?;
-        let ram = memory(root)?;
+        let present = zones.iter().map(|zone| zone.present_pages).sum();
+        let ram = memory(root, present)?;
         let mut counters = key_values(&root.read("proc/meminfo")?);
         require_small_pages(&counters, &zones, root)?;
         let vmstat = root
