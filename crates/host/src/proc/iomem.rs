@@ -57,18 +57,24 @@ pub(crate) fn firmware_ram(root: &Root) -> Result<Vec<PfnRange>, HostError> {
         if kind.trim() != "System RAM" {
             continue;
         }
-        let end = last.checked_add(1).filter(|&end| end > start);
-        let end = end.ok_or_else(|| {
+        let range = whole_frames(start, last).ok_or_else(|| {
             HostError::parse(&root.path(&file("end")), 1, "ends before it starts")
         })?;
-        let first = start.div_ceil(BASE_PAGE_BYTES).max(1);
-        let range = PfnRange::new(Pfn(first), Pfn((end / BASE_PAGE_BYTES).max(first)));
+        let range = PfnRange::new(range.start.max(Pfn(1)), range.end);
         if !range.is_empty() {
             ranges.push(range);
         }
     }
     ranges.sort_by_key(|range| range.start);
     Ok(ranges)
+}
+
+/// The frames that lie wholly between two addresses, the last one included; `None` if they are the
+/// wrong way round or end at the end of all addresses.
+fn whole_frames(start: u64, last: u64) -> Option<PfnRange> {
+    let end = last.checked_add(1).filter(|&end| end > start)?;
+    let first = start.div_ceil(BASE_PAGE_BYTES);
+    Some(PfnRange::new(Pfn(first), Pfn(end / BASE_PAGE_BYTES)))
 }
 
 /// Whole frames of `System RAM`, ascending. A frame that is only partly memory is left out, as
@@ -98,12 +104,7 @@ pub fn system_ram(text: &str, path: &Path) -> Result<Vec<PfnRange>, HostError> {
             hidden = true;
             continue;
         }
-        let end = last
-            .checked_add(1)
-            .filter(|&end| end > start)
-            .ok_or_else(bad)?;
-        let first_frame = start.div_ceil(BASE_PAGE_BYTES);
-        let range = PfnRange::new(Pfn(first_frame), Pfn(end / BASE_PAGE_BYTES));
+        let range = whole_frames(start, last).ok_or_else(bad)?;
         if !range.is_empty() {
             ranges.push(range);
         }

@@ -12,19 +12,19 @@ const SHRINK_SUCCESS: f64 = 0.1;
 
 /// Tries to free `goal` pages that help `region`; pages looked at and pages freed.
 pub(crate) fn reclaim(kernel: &mut SimKernel, region: usize, goal: u32) -> (u32, u32) {
-    let user_helps = region != LOW || kernel.rules.mixing;
-    shrink(kernel, region, goal, user_helps)
+    let user = user_helps(kernel, region);
+    shrink(kernel, region, goal, user)
 }
 
 /// The same for a task that waits for it.
 pub(crate) fn reclaim_directly(kernel: &mut SimKernel, region: usize, goal: u32) -> (u32, u32) {
-    let user_helps = region != LOW || kernel.rules.mixing;
-    shrink(
-        kernel,
-        region,
-        goal,
-        user_helps || kernel.rules.reclaims_node,
-    )
+    let user = kernel.rules.reclaims_node || user_helps(kernel, region);
+    shrink(kernel, region, goal, user)
+}
+
+/// Whether what users give back lies where `region` allocates.
+fn user_helps(kernel: &SimKernel, region: usize) -> bool {
+    region != LOW || kernel.rules.mixing
 }
 
 /// Shrinks the slab caches and, if asked to, page cache and user memory.
