@@ -6,8 +6,9 @@ use crate::config::MmuConfig;
 use crate::error::{ConfigError, MapError};
 use crate::mmu::Mmu;
 use crate::os::frames::FrameSource;
+use crate::os::roots::Roots;
 use crate::os::settings::{OsCosts, Vma};
-use crate::os::space::{Inval, Space};
+use crate::os::space::{GLOBAL_ASID, Inval, Space};
 use crate::schemes::paging;
 use crate::schemes::scheme::{Refill, Scheme, allows};
 use crate::table::entry::{PageSize, bits};
@@ -54,9 +55,17 @@ pub struct Engine {
     pub(crate) scheme: Box<dyn Scheme>,
     has_bypass: bool,
     is_plain: bool,
-    /// Address spaces; accesses go to `spaces[current]`.
+    /// Address spaces; accesses go to `spaces[current]`. Of an engine that mirrors a guest, the
+    /// first is the kernel half, to which accesses with the sign bit set go.
     pub spaces: Vec<Space>,
     pub(crate) current: usize,
+    /// The space of addresses with the sign bit set: the current one but in a mirror.
+    upper: usize,
+    /// Whether global pages of the kernel half outlive a load of a root, as CR4.PGE has it. Off,
+    /// and without a meaning, but in an engine that mirrors a guest.
+    pub global_kernel: bool,
+    /// The roots of the guest that is mirrored, if one is.
+    pub(crate) roots: Option<Roots>,
     /// The host of a virtual machine.
     pub host: Option<Host>,
     /// Physical memory (the guest's, on a virtual machine).
@@ -83,16 +92,29 @@ impl Engine {
         mut frames: Box<dyn FrameSource>,
         units_per_cycle: u64,
     ) -> Result<Self, ConfigError> {
-        let mmu = Mmu::new(config, units_per_cycle)?;
+        config.check()?;
         let space = Space::new(1, config.levels, frames.as_mut())
             .map_err(|e| ConfigError::Invalid(e.to_string()))?;
+        Engine::with_space(config, scheme, frames, units_per_cycle, space)
+    }
+
+    pub(crate) fn with_space(
+        config: &MmuConfig,
+        scheme: Box<dyn Scheme>,
+        frames: Box<dyn FrameSource>,
+        units_per_cycle: u64,
+        space: Space,
+    ) -> Result<Self, ConfigError> {
         Ok(Engine {
-            mmu,
+            mmu: Mmu::new(config, units_per_cycle)?,
             has_bypass: scheme.has_bypass(),
             is_plain: scheme.is_plain(),
             scheme,
             spaces: vec![space],
             current: 0,
+            upper: 0,
+            global_kernel: false,
+            roots: None,
             host: None,
             frames,
             vmas: vec![Vec::new()],
@@ -126,20 +148,38 @@ impl Engine {
         &mut self.spaces[self.current]
     }
 
+    /// The number of the address space that `va` belongs to.
+    #[inline(always)]
+    pub(crate) fn half(&self, va: u64) -> usize {
+        if (va as i64) < 0 {
+            self.upper
+        } else {
+            self.current
+        }
+    }
+
+    /// The address space that translates `va`: the current one, or the kernel half of a mirror.
+    pub fn space_of(&self, va: u64) -> &Space {
+        &self.spaces[self.half(va)]
+    }
+
     /// The current address space together with physical memory, for mapping calls.
     pub fn space_and_frames(&mut self) -> (&mut Space, &mut dyn FrameSource) {
         (&mut self.spaces[self.current], self.frames.as_mut())
     }
 
     /// Makes another address space current: flushes without PCID, keeps tagged entries with it.
+    /// A mirror changes its space by [`load_root`](Self::load_root) alone.
     pub fn switch_to(&mut self, space: usize) {
         assert!(
             space < self.spaces.len(),
             "there are {} address spaces",
             self.spaces.len()
         );
+        assert!(self.roots.is_none(), "a mirror loads roots");
         self.sync();
         self.current = space;
+        self.upper = space;
         self.os_cycles += u64::from(self.costs.switch_cycles);
         if self.mmu.config().pcid {
             self.mmu.switched();
@@ -167,7 +207,7 @@ impl Engine {
         if intent == Intent::Fetch {
             return self.translate_fetch(va, now, port);
         }
-        let space = &self.spaces[self.current];
+        let space = &self.spaces[self.half(va)];
         self.mmu.stats.accesses += 1;
         if self.has_bypass
             && let Some(pa) = self.scheme.bypass(space, self.host.as_ref(), va)
@@ -195,12 +235,11 @@ impl Engine {
         addresses: impl Iterator<Item = u64>,
         mut found: impl FnMut(u64, u64),
     ) {
-        let table = &self.spaces[self.current].table;
         let mut page = u64::MAX;
         for va in addresses {
             if va >> 12 != page {
                 page = va >> 12;
-                let (at, entry) = table.last_entry(va);
+                let (at, entry) = self.space_of(va).table.last_entry(va);
                 found(at, (entry & bits::FRAME) | (va & 0xfff));
             }
         }
@@ -214,7 +253,7 @@ impl Engine {
         port: &mut P,
     ) -> Result<Translated, BadAccess> {
         self.mmu.stats.fetches += 1;
-        let asid = self.spaces[self.current].asid;
+        let asid = self.space_of(va).asid;
         match self.mmu.l1_fetch(va, asid) {
             Some((pa, entry)) if entry & bits::NO_EXECUTE == 0 => Ok(Translated { pa, done: now }),
             Some(_) => Err(BadAccess {
@@ -241,8 +280,9 @@ impl Engine {
         } else {
             // The hardware writes the dirty bit and reloads the entry.
             self.mmu.stats.dirty_assists += 1;
-            self.spaces[self.current].mark_dirty(va);
-            let asid = self.spaces[self.current].asid;
+            let space = self.half(va);
+            self.spaces[space].mark_dirty(va);
+            let asid = self.spaces[space].asid;
             let drop = Inval::Holes { va };
             self.mmu.invalidate(&drop, asid);
             for size in [PageSize::M2, PageSize::G1] {
@@ -268,8 +308,9 @@ impl Engine {
         } else {
             self.mmu.stats.l1d_misses += 1;
         }
+        let half = self.half(va);
         for _ in 0..4 {
-            let space = &mut self.spaces[self.current];
+            let space = &mut self.spaces[half];
             let asid = space.asid;
             let (mmu, host) = (&mut self.mmu, self.host.as_mut());
             let answer = if self.is_plain && host.is_none() {
@@ -302,8 +343,11 @@ impl Engine {
                     let mut fill = fill;
                     if intent == Intent::Write && fill.entry & bits::DIRTY == 0 {
                         self.mmu.stats.dirty_assists += 1;
-                        self.spaces[self.current].mark_dirty(va);
+                        self.spaces[half].mark_dirty(va);
                         fill.entry |= bits::DIRTY;
+                    }
+                    if asid == GLOBAL_ASID {
+                        self.filled_kernel(fill.entry);
                     }
                     let pa = self.mmu.l1_install(va, asid, fetch, &fill);
                     return Ok(Translated {
@@ -321,5 +365,15 @@ impl Engine {
             intent,
             fault: Fault::Protection,
         })
+    }
+
+    /// Notes a page of the kernel half that has to go with the next load of a root.
+    fn filled_kernel(&mut self, entry: u64) {
+        if entry & bits::GLOBAL == 0 {
+            self.mmu.stats.kernel_fills_not_global += 1;
+            if let Some(roots) = &mut self.roots {
+                roots.not_global = true;
+            }
+        }
     }
 }

@@ -90,6 +90,16 @@ pub enum MapError {
         /// Frames still free.
         free_frames: u64,
     },
+    /// A recorded way through a guest's page tables that cannot be one.
+    #[error("the path to {va:#x} is wrong at level {level}: {why}")]
+    Path {
+        /// Virtual address of the path.
+        va: u64,
+        /// Level of the entry that does not fit, the root's the highest.
+        level: u8,
+        /// What does not fit.
+        why: &'static str,
+    },
     /// A segment that memory cannot hold.
     #[error("a segment of {bytes} bytes at {base:#x} does not fit: {why}")]
     Segment {

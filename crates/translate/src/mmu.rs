@@ -222,16 +222,7 @@ impl Mmu {
         self.last = NO_LAST;
         match *inval {
             Inval::Page { va, size } => {
-                let base = index_of(va, size.shift());
-                for tlb in self.tlbs() {
-                    tlb.drop_entry(size as u8, base, asid);
-                    if size == PageSize::K4 {
-                        tlb.drop_entry(kind::COALESCED, index_of(va, 15), asid);
-                    } else {
-                        // Fragments cut from the page, if any level cannot hold its size.
-                        tlb.drop_inside(va, size, asid);
-                    }
-                }
+                self.forget_page(va, size, asid);
                 self.pwc.flush(Some(asid));
             }
             Inval::Holes { va } => {
@@ -243,6 +234,27 @@ impl Mmu {
             }
             Inval::Space | Inval::Segment => self.flush(Some(asid)),
         }
+    }
+
+    /// Drops what the TLBs know of one page: its entry, and entries of other kinds made of it.
+    pub(crate) fn forget_page(&mut self, va: u64, size: PageSize, asid: u16) {
+        self.last = NO_LAST;
+        let base = index_of(va, size.shift());
+        for tlb in self.tlbs() {
+            tlb.drop_entry(size as u8, base, asid);
+            if size == PageSize::K4 {
+                tlb.drop_entry(kind::COALESCED, index_of(va, 15), asid);
+            } else {
+                // Fragments cut from the page, if any level cannot hold its size.
+                tlb.drop_inside(va, size, asid);
+            }
+        }
+    }
+
+    /// Keeps the TLB entries for which `keep(asid, entry)` is true; page-walk caches stay.
+    pub(crate) fn retain(&mut self, keep: impl Fn(u16, u64) -> bool) {
+        self.last = NO_LAST;
+        self.tlbs().for_each(|tlb| tlb.retain(&keep));
     }
 
     /// Forgets all entries of an address space, or all.

@@ -49,6 +49,30 @@ pub trait FrameSource: Send {
     }
 }
 
+/// No memory at all: for page tables that mirror a guest's, which has memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct NoFrames;
+
+impl FrameSource for NoFrames {
+    fn alloc(&mut self, _order: u32) -> Option<u64> {
+        None
+    }
+
+    fn free(&mut self, _pfn: u64, _order: u32) {}
+
+    fn free_frames(&self) -> u64 {
+        0
+    }
+
+    fn alloc_run(&mut self, _frames: u64) -> Option<u64> {
+        None
+    }
+
+    fn longest_run(&self) -> u64 {
+        0
+    }
+}
+
 /// Unfragmented memory that grows from the bottom: large blocks from one end, single frames from
 /// the other, so that they never break each other up. Constant memory, whatever its size.
 #[derive(Clone, Debug)]

@@ -70,11 +70,12 @@ fn ranges_of(space: &Space, asid: u16) -> Vec<Range> {
         let rights = leaf.entry & bits::RIGHTS;
         match ranges.last_mut() {
             Some(last) if last.end == va && last.offset == offset && last.rights == rights => {
-                last.end += bytes;
+                last.end = last.end.saturating_add(bytes);
             }
             _ => ranges.push(Range {
                 start: va,
-                end: va + bytes,
+                // The last page of all ends beyond the largest address.
+                end: va.saturating_add(bytes),
                 offset,
                 rights,
                 asid,

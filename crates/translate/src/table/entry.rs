@@ -9,6 +9,10 @@ pub mod bits {
     pub const WRITE: u64 = 1 << 1;
     /// Reachable from user mode.
     pub const USER: u64 = 1 << 2;
+    /// Page-level write-through: a memory type, kept and not modelled.
+    pub const PWT: u64 = 1 << 3;
+    /// Page-level cache disable: a memory type, kept and not modelled.
+    pub const PCD: u64 = 1 << 4;
     /// Set by the walker at the first use (A).
     pub const ACCESSED: u64 = 1 << 5;
     /// Set at the first write (D).
@@ -27,6 +31,9 @@ pub mod bits {
     pub const FRAME: u64 = 0x000f_ffff_ffff_f000;
     /// Lowest bit of the 8-bit hole filter of a perforated entry.
     pub const FILTER_SHIFT: u32 = 52;
+    /// What hardware reads of an entry. The rest is a guest's own, or the model's.
+    pub const HARDWARE: u64 =
+        PRESENT | WRITE | USER | PWT | PCD | ACCESSED | DIRTY | LARGE | GLOBAL | FRAME | NO_EXECUTE;
     /// What a TLB entry keeps of a page-table entry besides the frame.
     pub const RIGHTS: u64 = WRITE | USER | DIRTY | GLOBAL | COW | NO_EXECUTE;
 }

@@ -2,12 +2,16 @@
 //! x86-64 page tables with 4 or 5 levels, entry for entry, plus the shadow nodes of perforated
 //! pages. Eight bytes an entry, as in the machine: nothing else is kept per mapped page.
 
+mod mirror;
 mod visit;
 
 use super::entry::{PageSize, bits, level_shift};
 use crate::error::MapError;
 use crate::os::frames::FrameSource;
 use std::collections::{HashMap, HashSet};
+
+pub(crate) use mirror::Dropped;
+pub use mirror::Mirrored;
 
 /// A leaf found by software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,20 +50,8 @@ impl PageTable {
     /// # Errors
     /// If no frame is left for the root.
     pub fn new(levels: u8, frames: &mut dyn FrameSource) -> Result<Self, MapError> {
-        assert!(
-            levels == 4 || levels == 5,
-            "x86-64 has 4 or 5 page-table levels, not {levels}"
-        );
-        let mut table = PageTable {
-            levels,
-            entries: Vec::new(),
-            frames: Vec::new(),
-            live: Vec::new(),
-            free: Vec::new(),
-            shadows: HashMap::new(),
-        };
-        table.new_node(frames)?;
-        Ok(table)
+        let root_frame = frames.alloc_table().ok_or_else(|| frames.exhausted(0))?;
+        Ok(PageTable::rooted(levels, root_frame))
     }
 
     /// Number of levels.
@@ -94,20 +86,30 @@ impl PageTable {
 
     fn new_node(&mut self, frames: &mut dyn FrameSource) -> Result<u32, MapError> {
         let frame = frames.alloc_table().ok_or_else(|| frames.exhausted(0))?;
+        Ok(self.node_in(frame))
+    }
+
+    /// An empty node in a frame.
+    fn node_in(&mut self, frame: u64) -> u32 {
         if let Some(node) = self.free.pop() {
             self.frames[node as usize] = frame;
-            return Ok(node);
+            return node;
         }
         let node = self.frames.len() as u32;
         self.entries.resize(self.entries.len() + 512, 0);
         self.frames.push(frame);
         self.live.push(0);
-        Ok(node)
+        node
     }
 
     fn free_node(&mut self, node: u32, frames: &mut dyn FrameSource) {
-        debug_assert!(node != ROOT, "the root stays");
         frames.free(self.frames[node as usize], 0);
+        self.let_go(node);
+    }
+
+    /// Empties a node and makes its number free; its frame is the caller's business.
+    fn let_go(&mut self, node: u32) {
+        debug_assert!(node != ROOT, "the root stays");
         let first = (node as usize) << 9;
         self.entries[first..first + 512].fill(0);
         self.live[node as usize] = 0;

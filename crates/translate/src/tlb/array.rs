@@ -133,6 +133,11 @@ impl Tlb {
         });
     }
 
+    /// Keeps the entries for which `keep(asid, value)` is true.
+    pub(crate) fn retain(&mut self, keep: impl Fn(u16, u64) -> bool) {
+        self.assoc.retain(|key, value| keep(asid_of(key), value));
+    }
+
     /// Forgets all entries of an address space, or all.
     pub(crate) fn flush(&mut self, asid: Option<u16>) {
         self.assoc

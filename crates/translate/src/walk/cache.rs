@@ -5,7 +5,7 @@ use crate::error::ConfigError;
 use crate::table::entry::level_shift;
 use crate::tlb::associative::AssocArray;
 use crate::tlb::geometry::Geometry;
-use crate::tlb::key::{asid_of, index_of, key_of};
+use crate::tlb::key::{asid_of, index_of, key_of, kind_of, number_of};
 use serde::{Deserialize, Serialize};
 
 /// Page-walk caches: what they cache are entries above the leaves, by the address bits that lead
@@ -78,6 +78,18 @@ impl WalkCache {
         let index = index_of(va, level_shift(level));
         if let Some(array) = self.array(level) {
             array.insert_new(index, key_of(index, asid, level), u64::from(child));
+        }
+    }
+
+    /// Forgets the entries at `level` and below it on the way to any address that the entry for
+    /// `va` of that level maps: the node they name, or one above it, is another now.
+    pub(crate) fn drop_under(&mut self, va: u64, level: u8, asid: u16) {
+        let region = index_of(va, level_shift(level));
+        for array in &mut self.arrays {
+            array.retain(|key, _| {
+                let below = kind_of(key) <= level && asid_of(key) == asid;
+                !below || number_of(key) >> (9 * (level - kind_of(key))) != region
+            });
         }
     }
 

@@ -4,6 +4,7 @@
 //! owns translation hardware applies them before the next access.
 
 mod huge;
+mod mirror;
 mod perforated;
 mod segments;
 
@@ -17,6 +18,9 @@ use std::collections::HashSet;
 
 /// Rights of an ordinary read-write user page.
 pub const USER_RW: u64 = bits::WRITE | bits::USER | bits::ACCESSED | bits::DIRTY | bits::NO_EXECUTE;
+
+/// The address-space identifier of entries that all spaces share: those of global pages.
+pub const GLOBAL_ASID: u16 = 0xfff;
 
 /// What must leave the translation hardware after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,8 @@ pub struct Space {
     pub kernel_segment: Option<Segment>,
     /// Hole bitmaps of perforated pages.
     holes: HoleBitmaps,
+    /// Its page table mirrors a guest's, whose frames hold what they hold.
+    mirrors: bool,
     /// Changes since, for caches of derived data (ranges).
     pub generation: u64,
     /// Invalidations still to be applied.
@@ -77,16 +83,27 @@ impl Space {
     /// # Errors
     /// If no frame is left for the root of the page table.
     pub fn new(asid: u16, levels: u8, frames: &mut dyn FrameSource) -> Result<Self, MapError> {
-        assert!(asid < 0xfff, "address-space identifiers end at 4094");
-        Ok(Space {
+        assert!(asid < GLOBAL_ASID, "address-space identifiers end at 4094");
+        Ok(Space::with_table(asid, PageTable::new(levels, frames)?))
+    }
+
+    fn with_table(asid: u16, table: PageTable) -> Self {
+        Space {
             asid,
-            table: PageTable::new(levels, frames)?,
+            table,
             segment: None,
             kernel_segment: None,
             holes: HoleBitmaps::default(),
+            mirrors: false,
             generation: 0,
             pending: Vec::new(),
-        })
+        }
+    }
+
+    /// Whether a segment maps part of the page at `va`.
+    fn meets_segment(&self, va: u64, bytes: u64) -> bool {
+        self.segment_for(va)
+            .is_some_and(|s| va < s.limit && va.saturating_add(bytes) > s.base)
     }
 
     fn changed(&mut self, inval: Inval) {
@@ -168,10 +185,7 @@ impl Space {
         flags: u64,
         frames: &mut dyn FrameSource,
     ) -> Result<(), MapError> {
-        if let Some(segment) = self.segment_for(va)
-            && va < segment.limit
-            && va.saturating_add(size.bytes()) > segment.base
-        {
+        if self.meets_segment(va, size.bytes()) {
             return Err(MapError::Occupied { va });
         }
         self.generation += 1;
@@ -264,14 +278,16 @@ impl Space {
 
     /// Checks what holds between any two changes: the page table is sound, every perforated page
     /// has the filter of its hole bitmap and no entry for a page that is no hole, no page lies in a
-    /// segment, and nodes and bitmaps have frames of their own that no page maps.
+    /// segment, and nodes and bitmaps have frames of their own that no page maps. The last is not
+    /// asked of a mirror: a guest maps its own page tables, and may hang one into two places.
     ///
     /// # Panics
     /// If something of it does not hold.
     pub fn assert_sound(&self) {
         self.table.assert_sound();
         let mut structures = HashSet::new();
-        for frame in self.structure_frames() {
+        let own = self.structure_frames().into_iter();
+        for frame in own.filter(|_| !self.mirrors) {
             assert!(
                 structures.insert(frame),
                 "two structures in frame {frame:#x}"
