@@ -32,7 +32,7 @@ done
 image=$tree/arch/x86/boot/bzImage
 [ -f "$image" ] || { echo "guest.sh: no kernel at $image; run make kernel" >&2; exit 2; }
 mkdir -p "$out"
-[ -n "$root" ] || "$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan"
+[ -n "$root" ] || "$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan" "$append"
 
 version=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
 # Before 10 a CPU may go on in code that another has patched (a jump label): the guest dies of its

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Build the initramfs of the test guest.
-# usage: initramfs.sh OUT.cpio.gz [KERNEL_TREE [PLAN]]
+# usage: initramfs.sh OUT.cpio.gz [KERNEL_TREE [PLAN [PARAMETERS]]]
 # With a kernel tree, its build of the hostile module goes in as well; for the
-# plan kselftest the kernel's own tests of mm/ do.
+# plan kselftest the kernel's own tests of mm/ do. PARAMETERS: those of the kernel's command line.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-out=$1 tree=${2:-} plan=${3:-}
+out=$1 tree=${2:-} plan=${3:-} parameters=${4:-}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
@@ -36,10 +36,20 @@ add() {
 		cp -nL "$lib" "$root$lib"
 	done
 }
-for prog in memcached memcslap nginx ab redis-server redis-benchmark tcc; do
+# The plan "system" is for slow emulation, which takes seconds to unpack all: it gets what its load
+# runs.
+case "$plan  $parameters " in
+"system "*" ample.load=redis "*) services=(redis-server redis-benchmark) ;;
+"system "*" ample.load=memcached "*) services=(memcached) ;;
+"system "*" ample.load=nginx "*) services=(nginx ab) ;;
+"system "*" ample.load=build "*) services=(tcc) ;;
+"system "*) services=() ;;
+*) services=(memcached memcslap nginx ab redis-server redis-benchmark tcc) ;;
+esac
+for prog in "${services[@]}"; do
 	PATH=$PATH:/usr/sbin add $prog
 done
-if [ -d /usr/lib/x86_64-linux-gnu/tcc ]; then
+if [[ " ${services[*]} " = *" tcc "* ]] && [ -d /usr/lib/x86_64-linux-gnu/tcc ]; then
 	mkdir -p "$root/usr/lib/x86_64-linux-gnu" "$root/usr/src"
 	cp -r /usr/lib/x86_64-linux-gnu/tcc "$root/usr/lib/x86_64-linux-gnu/"
 	# what the build workload compiles, and the headers it includes
@@ -82,5 +92,8 @@ if [ "$plan" = kselftest ]; then
 	"$here/scripts/selftests.sh" "$root/usr/lib/kselftest"
 	rm -rf "$root/usr/lib/kselftest/include"
 fi
-(cd "$root" && find . | LC_ALL=C sort | cpio -o -H newc --quiet | gzip -1) > "$out.tmp"
+# The same bytes from the same files: a guest that counts instructions unpacks them as well.
+find "$root" -exec touch -h -d @0 {} +
+(cd "$root" && find . | LC_ALL=C sort | cpio -o -H newc --quiet --reproducible | gzip -1n) \
+	> "$out.tmp"
 mv "$out.tmp" "$out"

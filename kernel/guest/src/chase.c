@@ -127,7 +127,7 @@ static long minor_faults(void)
 }
 
 /*
- * Sattolo's shuffle makes one cycle of all pages. A page's pointer lies in a line of its own choice,
+ * Sattolo's shuffle makes one cycle of all pages. A page's pointer lies in a line of its own,
  * so that the loads spread over the sets of a cache as far as physical pages let them.
  */
 static void **cycle(char *p, size_t pages, uint64_t seed)
@@ -199,11 +199,11 @@ static int chase(unsigned long mib, unsigned long steps, unsigned long seed, uns
 	at = cycle(p, pages, seed);
 	for (size_t i = 0; i < pages; i++)
 		at = *(void **volatile *)at;
-	faults = minor_faults();
 	roi_prepare();
+	faults = minor_faults();
 	at = marked_walk(at, steps);
-	roi_finish();
 	faults = minor_faults() - faults;
+	roi_finish();
 	huge_pages(p, bytes, &thp, &hugetlb);
 	printf("{\"mib\": %lu, \"steps\": %lu, \"seed\": %lu, \"pages\": %zu, \"page_kib\": %u, "
 	       "\"anon_huge_kib\": %lu, \"hugetlb_kib\": %lu, \"address\": %lu, "
@@ -217,12 +217,13 @@ static int fault(unsigned long mib, unsigned int kib)
 	size_t bytes = mib * MIB, pages = bytes / PAGE;
 	unsigned long thp, hugetlb;
 	char *p = map(bytes, kib);
-	long faults = minor_faults();
+	long faults;
 
 	roi_prepare();
+	faults = minor_faults();
 	marked_stores(p, pages);
-	roi_finish();
 	faults = minor_faults() - faults;
+	roi_finish();
 	huge_pages(p, bytes, &thp, &hugetlb);
 	printf("{\"mib\": %lu, \"pages\": %zu, \"page_kib\": %u, \"anon_huge_kib\": %lu, "
 	       "\"address\": %lu, \"pid\": %d, \"minor_faults\": %ld}\n", mib, pages, kib, thp,
