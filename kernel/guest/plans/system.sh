@@ -39,15 +39,15 @@ has() { if grep -m1 '^flags' /proc/cpuinfo | grep -qw $1; then echo true; else e
 # await PORT: until somebody listens there, half a minute at most
 await() {
 	tries=0
-	while [ $tries -lt 150 ] && ! netstat -ltn | grep -q ":$1 "; do
+	while [ $tries -lt 150 ] && ! netstat -ltn 2> /dev/null | grep -q ":$1 "; do
 		sleep 0.2; tries=$((tries + 1))
 	done
 }
 
-# Files of 4 to 64 KiB, $mib in all, in a tmpfs with huge pages or without; by one process, since
-# emulation takes a hundredth of a second for each that starts
+# Files of 4 to 64 KiB, $mib in all, in a tmpfs, which has no huge page for so small a file; by one
+# process, since emulation takes a hundredth of a second for each that starts
 www() {
-	mount -t tmpfs -o huge=$1 www /mnt/www
+	mount -t tmpfs -o huge=never www /mnt/www
 	awk -v kib=$((mib * 1024)) 'BEGIN {
 		for (page = "x"; length(page) < 4096; page = page page);
 		for (n = 0; made < kib; n++) {
@@ -70,7 +70,7 @@ prepare() {
 			$([ $pages = 2m ] && echo -L) &
 		await 11211 ;;
 	nginx)
-		result www www $([ $pages = 2m ] && echo always || echo never)
+		result www www
 		keys=$(echo "$out" | sed 's/.*"files": \([0-9]*\).*/\1/')
 		nginx -c /etc/nginx.conf
 		await 80 ;;
