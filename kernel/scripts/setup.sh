@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Install what building and testing the kernel needs on Debian 12, and nothing else.
-# usage: setup.sh [bench|selftests|lint|distribution|userland]
-#   bench: the programs of the workloads as well; selftests: what those of mm/ link with; lint: the
+# usage: setup.sh [bench|emulator|selftests|lint|distribution|userland]
+#   bench: the programs of the workloads as well; emulator: that alone, and what builds its plugin
+#   and an initramfs; selftests: what those of mm/ link with; lint: the
 #   checkers; distribution: Debian's own configuration
 # The emulator is that of the backports suite: the one of Debian 12 cannot run CPUs in parallel.
 set -euo pipefail
 packages=(linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev cpio zstd xz-utils
 	rsync patch kmod git ccache qemu-system-x86 busybox-static e2fsprogs python3)
+[ "${1:-}" = emulator ] && packages=(gcc libc6-dev qemu-system-x86 busybox-static cpio)
 if [ "${1:-}" = bench ]; then
 	packages+=(memcached libmemcached-tools nginx-light apache2-utils redis-server
 		redis-tools tcc libtcc-dev)

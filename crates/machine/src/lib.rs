@@ -11,4 +11,4 @@ pub mod single;
 pub use ample_memory::{MemoryConfig, MemorySystem, PrivateMemory};
 pub use check::ImpossibleField;
 pub use config::MachineConfig;
-pub use single::{CoreConfig, FunctionalRun, TimedCore, TimedReport, run_functional};
+pub use single::{CoreConfig, FunctionalRun, TimedCore, TimedReport, intent_of, run_functional};

@@ -16,6 +16,7 @@ const EDGES: &str = "
     memory: kit
     migration: kit memory
     machine: kit trace translate memory migration
+    system: kit trace translate memory machine
     rtl-check: kit machine migration
     malloc:
     malloc-tools: kit malloc
@@ -23,7 +24,7 @@ const EDGES: &str = "
     fleet: kit pfn host
     store:
     lab: kit pfn host trace mm translate memory migration machine malloc-tools report fleet
-    cli: kit pfn host trace mm translate migration machine malloc-tools report fleet store lab
+    cli: kit pfn host trace mm translate migration malloc-tools report fleet store lab system
     python: kit pfn host mm report fleet lab
     tidy: | lab
 ";

@@ -11,7 +11,7 @@ use crate::os::settings::{OsCosts, Vma};
 use crate::os::space::{GLOBAL_ASID, Inval, Space};
 use crate::schemes::paging;
 use crate::schemes::scheme::{Refill, Scheme, allows};
-use crate::table::entry::{PageSize, bits};
+use crate::table::entry::bits;
 use crate::walk::descent::Fault;
 use crate::walk::nested::Host;
 use crate::walk::port::Port;
@@ -283,12 +283,8 @@ impl Engine {
             let space = self.half(va);
             self.spaces[space].mark_dirty(va);
             let asid = self.spaces[space].asid;
-            let drop = Inval::Holes { va };
-            self.mmu.invalidate(&drop, asid);
-            for size in [PageSize::M2, PageSize::G1] {
-                self.mmu.drop_page(va, size, asid);
-            }
-            self.scheme.invalidate(&drop, asid);
+            self.mmu.drop_written(va, asid);
+            self.scheme.invalidate(&Inval::Holes { va }, asid);
         }
         self.miss(va, Intent::Write, now, port)
     }
@@ -346,9 +342,7 @@ impl Engine {
                         self.spaces[half].mark_dirty(va);
                         fill.entry |= bits::DIRTY;
                     }
-                    if asid == GLOBAL_ASID {
-                        self.filled_kernel(fill.entry);
-                    }
+                    self.filled(asid, fill.entry);
                     let pa = self.mmu.l1_install(va, asid, fetch, &fill);
                     return Ok(Translated {
                         pa,
@@ -368,8 +362,8 @@ impl Engine {
     }
 
     /// Notes a page of the kernel half that has to go with the next load of a root.
-    fn filled_kernel(&mut self, entry: u64) {
-        if entry & bits::GLOBAL == 0 {
+    fn filled(&mut self, asid: u16, entry: u64) {
+        if asid == GLOBAL_ASID && entry & bits::GLOBAL == 0 {
             self.mmu.stats.kernel_fills_not_global += 1;
             if let Some(roots) = &mut self.roots {
                 roots.not_global = true;

@@ -264,11 +264,17 @@ impl Mmu {
         self.pwc.flush(asid);
     }
 
-    /// Drops the whole-page entries of one size around `va`, in both levels.
-    pub fn drop_page(&mut self, va: u64, size: PageSize, asid: u16) {
+    /// Drops the entries by which a write to `va` was translated, whose dirty bit was not set; what
+    /// the I-TLB holds of the page stays.
+    pub fn drop_written(&mut self, va: u64, asid: u16) {
+        self.stats.invalidations += 1;
         self.last = NO_LAST;
         for tlb in self.l1d.iter_mut().chain(&mut self.l2) {
-            tlb.drop_entry(size as u8, index_of(va, size.shift()), asid);
+            for size in PageSize::ALL {
+                tlb.drop_entry(size as u8, index_of(va, size.shift()), asid);
+            }
+            tlb.drop_entry(kind::PERFORATED, index_of(va, 21), asid);
+            tlb.drop_entry(kind::BITMAP, index_of(va, 18), asid);
         }
     }
 

@@ -12,7 +12,7 @@
  *
  *	code 0	begin	the region of interest begins after this instruction
  *	code 1	end	it ended before this instruction
- *	code 2	point	something that is to be told apart within it, a phase or a request
+ *	code 2	point	a place within it: a phase, a request
  *
  * To mark a program of your own, copy this file (it needs nothing else), call
  * ample_marker_begin() once what you measure is set up, and ample_marker_end() when it is done,

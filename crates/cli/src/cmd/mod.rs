@@ -16,6 +16,7 @@ mod reproduce;
 mod scan;
 mod sim;
 mod sweep;
+mod system;
 mod trace;
 mod verdict;
 mod watch;
@@ -42,6 +43,7 @@ pub enum Subcommand {
     Scan(scan::ScanArgs),
     Sim(sim::SimArgs),
     Sweep(sweep::SweepArgs),
+    System(system::SystemArgs),
     Trace(trace::TraceArgs),
     Watch(watch::WatchArgs),
     Whatif(whatif::Args),
@@ -66,6 +68,7 @@ pub fn run(command: Subcommand) -> anyhow::Result<Verdict> {
         Subcommand::Scan(args) => scan::run(&args),
         Subcommand::Sim(args) => sim::run(&args),
         Subcommand::Sweep(args) => sweep::run(&args),
+        Subcommand::System(args) => system::run(&args),
         Subcommand::Trace(args) => trace::run(&args),
         Subcommand::Watch(args) => watch::run(&args),
         Subcommand::Whatif(args) => whatif::run(&args),

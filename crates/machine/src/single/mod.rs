@@ -4,5 +4,5 @@
 pub mod functional;
 mod timed_core;
 
-pub use functional::{FunctionalRun, run_functional};
+pub use functional::{FunctionalRun, intent_of, run_functional};
 pub use timed_core::{CoreConfig, TimedCore, TimedReport};

@@ -223,6 +223,12 @@ impl<M: MemorySystem> TimedCore<M> {
         }
     }
 
+    /// Commit time so far and time with a walk under way, in `width`-ths of a cycle.
+    #[inline(always)]
+    pub fn clock(&self) -> (u64, u64) {
+        (self.commit, self.active.units)
+    }
+
     /// Lets the core stand still for `cycles` (a fault, a shootdown, a context switch).
     pub fn stall(&mut self, cycles: u64) {
         self.front = self.front.max(self.commit) + cycles * self.units;

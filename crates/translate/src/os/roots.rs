@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// The space of the kernel half, which all roots share.
 pub(crate) const KERNEL: usize = 0;
 
-/// The space of a root.
+/// Which space mirrors the tables below a root, and when it was last loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootSpace {
     /// It has one.

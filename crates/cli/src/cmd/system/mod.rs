@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ample system`: a whole emulated machine under simulated translation hardware.
+
+mod plan;
+mod table;
+
+use super::Verdict;
+use super::sim::stop_on_interrupt;
+use ample_lab::{machines, stop};
+use ample_pfn::parse_bytes;
+use ample_system::guest::Guest;
+use ample_system::report::SystemRun;
+use ample_system::run::{ReplayedMachine, RunOptions, SoFar};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Boot a kernel in an emulator and see what address translation costs it and its programs.
+///
+/// QEMU boots the kernel; a plugin that is built on the spot (gcc) sees every load, store and
+/// instruction line of every CPU, kernel and programs, together with the guest's own page tables,
+/// writes of CR3, INVLPG and interrupts. Simulated translation hardware follows.
+#[derive(Debug, clap::Args)]
+pub struct SystemArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Run(Run),
+    Record(Record),
+    Replay(Replay),
+}
+
+/// Boot a guest, simulate what it does between its markers, and report when it has ended.
+///
+/// A guest program marks the region of interest: kernel/guest/src/marker.h has the instruction,
+/// which does nothing elsewhere. Page sizes, fragmentation, accessed and dirty bits are those that
+/// the guest's kernel has made. The guest's clock counts instructions (a nanosecond each) and its
+/// CPUs take turns: two runs do the same, as long as nothing comes in from outside. Ctrl-C ends
+/// the guest; what was seen is printed, marked partial (exit code 1).
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+struct Run {
+    #[command(flatten)]
+    guest: GuestArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Boot a guest and record what its CPUs do between its markers into a file.
+///
+/// The file holds accesses, page tables, changes of address space and interrupts, in half a byte to
+/// two bytes an access; `ample system replay` simulates it again under other hardware and schemes.
+/// A recording that was cut off (a full disk, a guest that died) is read up to its last block.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RECORD_EXAMPLES)]
+struct Record {
+    /// File to write.
+    #[arg(long, short, value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    guest: GuestArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Simulate a recorded machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = REPLAY_EXAMPLES)]
+struct Replay {
+    /// A file of `ample system record`.
+    file: PathBuf,
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What to boot.
+#[derive(Debug, clap::Args)]
+struct GuestArgs {
+    /// A bzImage, or the tree of Linux in which one was built.
+    #[arg(long, value_name = "FILE|TREE")]
+    kernel: PathBuf,
+    /// What the kernel unpacks as its first file system.
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    initrd: Option<PathBuf>,
+    /// The kernel's System.map, by which processes get their names; a tree has its own.
+    #[arg(long, value_name = "FILE")]
+    symbols: Option<PathBuf>,
+    /// A plan of kernel/guest/plans, run by the project's own initramfs (in its source tree).
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
+    /// Further words for the kernel's command line.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
+    /// Memory of the guest.
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = parse_bytes)]
+    memory: u64,
+    /// Virtual CPUs.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    cpus: usize,
+    /// Compare the physical address of each access with the emulator's; slower.
+    #[arg(long)]
+    verify: bool,
+    /// Most wall time, seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    limit: u64,
+    /// Further arguments of the emulator, after --.
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    emulator: Vec<String>,
+}
+
+/// What to simulate.
+#[derive(Debug, clap::Args)]
+struct ModelArgs {
+    /// Simulated hardware: skylake, sapphire-rapids, zen4, … or a TOML file.
+    #[arg(long, value_name = "PRESET|FILE", default_value = "skylake")]
+    machine: String,
+    /// Schemes, all on the same accesses; `ample trace schemes` lists them.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "paging"
+    )]
+    scheme: Vec<String>,
+    /// Run a core with caches behind each CPU: cycles, and how many of them walks take.
+    #[arg(long)]
+    timed: bool,
+    /// Keep entries over a change of address space, as if the guest used PCIDs (QEMU has none).
+    #[arg(long)]
+    pcid: bool,
+}
+
+/// How to print.
+#[derive(Debug, clap::Args)]
+struct OutputArgs {
+    /// Rows of the table of processes.
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    top: usize,
+    /// Print one object, schema ample.system.run/1.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "Examples (make kernel builds the kernels):
+  ample system run --kernel build/kernel/stock --plan system --append ample.load=redis
+                                             redis under load, by process and mode
+  ample system run --kernel build/kernel/ample --plan system --append 'ample.load=chase
+      ample.mib=64' --scheme paging,colt     two schemes on the same accesses
+  ample system run --kernel bzImage --initrd my.cpio.gz --timed
+                                             your own guest, with cycles";
+
+const RECORD_EXAMPLES: &str = "Examples:
+  ample system record -o redis.sys --kernel build/kernel/stock --plan system
+      --append ample.load=redis              record redis under load
+  ample system replay redis.sys --machine zen4 --scheme rmm:ranges=64
+                                             then simulate it";
+
+const REPLAY_EXAMPLES: &str = "Examples:
+  ample system replay redis.sys --scheme paging,colt,rmm     three schemes, the same accesses
+  ample system replay redis.sys --machine zen4 --timed       cycles on other hardware
+  ample system replay redis.sys --pcid                       as if switches kept TLB entries";
+
+/// Runs the command.
+///
+/// # Errors
+/// When something that it needs is missing, the guest cannot be followed or the file is damaged.
+pub fn run(args: &SystemArgs) -> anyhow::Result<Verdict> {
+    match &args.command {
+        Command::Run(run) => boot(&run.guest, &run.model, &run.output, None),
+        Command::Record(record) => {
+            let model = ModelArgs {
+                machine: "skylake".into(),
+                scheme: vec!["paging".into()],
+                timed: false,
+                pcid: false,
+            };
+            boot(
+                &record.guest,
+                &model,
+                &record.output,
+                Some(record.out.clone()),
+            )
+        }
+        Command::Replay(replay) => simulate(replay),
+    }
+}
+
+fn boot(
+    args: &GuestArgs,
+    model: &ModelArgs,
+    output: &OutputArgs,
+    out: Option<PathBuf>,
+) -> anyhow::Result<Verdict> {
+    let machine = machines::named(&model.machine)?;
+    let scratch = plan::Scratch::new()?;
+    let mut append = args.append.split_whitespace().collect::<Vec<_>>().join(" ");
+    let initrd = match &args.plan {
+        Some(plan) => {
+            append = format!("ample.plan={plan} {append}");
+            Some(plan::initramfs(plan, &args.kernel, &append, &scratch)?)
+        }
+        None => args.initrd.clone(),
+    };
+    let options = RunOptions {
+        guest: Guest {
+            kernel: plan::image(&args.kernel),
+            initrd,
+            symbols: args.symbols.clone().or_else(|| plan::symbols(&args.kernel)),
+            append,
+            memory_bytes: args.memory,
+            cpus: args.cpus,
+            verify: args.verify,
+            emulator: args.emulator.clone(),
+        },
+        machine,
+        schemes: model.scheme.clone(),
+        pcid: model.pcid,
+        timed: model.timed,
+        limit: Duration::from_secs(args.limit),
+        out,
+    };
+    stop_on_interrupt()?;
+    eprintln!("booting; the guest runs until it powers off (Ctrl-C ends it)");
+    let shown = Shown::new();
+    let result = ample_system::run::run(&options, stop::requested, |so_far| shown.tell(&so_far));
+    shown.clear();
+    print(&result?, output)
+}
+
+fn simulate(args: &Replay) -> anyhow::Result<Verdict> {
+    let options = ReplayedMachine {
+        file: args.file.clone(),
+        machine: machines::named(&args.model.machine)?,
+        schemes: args.model.scheme.clone(),
+        pcid: args.model.pcid,
+        timed: args.model.timed,
+    };
+    stop_on_interrupt()?;
+    let shown = Shown::new();
+    let result = ample_system::run::replay(&options, stop::requested, |so_far| shown.tell(&so_far));
+    shown.clear();
+    print(&result?, &args.output)
+}
+
+fn print(report: &SystemRun, output: &OutputArgs) -> anyhow::Result<Verdict> {
+    let text = match output.json {
+        true => serde_json::to_string_pretty(report)? + "\n",
+        false => table::text(report, output.top),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    table::warn(report);
+    Ok(match report.partial {
+        true => Verdict::Negative,
+        false => Verdict::Ok,
+    })
+}
+
+/// The line that tells on a terminal how far a run is.
+struct Shown {
+    terminal: bool,
+}
+
+impl Shown {
+    fn new() -> Self {
+        Shown {
+            terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn tell(&self, so_far: &SoFar) {
+        if !self.terminal {
+            return;
+        }
+        let (user, kernel) = (&so_far.user, &so_far.kernel);
+        let accesses = user.accesses() + kernel.accesses();
+        if accesses == 0 {
+            eprint!("\r\x1b[Kbefore the first marker");
+            return;
+        }
+        let walks = user.walks() + kernel.walks();
+        let instructions = (user.instructions + kernel.instructions).max(1) as f64;
+        eprint!(
+            "\r\x1b[K{:.1} M accesses, {:.0} % in the kernel; {:.2} walks in 1000 instructions",
+            accesses as f64 / 1e6,
+            100.0 * kernel.accesses() as f64 / accesses as f64,
+            1e3 * walks as f64 / instructions
+        );
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What simulates a CPU: its translation hardware alone, or a timed core around it.
+
+use ample_machine::{MachineConfig, TimedCore, intent_of};
+use ample_memory::MemorySystem;
+use ample_trace::{Access, Consumer};
+use ample_translate::{Engine, NoMemory, schemes};
+use anyhow::Result;
+
+/// A simulated CPU.
+pub trait Hardware {
+    /// Its translation hardware.
+    fn engine(&self) -> &Engine;
+    /// The same, to change.
+    fn engine_mut(&mut self) -> &mut Engine;
+    /// Runs one access; false if its page is not mapped or its rights do not allow it.
+    fn run(&mut self, access: &Access) -> bool;
+    /// Time so far, and time with a walk under way, in a unit of its own.
+    fn clock(&self) -> (u64, u64);
+}
+
+/// Translation without time: every count is exact.
+pub struct Functional(pub Engine);
+
+impl Hardware for Functional {
+    fn engine(&self) -> &Engine {
+        &self.0
+    }
+
+    fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.0
+    }
+
+    #[inline(always)]
+    fn run(&mut self, access: &Access) -> bool {
+        let intent = intent_of(access.kind);
+        let translated = self.0.translate(access.va, intent, 0, &mut NoMemory);
+        translated.is_ok()
+    }
+
+    fn clock(&self) -> (u64, u64) {
+        (0, 0)
+    }
+}
+
+impl<M: MemorySystem> Hardware for TimedCore<M> {
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    fn run(&mut self, access: &Access) -> bool {
+        let done = self.consume(std::slice::from_ref(access));
+        self.failed = None;
+        done
+    }
+
+    fn clock(&self) -> (u64, u64) {
+        TimedCore::clock(self)
+    }
+}
+
+/// The translation hardware of `machine` under a scheme, for a guest with four levels of page
+/// tables. The guest has no process-context identifiers; with `pcid` its entries are tagged all
+/// the same and outlive a change of address space, as they would if it had.
+///
+/// # Errors
+/// If there is no such scheme, or the hardware cannot be built.
+pub fn engine(machine: &MachineConfig, scheme: &str, pcid: bool) -> Result<Engine> {
+    let mut config = machine.mmu.clone();
+    config.levels = 4;
+    config.pcid &= pcid;
+    let units = u64::from(machine.core.width);
+    Ok(Engine::mirrored(&config, schemes::by_name(scheme)?, units)?)
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A whole machine under simulated translation hardware: QEMU boots a kernel, a plugin of ours puts
+//! what each CPU does into a ring ([`wire`], [`ring`]), and what is behind the rings sees every
+//! access of kernel and programs together with the guest's own page tables ([`cpu`]).
+
+pub mod cpu;
+pub mod file;
+pub mod follow;
+pub mod guest;
+pub mod hardware;
+pub mod names;
+pub mod report;
+pub mod ring;
+pub mod run;
+pub mod tally;
+pub mod wire;

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A guest booted, watched and reported.
+
+use crate::cpu::Cpu;
+use crate::file::{ReadEnd, RecordingReader, RecordingWriter};
+use crate::follow::{Followed, digest, follow, tail};
+use crate::guest::{Guest, Running, build_plugin};
+use crate::hardware::{Functional, Hardware, engine};
+use crate::names::{Names, init_task};
+use crate::report::{SystemRun, Watched};
+use crate::tally::Counts;
+use crate::wire::{CpuEvent, CpuWatcher, Decoder};
+use ample_machine::MachineConfig;
+use ample_trace::Access;
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What to boot and what to simulate.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// What to boot.
+    pub guest: Guest,
+    /// The machine whose translation hardware, and with `timed` cores and caches, are simulated.
+    pub machine: MachineConfig,
+    /// Schemes, all on the same accesses.
+    pub schemes: Vec<String>,
+    /// Tag entries with process-context identifiers.
+    pub pcid: bool,
+    /// Run a core with caches behind each CPU.
+    pub timed: bool,
+    /// Most wall time.
+    pub limit: Duration,
+    /// A file to record the words of all rings in.
+    pub out: Option<PathBuf>,
+}
+
+/// What to simulate of a recording.
+#[derive(Clone, Debug)]
+pub struct ReplayedMachine {
+    /// Where it was recorded.
+    pub file: PathBuf,
+    /// As in [`RunOptions`].
+    pub machine: MachineConfig,
+    /// As in [`RunOptions`].
+    pub schemes: Vec<String>,
+    /// As in [`RunOptions`].
+    pub pcid: bool,
+    /// As in [`RunOptions`].
+    pub timed: bool,
+}
+
+/// All schemes of one CPU see the same.
+impl<H: Hardware> CpuWatcher for Vec<Cpu<H>> {
+    #[inline(always)]
+    fn access(&mut self, access: Access, kernel: bool) {
+        for cpu in self {
+            cpu.access(access, kernel);
+        }
+    }
+
+    fn event(&mut self, event: CpuEvent<'_>) {
+        for cpu in self {
+            cpu.event(event.clone());
+        }
+    }
+}
+
+/// Counts of both modes so far, for whoever wants to show them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SoFar {
+    /// User mode, all CPUs, first scheme.
+    pub user: Counts,
+    /// Kernel mode.
+    pub kernel: Counts,
+}
+
+/// A directory in memory that goes when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let shared = Path::new("/dev/shm");
+        let parent = match shared.is_dir() {
+            true => shared.to_owned(),
+            false => std::env::temp_dir(),
+        };
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = parent.join(format!("ample-system-{process}-{number}"));
+        std::fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Boots a guest and simulates what it does between its markers; it runs to its end, a stop or the
+/// limit. `progress` is called ten times a second.
+///
+/// # Errors
+/// If something that is needed is missing, the guest cannot be followed, ends with an error, or
+/// has no marker.
+pub fn run(
+    options: &RunOptions,
+    stop: impl Fn() -> bool,
+    progress: impl FnMut(SoFar),
+) -> Result<SystemRun> {
+    let make = |scheme: &String| engine(&options.machine, scheme, options.pcid);
+    // Before the guest is booted: a scheme that does not exist is told at once.
+    if options.timed {
+        let core = |scheme: &String| options.machine.core(make(scheme)?);
+        watch(options, core, stop, progress)
+    } else {
+        watch(
+            options,
+            |scheme| Ok(Functional(make(scheme)?)),
+            stop,
+            progress,
+        )
+    }
+}
+
+/// One simulated CPU for each of the guest's and each scheme.
+fn simulated<H: Hardware>(
+    cpus: usize,
+    schemes: &[String],
+    make: impl Fn(&String) -> Result<H>,
+) -> Result<Vec<Vec<Cpu<H>>>> {
+    ensure!(!schemes.is_empty(), "no scheme to simulate");
+    let one = |_| schemes.iter().map(|s| Ok(Cpu::new(make(s)?))).collect();
+    (0..cpus).map(one).collect()
+}
+
+fn watch<H: Hardware>(
+    options: &RunOptions,
+    make: impl Fn(&String) -> Result<H>,
+    stop: impl Fn() -> bool,
+    mut progress: impl FnMut(SoFar),
+) -> Result<SystemRun> {
+    let guest = &options.guest;
+    let mut cpus = simulated(guest.cpus, &options.schemes, make)?;
+    let scratch = Scratch::new()?;
+    let plugin = build_plugin(&scratch.0)?;
+    let mut running = Running::start(guest, &scratch.0, &plugin)?;
+    let header = guest.header();
+    let writing = |path: &PathBuf| format!("writing {}", path.display());
+    let create =
+        |path: &PathBuf| RecordingWriter::create(path, &header).with_context(|| writing(path));
+    let mut writer = options.out.as_ref().map(create).transpose()?;
+    let memory = running
+        .memory(guest)
+        .context("opening the guest's memory")?;
+    let mut names = names(guest)?;
+    let tap = |cpu: usize, words: &[u64]| {
+        let put = writer
+            .as_mut()
+            .map_or(Ok(()), |writer| writer.put(cpu, words));
+        put.with_context(|| options.out.as_ref().map(writing).unwrap_or_default())
+    };
+    let told = |cpus: &[Vec<Cpu<H>>]| {
+        progress(so_far(cpus));
+        if let Some(names) = &mut names {
+            names.look(&memory, &roots(cpus));
+        }
+    };
+    let followed = follow(&mut running, &mut cpus, options.limit, tap, stop, told)?;
+    for cpu in cpus.iter_mut().flatten() {
+        cpu.finish();
+    }
+    check(&running, &cpus, &followed)?;
+    let file_bytes = writer.map(RecordingWriter::finish).transpose();
+    let file_bytes =
+        file_bytes.with_context(|| options.out.as_ref().map(writing).unwrap_or_default())?;
+    let watched = Watched {
+        guest: &header,
+        machine: &options.machine,
+        schemes: &options.schemes,
+        cpus: &cpus,
+        followed: &followed,
+        console: &running.console(),
+        names: &names.unwrap_or_default(),
+        partial: followed.status.is_none(),
+        pcid: options.pcid,
+        timed: options.timed,
+        file_bytes,
+    };
+    Ok(watched.report())
+}
+
+/// Simulates a recorded machine.
+///
+/// # Errors
+/// If the file is damaged, or there is no such scheme or hardware.
+pub fn replay(
+    options: &ReplayedMachine,
+    stop: impl Fn() -> bool,
+    progress: impl FnMut(SoFar),
+) -> Result<SystemRun> {
+    let make = |scheme: &String| engine(&options.machine, scheme, options.pcid);
+    if options.timed {
+        let core = |scheme: &String| options.machine.core(make(scheme)?);
+        simulate(options, core, stop, progress)
+    } else {
+        simulate(
+            options,
+            |scheme| Ok(Functional(make(scheme)?)),
+            stop,
+            progress,
+        )
+    }
+}
+
+fn simulate<H: Hardware>(
+    options: &ReplayedMachine,
+    make: impl Fn(&String) -> Result<H>,
+    stop: impl Fn() -> bool,
+    mut progress: impl FnMut(SoFar),
+) -> Result<SystemRun> {
+    let reading = || format!("reading {}", options.file.display());
+    let mut reader = RecordingReader::open(&options.file).with_context(reading)?;
+    let header = reader.header().clone();
+    let mut cpus = simulated(header.cpus, &options.schemes, make)?;
+    let mut decoders: Vec<Decoder> = (0..header.cpus).map(Decoder::new).collect();
+    let mut followed = Followed {
+        status: None,
+        words: 0,
+        busy: Duration::ZERO,
+        digests: vec![0; header.cpus],
+    };
+    let started = Instant::now();
+    let (mut words, mut reported) = (Vec::new(), started);
+    let mut partial = false;
+    loop {
+        let cpu = match reader.next(&mut words).with_context(reading)? {
+            Ok(cpu) => cpu,
+            Err(end) => {
+                partial |= end == ReadEnd::CutOff;
+                break;
+            }
+        };
+        decoders[cpu].decode(&words, &mut cpus[cpu])?;
+        followed.digests[cpu] = digest(followed.digests[cpu], &words);
+        followed.words += words.len() as u64;
+        if reported.elapsed() >= Duration::from_millis(500) {
+            reported = Instant::now();
+            progress(so_far(&cpus));
+        }
+        if stop() {
+            partial = true;
+            break;
+        }
+    }
+    followed.busy = started.elapsed();
+    for cpu in cpus.iter_mut().flatten() {
+        cpu.finish();
+    }
+    let watched = Watched {
+        guest: &header,
+        machine: &options.machine,
+        schemes: &options.schemes,
+        cpus: &cpus,
+        followed: &followed,
+        console: "",
+        names: &Names::default(),
+        partial,
+        pcid: options.pcid,
+        timed: options.timed,
+        file_bytes: Some(
+            std::fs::metadata(&options.file)
+                .with_context(reading)?
+                .len(),
+        ),
+    };
+    Ok(watched.report())
+}
+
+/// For the names of processes, if the guest's symbols are known.
+fn names(guest: &Guest) -> Result<Option<Names>> {
+    let Some(path) = &guest.symbols else {
+        return Ok(None);
+    };
+    let read = || format!("reading {}", path.display());
+    let map = std::fs::read_to_string(path).with_context(read)?;
+    let at = init_task(&map).with_context(|| format!("{} has no init_task", path.display()))?;
+    Ok(Some(Names::new(at)))
+}
+
+/// The root frames that CPUs have loaded.
+fn roots<H: Hardware>(cpus: &[Vec<Cpu<H>>]) -> BTreeSet<u64> {
+    let of = |cpu: &Vec<Cpu<H>>| {
+        let left = cpu[0].spaces.keys().copied();
+        left.chain([cpu[0].root_frame()]).collect::<Vec<_>>()
+    };
+    cpus.iter().flat_map(of).collect()
+}
+
+fn so_far<H: Hardware>(cpus: &[Vec<Cpu<H>>]) -> SoFar {
+    let mut sum = SoFar::default();
+    for cpu in cpus {
+        let total = cpu[0].total();
+        sum.user += total.user;
+        sum.kernel += total.kernel;
+    }
+    sum
+}
+
+/// Refuses what cannot be reported.
+fn check<H: Hardware>(running: &Running, cpus: &[Vec<Cpu<H>>], followed: &Followed) -> Result<()> {
+    if let Some(refusal) = cpus.iter().find_map(|cpu| cpu[0].refused) {
+        bail!(refusal);
+    }
+    let console = running.console();
+    if let Some(status) = followed.status.filter(|status| !status.success()) {
+        let said = running.said();
+        bail!(
+            "the emulator ended with {status}: {said}\nthe guest's console ends:\n{}",
+            tail(&console)
+        );
+    }
+    let begun = cpus.iter().any(|cpu| cpu[0].regions[0] > 0);
+    ensure!(
+        begun || followed.status.is_none(),
+        "the guest ended without a marker: nothing was watched. A program marks the region of \
+         interest (kernel/guest/src/marker.h); the guest's console ends:\n{}",
+        tail(&console)
+    );
+    Ok(())
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Machines of a few instructions under the emulator: every walk is known, and so is what is
+//! refused. Needs gcc and qemu-system-x86_64 9.2 or later; without them there is nothing to test.
+
+use ample_machine::MachineConfig;
+use ample_system::guest::Guest;
+use ample_system::report::SystemRun;
+use ample_system::run::{ReplayedMachine, RunOptions, replay, run};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Whether the emulator is there; says so where it is not.
+fn emulator() -> bool {
+    let told = Command::new("qemu-system-x86_64").arg("--version").output();
+    let told = told.map(|told| String::from_utf8_lossy(&told.stdout).into_owned());
+    let version = told.unwrap_or_default();
+    let number = version.split("version ").nth(1).unwrap_or_default();
+    let mut parts = number
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (9, 2);
+    if !found {
+        eprintln!("skipped: no qemu-system-x86_64 9.2 or later (make qemu installs it)");
+    }
+    found
+}
+
+/// Assembles the tiny machine with a macro defined; returns its image.
+fn assembled(directory: &Path, what: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/tiny.S");
+    let (object, image) = (directory.join("tiny.o"), directory.join("tiny.elf"));
+    let assemble = Command::new("gcc")
+        .args(["-m32", "-c", &format!("-D{what}"), "-o"])
+        .args([&object, &source])
+        .status();
+    assert!(assemble.unwrap().success());
+    let link = Command::new("ld")
+        .args(["-m", "elf_i386", "-Ttext", "0x100000", "-o"])
+        .args([&image, &object])
+        .status();
+    assert!(link.unwrap().success());
+    image
+}
+
+fn options(kernel: PathBuf, out: Option<PathBuf>) -> RunOptions {
+    RunOptions {
+        guest: Guest {
+            kernel,
+            initrd: None,
+            symbols: None,
+            append: String::new(),
+            memory_bytes: 64 << 20,
+            cpus: 1,
+            verify: true,
+            emulator: Vec::new(),
+        },
+        machine: MachineConfig::preset("skylake").unwrap(),
+        schemes: vec!["paging".into(), "colt".into()],
+        pcid: false,
+        timed: false,
+        limit: Duration::from_secs(120),
+        out,
+    }
+}
+
+fn ran(what: &str, out: Option<PathBuf>) -> anyhow::Result<SystemRun> {
+    let directory = tempfile::tempdir()?;
+    let kernel = assembled(directory.path(), what);
+    run(&options(kernel, out), || false, |_| ())
+}
+
+#[test]
+fn every_walk_of_a_tiny_machine_is_known() {
+    if !emulator() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tiny.sys");
+    let report = ran("COUNTS", Some(file.clone())).unwrap();
+    let paging = &report.schemes[0];
+    let counts = &paging.user.counts;
+    // Nothing of it runs at an address of the kernel's half.
+    assert_eq!(paging.kernel.counts.instructions, 0);
+    assert_eq!(counts.loads, 8 * 64 + 2);
+    assert_eq!(counts.stores, 2);
+    assert_eq!(counts.walks_data, 64 + 64 + 64 + 1 + 64 + 64 + 1 + 1 + 1);
+    // The root's two loads: CR3, and CR4 twice in one line of code.
+    assert_eq!(counts.walks_fetch, 3);
+    assert_eq!(counts.walks_by_size, [64 * 5 + 2, 2 + 3, 0]);
+    assert_eq!((paging.untranslated, paging.malformed), (0, 0));
+    assert_eq!(paging.kernel_fills_not_global, 0);
+    let events = &report.events;
+    assert_eq!(
+        (events.cr3_writes, events.invlpg, events.flushes),
+        (1, 2, 2)
+    );
+    assert_eq!((report.regions, &report.points), (1, &vec![vec![9]]));
+    // Eight instructions around the loads of each loop, and what is between.
+    assert_eq!(report.instructions[0], counts.instructions);
+    assert_eq!(
+        (report.recorder.mismatches, report.recorder.unmapped),
+        (0, 0)
+    );
+    assert_eq!(report.recorder.compared, 8 * 64 + 4);
+    // CoLT finds eight neighbours in each line.
+    assert!(report.schemes[1].user.counts.walks_data < counts.walks_data / 4);
+
+    let again = ReplayedMachine {
+        file,
+        machine: MachineConfig::preset("skylake").unwrap(),
+        schemes: vec!["paging".into(), "colt".into()],
+        pcid: false,
+        timed: false,
+    };
+    let replayed = replay(&again, || false, |_| ()).unwrap();
+    assert_eq!(replayed.schemes, report.schemes);
+    assert_eq!(replayed.digests, report.digests);
+    assert_eq!(replayed.events, report.events);
+
+    let timed = ReplayedMachine {
+        timed: true,
+        ..again
+    };
+    let timed = replay(&timed, || false, |_| ()).unwrap();
+    assert_eq!(timed.schemes[0].user.counts.walks_data, counts.walks_data);
+    assert!(timed.schemes[0].user.walk_percent.unwrap() > 1.0);
+}
+
+#[test]
+fn two_runs_do_the_same() {
+    if !emulator() {
+        return;
+    }
+    let runs = [(); 2].map(|()| ran("COUNTS", None).unwrap());
+    assert_eq!(runs[0].digests, runs[1].digests);
+    assert_eq!(runs[0].schemes, runs[1].schemes);
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_by_name() {
+    if !emulator() {
+        return;
+    }
+    let refused = |what: &str| format!("{:#}", ran(what, None).unwrap_err());
+    for (what, why) in [
+        ("UNPAGED", "not in long mode"),
+        ("VIRTUAL", "a virtual machine of its own"),
+        ("SILENT", "without a marker"),
+    ] {
+        assert!(refused(what).contains(why), "{what}: {}", refused(what));
+    }
+}
+
+#[test]
+fn a_region_that_does_not_end_is_reported_at_the_end() {
+    if !emulator() {
+        return;
+    }
+    let report = ran("ENDLESS", None).unwrap();
+    assert_eq!(report.regions, 1);
+    assert!(report.schemes[0].user.counts.instructions > 0);
+}
+
+#[test]
+fn a_guest_that_hangs_is_ended_at_its_limit() {
+    if !emulator() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let kernel = directory.path().join("nothing");
+    std::fs::write(&kernel, [0; 4096]).unwrap();
+    let mut options = options(kernel.clone(), None);
+    options.limit = Duration::from_secs(3);
+    let error = run(&options, || false, |_| ()).unwrap_err();
+    assert!(
+        format!("{error:#}").contains("did not end within 3 s"),
+        "{error:#}"
+    );
+    options.guest.kernel = directory.path().join("absent");
+    let error = run(&options, || false, |_| ()).unwrap_err();
+    assert!(
+        format!("{error:#}").contains("there is no kernel"),
+        "{error:#}"
+    );
+    options.guest.kernel = kernel;
+    options.guest.cpus = 17;
+    let error = run(&options, || false, |_| ()).unwrap_err();
+    assert!(format!("{error:#}").contains("1 to 16"), "{error:#}");
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A machine small enough to know every walk of: no kernel, four levels of page tables, 64 pages in
+ * the lower half, 64 global ones in the upper, one page of 2 MB. Booted by QEMU as a multiboot
+ * image. What is assembled depends on one of these:
+ *   COUNTS   the accesses that tests/emulator.rs counts, between the markers
+ *   UNPAGED  a marker before paging is on
+ *   VIRTUAL  VMRUN between the markers
+ *   SILENT   no marker
+ *   ENDLESS  a begin and no end
+ */
+#define MAGIC 0x1badb002
+#define MARKER(code) .byte 0x0f, 0x1f, 0x80; .long 0x616d7000 + (code)
+
+#define ROOT 0x200000
+#define OTHER_ROOT 0x210000
+#define LOW_TABLE 0x204000	/* 64 pages at LOW */
+#define HIGH_TABLE 0x207000	/* 64 global pages at HIGH */
+#define LOW 0x40000000
+#define LARGE_PAGE 0x40200000
+#define HIGH 0xffff800000000000
+#define PAGES 64
+
+	.text
+	.code32
+	.align 4
+	.long MAGIC, 0, -MAGIC
+	.globl _start
+_start:
+	cli
+#ifdef UNPAGED
+	MARKER(0)
+	jmp off32
+#endif
+	cld
+	xorl %eax, %eax
+	movl $ROOT, %edi
+	movl $0x5000, %ecx
+	rep stosl
+	/* the first gigabyte as it is, in pages of 2 MB */
+	movl $0x201003, ROOT
+	movl $0x202003, 0x201000
+	movl $0x83, %eax
+	movl $0x202000, %edi
+	movl $512, %ecx
+1:	movl %eax, (%edi)
+	addl $0x200000, %eax
+	addl $8, %edi
+	loop 1b
+	/* LOW: 4 KB pages from 16 MB, and one of 2 MB behind them */
+	movl $0x203003, 0x201008
+	movl $(LOW_TABLE + 3), 0x203000
+	movl $0x1200083, 0x203008
+	movl $0x1000003, %eax
+	movl $LOW_TABLE, %edi
+	call fill
+	/* HIGH: global pages from 20 MB */
+	movl $0x205003, ROOT + 8 * 256
+	movl $0x206003, 0x205000
+	movl $(HIGH_TABLE + 3), 0x206000
+	movl $0x1400103, %eax
+	movl $HIGH_TABLE, %edi
+	call fill
+	/* the same below another root */
+	movl $0x201003, OTHER_ROOT
+	movl $0x205003, OTHER_ROOT + 8 * 256
+	movl $ROOT, %eax
+	movl %eax, %cr3
+	movl %cr4, %eax
+	orl $0xa0, %eax		/* PAE, PGE */
+	movl %eax, %cr4
+	movl $0xc0000080, %ecx	/* EFER.LME */
+	rdmsr
+	orl $0x100, %eax
+	wrmsr
+	movl %cr0, %eax
+	orl $0x80010000, %eax	/* PG, WP */
+	movl %eax, %cr0
+	lgdt descriptor
+	ljmp $8, $start64
+
+fill:	movl $PAGES, %ecx
+1:	movl %eax, (%edi)
+	addl $4096, %eax
+	addl $8, %edi
+	loop 1b
+	ret
+
+off32:	movw $0x604, %dx
+	movw $0x2000, %ax
+	outw %ax, %dx
+	jmp off32
+
+	.code64
+	/* one load from each page at BASE */
+	.macro TOUCH base
+	movabs $\base, %rsi
+	movl $PAGES, %ecx
+1:	movb (%rsi), %al
+	addq $4096, %rsi
+	decl %ecx
+	jnz 1b
+	.endm
+
+start64:
+#ifndef SILENT
+	movl $7, %edi
+	MARKER(0)
+#endif
+#ifdef VIRTUAL
+	.byte 0x0f, 0x01, 0xd8
+#endif
+#ifdef COUNTS
+	TOUCH LOW		/* 64 walks */
+	TOUCH HIGH		/* 64 */
+	TOUCH LOW		/* 0 */
+	movl $OTHER_ROOT, %eax
+	movq %rax, %cr3
+	TOUCH LOW		/* 64: forgotten with the root */
+	TOUCH HIGH		/* 0: global */
+	movabs $(HIGH + 3 * 4096), %r9
+	invlpg (%r9)
+	TOUCH HIGH		/* 1 */
+	movq %cr4, %rbx
+	movq %rbx, %rax
+	andq $~0x80, %rax
+	movq %rax, %cr4
+	movq %rbx, %cr4
+	TOUCH HIGH		/* 64 */
+	TOUCH LOW		/* 64 */
+	movl $LARGE_PAGE, %r12d
+	movb (%r12), %al	/* 1 */
+	movb %al, 0x1000(%r12)	/* 1: the entry was not dirty */
+	movb %al, 0x2000(%r12)
+	/* a SIB byte and a displacement */
+	movl $2, %r13d
+	movabs $HIGH, %r9
+	invlpg 0x1000(%r9, %r13, 8)
+	movb 0x1008(%r9), %al	/* 1 */
+#endif
+#if !defined(SILENT) && !defined(ENDLESS)
+	movl $9, %edi
+	MARKER(2)
+	movl $7, %edi
+	MARKER(1)
+#endif
+off:	movw $0x604, %dx
+	movw $0x2000, %ax
+	outw %ax, %dx
+	jmp off
+
+	.align 8
+gdt:	.quad 0, 0x00209a0000000000
+descriptor:
+	.word 15
+	.long gdt
