@@ -139,6 +139,7 @@ static void on_idle(plugin_id id, unsigned int cpu)
 	struct vcpu *v = vcpus[cpu];
 
 	(void)id;
+	end_with_reader();
 	if (v && recording(v))
 		publish(v);
 }
@@ -164,6 +165,21 @@ static void invalidate(struct vcpu *v, uint64_t va)
 	event(v, OP_INVLPG, va, 0, NULL);
 }
 
+static void register_callbacks(plugin_id id);
+
+/*
+ * Outside of regions only what must not be missed is watched: loads of CR3 and of the IDT, and
+ * markers. All code is translated anew where a region begins or ends, once the block that marks it
+ * is over.
+ */
+static void watch_all(int all)
+{
+	if (watching == all)
+		return;
+	watching = all;
+	qemu_plugin_reset(own_id, register_callbacks);
+}
+
 static void mark(struct vcpu *v, int code)
 {
 	const uint64_t la57 = 1 << 12, long_mode = 1 << 10;
@@ -174,6 +190,7 @@ static void mark(struct vcpu *v, int code)
 			event(v, OP_POINT, v->index, 1, &value);
 		return;
 	}
+	watch_all(code == 0);
 	for (int i = 0; i < CPUS; i++) {
 		struct vcpu *other = vcpus[i];
 
@@ -256,11 +273,17 @@ static void on_interrupt(unsigned int cpu, void *data)
 		event(v, OP_INTERRUPT, (uintptr_t)data, 0, NULL);
 }
 
-static void watch(struct qemu_plugin_insn *insn, uint64_t va)
+static struct operand decoded(struct qemu_plugin_insn *insn)
 {
 	uint8_t code[16] = { 0 };
 	size_t length = qemu_plugin_insn_data(insn, code, sizeof(code) - 1);
-	struct operand o = special_of(code, length, va + length);
+
+	return special_of(code, length, qemu_plugin_insn_vaddr(insn) + length);
+}
+
+static void watch(struct qemu_plugin_insn *insn)
+{
+	struct operand o = decoded(insn);
 	void *data;
 
 	if (o.special == SPECIAL_NONE)
@@ -272,9 +295,19 @@ static void watch(struct qemu_plugin_insn *insn, uint64_t va)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_special, READ_REGISTERS, data);
 }
 
+/* A block with a marker is watched whole: the region begins inside it. */
+static int marks(const struct qemu_plugin_tb *tb, size_t many)
+{
+	for (size_t i = 0; i < many; i++)
+		if (decoded(qemu_plugin_tb_get_insn(tb, i)).special == SPECIAL_MARKER)
+			return 1;
+	return 0;
+}
+
 static void on_translate(plugin_id id, struct qemu_plugin_tb *tb)
 {
 	size_t many = qemu_plugin_tb_n_insns(tb);
+	int all = watching || marks(tb, many);
 	plugin_u64 count = { counts, 0 };
 	uint64_t line = UINT64_MAX;
 
@@ -284,6 +317,10 @@ static void on_translate(plugin_id id, struct qemu_plugin_tb *tb)
 		uint64_t va = qemu_plugin_insn_vaddr(insn);
 		uintptr_t kernel = va >> 63;
 
+		if (!all) {
+			watch(insn);
+			continue;
+		}
 		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, INLINE_ADD, count, 1);
 		for (unsigned int vector = 0; kernel && i == 0 && vector < 256; vector++)
 			if (handlers[vector] == va)
@@ -294,7 +331,7 @@ static void on_translate(plugin_id id, struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_line, NO_REGISTERS,
 					(void *)(uintptr_t)(line << 6));
 		}
-		watch(insn, va);
+		watch(insn);
 		qemu_plugin_register_vcpu_mem_cb(insn, on_access, NO_REGISTERS, READ_AND_WRITE,
 				(void *)kernel);
 	}
@@ -362,6 +399,14 @@ static void on_exit_of_qemu(plugin_id id, void *data)
 			end(vcpus[i], *vcpus[i]->count);
 }
 
+static void register_callbacks(plugin_id id)
+{
+	qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
+	qemu_plugin_register_vcpu_idle_cb(id, on_idle);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+}
+
 __attribute__((visibility("default")))
 int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int argc, char **argv)
 {
@@ -384,10 +429,8 @@ int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int argc, ch
 	}
 	parent = getppid();
 	ram = map_file("ram", &ram_bytes);
+	own_id = id;
 	counts = qemu_plugin_scoreboard_new(sizeof(uint64_t));
-	qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
-	qemu_plugin_register_vcpu_idle_cb(id, on_idle);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
-	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+	register_callbacks(id);
 	return 0;
 }

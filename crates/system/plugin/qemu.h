@@ -38,6 +38,7 @@ extern void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plug
 		plugin_u64, uint64_t);
 extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *,
 		void (*)(unsigned int, meminfo, uint64_t, void *), int, int, void *);
+extern void qemu_plugin_reset(plugin_id, void (*)(plugin_id));
 extern void qemu_plugin_register_atexit_cb(plugin_id, void (*)(plugin_id, void *), void *);
 extern size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);

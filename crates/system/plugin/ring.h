@@ -71,7 +71,8 @@ static struct qemu_plugin_scoreboard *counts;
 static const char *directory;
 static uint8_t *ram;
 static uint64_t ram_bytes, low_bytes;
-static int verify;
+static int verify, watching;
+static plugin_id own_id;
 static pid_t parent;
 
 static void publish(struct vcpu *v)
@@ -83,10 +84,13 @@ static void publish(struct vcpu *v)
 	__atomic_store_n(&v->ring->head_check, ~whole, __ATOMIC_RELEASE);
 }
 
-/* The reader may have died: nobody would ever take what waits. */
-static int reader_gone(struct vcpu *v)
+/* Nobody would ever take what waits, nor end the guest. */
+static void end_with_reader(void)
 {
-	return v->ring->stop || getppid() != parent;
+	if (getppid() == parent)
+		return;
+	fprintf(stderr, "ample_system: the reader has died, and the guest ends with it\n");
+	exit(1);
 }
 
 /* Room for the longest record, or the end of recording. */
@@ -103,7 +107,8 @@ static void advance(struct vcpu *v)
 	publish(v);
 	for (;;) {
 		tail = __atomic_load_n(&v->ring->tail, __ATOMIC_ACQUIRE);
-		if (reader_gone(v)) {
+		end_with_reader();
+		if (v->ring->stop) {
 			v->state = OFF;
 			tail = v->head;
 			break;

@@ -86,6 +86,11 @@ impl<H: Hardware> Cpu<H> {
         total
     }
 
+    /// Whether it is between the markers.
+    pub fn is_counting(&self) -> bool {
+        self.counting
+    }
+
     /// Root frame of the address space that it is in.
     pub fn root_frame(&self) -> u64 {
         self.root >> 12

@@ -166,7 +166,9 @@ fn watch<H: Hardware>(
     };
     let told = |cpus: &[Vec<Cpu<H>>]| {
         progress(so_far(cpus));
-        if let Some(names) = &mut names {
+        // Later the frames of roots belong to others.
+        let counting = cpus.iter().any(|cpu| cpu[0].is_counting());
+        if let Some(names) = names.as_mut().filter(|_| counting) {
             names.look(&memory, &roots(cpus));
         }
     };

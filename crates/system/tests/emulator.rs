@@ -3,9 +3,12 @@
 //! refused. Needs gcc and qemu-system-x86_64 9.2 or later; without them there is nothing to test.
 
 use ample_machine::MachineConfig;
+use ample_system::file::RecordingReader;
 use ample_system::guest::Guest;
 use ample_system::report::SystemRun;
 use ample_system::run::{ReplayedMachine, RunOptions, replay, run};
+use ample_system::wire::{CpuEvent, CpuWatcher, Decoder};
+use ample_trace::Access;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -70,6 +73,23 @@ fn ran(what: &str, out: Option<PathBuf>) -> anyhow::Result<SystemRun> {
     run(&options(kernel, out), || false, |_| ())
 }
 
+/// Accesses of a recording that are of the same instruction as the one before.
+fn joined_in(file: &Path) -> usize {
+    struct Joined(usize);
+    impl CpuWatcher for Joined {
+        fn access(&mut self, access: Access, _: bool) {
+            self.0 += usize::from(access.joined);
+        }
+        fn event(&mut self, _: CpuEvent<'_>) {}
+    }
+    let mut reader = RecordingReader::open(file).unwrap();
+    let (mut words, mut seen) = (Vec::new(), Joined(0));
+    while let Ok(cpu) = reader.next(&mut words).unwrap() {
+        Decoder::new(cpu).decode(&words, &mut seen).unwrap();
+    }
+    seen.0
+}
+
 #[test]
 fn every_walk_of_a_tiny_machine_is_known() {
     if !emulator() {
@@ -82,18 +102,19 @@ fn every_walk_of_a_tiny_machine_is_known() {
     let counts = &paging.user.counts;
     // Nothing of it runs at an address of the kernel's half.
     assert_eq!(paging.kernel.counts.instructions, 0);
-    assert_eq!(counts.loads, 8 * 64 + 2);
-    assert_eq!(counts.stores, 2);
-    assert_eq!(counts.walks_data, 64 + 64 + 64 + 1 + 64 + 64 + 1 + 1 + 1);
+    assert_eq!(counts.loads, 8 * 64 + 5);
+    assert_eq!(counts.stores, 6);
+    let loops = 64 + 64 + 64 + 1 + 64 + 64;
+    assert_eq!(counts.walks_data, loops + 1 + 1 + 1 + 1 + 1 + 1 + 1);
     // The root's two loads: CR3, and CR4 twice in one line of code.
     assert_eq!(counts.walks_fetch, 3);
-    assert_eq!(counts.walks_by_size, [64 * 5 + 2, 2 + 3, 0]);
+    assert_eq!(counts.walks_by_size, [64 * 5 + 4, 4 + 3, 0]);
     assert_eq!((paging.untranslated, paging.malformed), (0, 0));
     assert_eq!(paging.kernel_fills_not_global, 0);
     let events = &report.events;
     assert_eq!(
         (events.cr3_writes, events.invlpg, events.flushes),
-        (1, 2, 2)
+        (1, 3, 2)
     );
     assert_eq!((report.regions, &report.points), (1, &vec![vec![9]]));
     // Eight instructions around the loads of each loop, and what is between.
@@ -102,9 +123,12 @@ fn every_walk_of_a_tiny_machine_is_known() {
         (report.recorder.mismatches, report.recorder.unmapped),
         (0, 0)
     );
-    assert_eq!(report.recorder.compared, 8 * 64 + 4);
+    assert_eq!(report.recorder.compared, 8 * 64 + 11);
     // CoLT finds eight neighbours in each line.
     assert!(report.schemes[1].user.counts.walks_data < counts.walks_data / 4);
+
+    // What reads and writes is one instruction with two accesses; no other word shares one.
+    assert_eq!(joined_in(&file), 2);
 
     let again = ReplayedMachine {
         file,
@@ -125,6 +149,16 @@ fn every_walk_of_a_tiny_machine_is_known() {
     let timed = replay(&timed, || false, |_| ()).unwrap();
     assert_eq!(timed.schemes[0].user.counts.walks_data, counts.walks_data);
     assert!(timed.schemes[0].user.walk_percent.unwrap() > 1.0);
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    if !emulator() {
+        return;
+    }
+    let error = ran("COUNTS", Some("/dev/full".into())).unwrap_err();
+    let told = format!("{error:#}");
+    assert!(told.contains("writing /dev/full: No space left"), "{told}");
 }
 
 #[test]

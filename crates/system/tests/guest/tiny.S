@@ -121,6 +121,9 @@ start64:
 	movabs $(HIGH + 3 * 4096), %r9
 	invlpg (%r9)
 	TOUCH HIGH		/* 1 */
+	/* another frame for a global page; the flush of everything makes it known */
+	movl $HIGH_TABLE, %r14d
+	movl $0x1500103, 8 * 7(%r14)	/* 1, of 2 MB */
 	movq %cr4, %rbx
 	movq %rbx, %rax
 	andq $~0x80, %rax
@@ -133,10 +136,18 @@ start64:
 	movb %al, 0x1000(%r12)	/* 1: the entry was not dirty */
 	movb %al, 0x2000(%r12)
 	/* a SIB byte and a displacement */
-	movl $2, %r13d
+	movl $0x200, %r13d
 	movabs $HIGH, %r9
-	invlpg 0x1000(%r9, %r13, 8)
+	invlpg 8(%r9, %r13, 8)
 	movb 0x1008(%r9), %al	/* 1 */
+	/* a page read while it may not be written, then allowed without an INVLPG, then written */
+	movl $LOW_TABLE, %r14d
+	movl $LOW + 5 * 4096, %r15d
+	andb $~2, 8 * 5(%r14)	/* 1, of 2 MB, dirty by now */
+	invlpg (%r15)
+	movb (%r15), %al	/* 1 */
+	orb $2, 8 * 5(%r14)
+	movb %al, (%r15)	/* 1: other rights than before */
 #endif
 #if !defined(SILENT) && !defined(ENDLESS)
 	movl $9, %edi
