@@ -12,6 +12,7 @@
  * the way down goes into the ring before the access: the reader never asks a table that the guest
  * may have changed meanwhile.
  */
+#include "flags.h"
 #include "registers.h"
 #include "tables.h"
 #include <fcntl.h>
@@ -387,7 +388,10 @@ static void on_vcpu(plugin_id id, unsigned int cpu)
 	if (!bytes)
 		find_registers();
 	v->emulated = current_cpu;
-	tcg_cflags_set(current_cpu, FLAG_PARALLEL);
+	if (!set_flags(current_cpu)) {
+		fprintf(stderr, "ample_system: this emulator's blocks cannot be told apart\n");
+		exit(1);
+	}
 	vcpus[cpu] = v;
 }
 
@@ -423,8 +427,8 @@ int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int argc, ch
 		fprintf(stderr, "ample_system: for qemu-system-x86_64, with dir= and low=\n");
 		return -1;
 	}
-	if (!tcg_cflags_set || !&current_cpu) {
-		fprintf(stderr, "ample_system: this emulator hides what tells its CPUs apart\n");
+	if (!flags_are_reachable()) {
+		fprintf(stderr, "ample_system: this emulator hides how its CPUs translate\n");
 		return -1;
 	}
 	parent = getppid();

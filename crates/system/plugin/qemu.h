@@ -53,12 +53,9 @@ extern struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t);
 extern void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *, unsigned int);
 extern struct array *qemu_plugin_get_registers(void);
 extern int qemu_plugin_read_register(struct qemu_plugin_register *, struct byte_array *);
-/*
- * No part of the interface. Where CPUs share a thread, QEMU 9.1 to 10.2 put the number of the CPU
- * that translates a block into it as a constant, and the next CPU runs the block under that number;
- * a flag of each CPU makes blocks ask for it. `right_cpu` sees whether that works.
- */
+/* No part of the interface; flags.h says what for. */
 extern void tcg_cflags_set(void *, uint32_t) __attribute__((weak));
+extern _Bool tcg_cflags_has(void *, uint32_t) __attribute__((weak));
 extern __thread void *current_cpu __attribute__((weak, tls_model("initial-exec")));
 extern struct byte_array *g_byte_array_new(void);
 extern struct byte_array *g_byte_array_set_size(struct byte_array *, unsigned int);
@@ -66,7 +63,5 @@ extern struct byte_array *g_byte_array_set_size(struct byte_array *, unsigned in
 enum { NO_REGISTERS = 0, READ_REGISTERS = 1, READ_AND_WRITE = 3, INLINE_ADD = 0 };
 /* The scoreboard of instruction counts moves only when a seventeenth CPU comes. */
 enum { CPUS = 16 };
-/* CF_PARALLEL of QEMU: what a block does is seen by others at once. */
-enum { FLAG_PARALLEL = 0x8000 };
 
 #endif

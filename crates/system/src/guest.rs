@@ -12,9 +12,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use thiserror::Error;
 
 /// The sources of the plugin: name and text.
-const PLUGIN: [(&str, &str); 6] = [
+const PLUGIN: [(&str, &str); 7] = [
     ("ample_system.c", include_str!("../plugin/ample_system.c")),
     ("decode.h", include_str!("../plugin/decode.h")),
+    ("flags.h", include_str!("../plugin/flags.h")),
     ("qemu.h", include_str!("../plugin/qemu.h")),
     ("registers.h", include_str!("../plugin/registers.h")),
     ("ring.h", include_str!("../plugin/ring.h")),

@@ -18,6 +18,7 @@
 #define HIGH_TABLE 0x207000	/* 64 global pages at HIGH */
 #define LOW 0x40000000
 #define LARGE_PAGE 0x40200000
+#define ALIAS 0x40400000	/* the first 2 MB, and the code in them, once more */
 #define HIGH 0xffff800000000000
 #define PAGES 64
 
@@ -51,6 +52,7 @@ _start:
 	movl $0x203003, 0x201008
 	movl $(LOW_TABLE + 3), 0x203000
 	movl $0x1200083, 0x203008
+	movl $0x83, 0x203010
 	movl $0x1000003, %eax
 	movl $LOW_TABLE, %edi
 	call fill
@@ -124,6 +126,7 @@ start64:
 	/* another frame for a global page; the flush of everything makes it known */
 	movl $HIGH_TABLE, %r14d
 	movl $0x1500103, 8 * 7(%r14)	/* 1, of 2 MB */
+	.balign 64
 	movq %cr4, %rbx
 	movq %rbx, %rax
 	andq $~0x80, %rax
@@ -148,6 +151,14 @@ start64:
 	movb (%r15), %al	/* 1 */
 	orb $2, 8 * 5(%r14)
 	movb %al, (%r15)	/* 1: other rights than before */
+	/* one piece of code at two addresses */
+	movl $probe, %eax
+	movl $2f, %ebx
+	jmp *%rax
+2:	addl $ALIAS, %eax
+	movl $3f, %ebx
+	jmp *%rax		/* a walk for code */
+3:
 #endif
 #if !defined(SILENT) && !defined(ENDLESS)
 	movl $9, %edi
@@ -160,7 +171,9 @@ off:	movw $0x604, %dx
 	outw %ax, %dx
 	jmp off
 
-	.align 8
+	.balign 64
+probe:	jmp *%rbx
+	.balign 64
 gdt:	.quad 0, 0x00209a0000000000
 descriptor:
 	.word 15
