@@ -84,7 +84,7 @@ fn program(lines: &[Line]) -> String {
     for (at, Line(line, _)) in lines.iter().enumerate() {
         write!(text, "L{at}: {line}\\n").unwrap();
     }
-    write!(text, "L{}:\\n.previous\\n\");\n", lines.len()).unwrap();
+    writeln!(text, "L{}:\\n.previous\\n\");", lines.len()).unwrap();
     for at in 0..=lines.len() {
         writeln!(text, "extern const uint8_t L{at}[];").unwrap();
     }

@@ -73,10 +73,10 @@ impl Made {
                 table
             };
             let at = first + 8 * slot;
-            let leaf = level == 1 || level == 2 && (va >> 21) % 3 == 0;
+            let leaf = level == 1 || level == 2 && (va >> 21).is_multiple_of(3);
             if !self.tables.contains_key(&at) {
                 let frames = if leaf && level == 2 { 512 } else { 1 };
-                let own = [WRITE, 0][usize::from(leaf && (va >> 12) % 7 == 0)]
+                let own = [WRITE, 0][usize::from(leaf && (va >> 12).is_multiple_of(7))]
                     | if leaf && level == 2 { LARGE } else { 0 }
                     | if leaf && kernel { GLOBAL } else { 0 };
                 let entry = self.frame(frames) | PRESENT | own;

@@ -168,7 +168,9 @@ impl Second {
                 .copied()
                 .collect();
             if !gone.is_empty() {
-                gone.iter().for_each(|key| drop(self.pages.remove(key)));
+                for key in &gone {
+                    self.pages.remove(key);
+                }
                 self.drop_page(va, page.size);
             }
         }
