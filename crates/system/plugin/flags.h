@@ -11,15 +11,15 @@
 
 enum {
 	/*
-	 * CF_PARALLEL. Where CPUs share a thread, QEMU 9.1 to 10.2 put the number of the CPU that
-	 * translates a block into it as a constant, and the next CPU runs the block under that
-	 * number. With the flag blocks ask for it.
+	 * CF_PARALLEL. Where CPUs share a thread, QEMU 9.1 to 10.2 put the number of the
+	 * CPU that translates a block into it as a constant, and the next CPU runs the
+	 * block under that number. With the flag blocks ask for it.
 	 */
 	FLAG_PARALLEL = 0x8000,
 	/*
-	 * CF_PCREL. One block serves a piece of code at all its virtual addresses (a library that two
-	 * programs have at two places), but a plugin is told the first. Without the flag each
-	 * address has its own.
+	 * CF_PCREL. One block serves a piece of code at all its virtual addresses (a
+	 * library that two programs have at two places), but a plugin is told the first.
+	 * Without the flag each address has its own.
 	 */
 	FLAG_RELATIVE = 0x20000,
 	/* No flag of QEMU: it shows where the flags are. */
