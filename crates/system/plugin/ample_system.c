@@ -102,7 +102,7 @@ static void on_access(unsigned int cpu, meminfo info, uint64_t va, void *data)
 	k = &v->pages[page & (PAGES - 1)];
 	store = qemu_plugin_mem_is_store(info);
 	if (!is_known(v, k, page) || (store && !(k->entry & WRITE)))
-		learn(v, va, store);
+		learn(v, va);
 	if (verify)
 		compare(v, info, va, k->entry);
 	gap = gap_of(v);
@@ -122,7 +122,7 @@ static void on_line(unsigned int cpu, void *data)
 	v->line = line;
 	k = &v->pages[line >> 12 & (PAGES - 1)];
 	if (!is_known(v, k, line >> 12))
-		learn(v, line, 0);
+		learn(v, line);
 	/* The instruction that is fetched has been counted; it comes after the fetch. */
 	gap = *v->count - 1 - v->last;
 	if (gap > 255) {

@@ -80,7 +80,7 @@ static void told(struct vcpu *v, uint64_t va, const struct walk *w)
 }
 
 /* Makes the translation of an address known, and tells the ring unless it has been told. */
-static __attribute__((noinline)) void learn(struct vcpu *v, uint64_t va, int store)
+static __attribute__((noinline)) void learn(struct vcpu *v, uint64_t va)
 {
 	struct known *page = &v->pages[va >> 12 & (PAGES - 1)];
 	struct known *large = &v->larges[va >> 21 & (LARGES - 1)];
@@ -100,7 +100,6 @@ static __attribute__((noinline)) void learn(struct vcpu *v, uint64_t va, int sto
 		*large = *page;
 		large->page = (va >> 21) + 1;
 	}
-	(void)store;
 	told(v, va, &w);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What simulates a CPU: its translation hardware alone, or a timed core around it.
 
-use ample_machine::{MachineConfig, TimedCore, intent_of};
+use ample_machine::{MachineConfig, PrivateMemory, TimedCore, intent_of};
 use ample_memory::MemorySystem;
 use ample_trace::{Access, Consumer};
 use ample_translate::{Engine, NoMemory, schemes};
@@ -63,16 +63,43 @@ impl<M: MemorySystem> Hardware for TimedCore<M> {
     }
 }
 
-/// The translation hardware of `machine` under a scheme, for a guest with four levels of page
-/// tables. The guest has no process-context identifiers; with `pcid` its entries are tagged all
-/// the same and outlive a change of address space, as they would if it had.
-///
-/// # Errors
-/// If there is no such scheme, or the hardware cannot be built.
-pub fn engine(machine: &MachineConfig, scheme: &str, pcid: bool) -> Result<Engine> {
-    let mut config = machine.mmu.clone();
-    config.levels = 4;
-    config.pcid &= pcid;
-    let units = u64::from(machine.core.width);
-    Ok(Engine::mirrored(&config, schemes::by_name(scheme)?, units)?)
+/// What to simulate, of a guest or of a recording.
+#[derive(Clone, Debug)]
+pub struct SystemModel {
+    /// The machine whose translation hardware, and with `timed` cores and caches, are simulated.
+    pub machine: MachineConfig,
+    /// Schemes, all on the same accesses.
+    pub schemes: Vec<String>,
+    /// The guest has no process-context identifiers; its entries are tagged all the same and
+    /// outlive a change of address space, as they would if it had.
+    pub pcid: bool,
+    /// Run a core with caches behind each CPU.
+    pub timed: bool,
+}
+
+impl SystemModel {
+    /// The translation hardware under a scheme, for a guest with four levels of page tables.
+    fn engine(&self, scheme: &str) -> Result<Engine> {
+        let mut config = self.machine.mmu.clone();
+        config.levels = 4;
+        config.pcid &= self.pcid;
+        let units = u64::from(self.machine.core.width);
+        Ok(Engine::mirrored(&config, schemes::by_name(scheme)?, units)?)
+    }
+
+    /// A CPU without time.
+    ///
+    /// # Errors
+    /// If there is no such scheme, or the hardware cannot be built.
+    pub fn functional(&self, scheme: &str) -> Result<Functional> {
+        Ok(Functional(self.engine(scheme)?))
+    }
+
+    /// A CPU with a core and caches.
+    ///
+    /// # Errors
+    /// As [`functional`](Self::functional).
+    pub fn core(&self, scheme: &str) -> Result<TimedCore<PrivateMemory>> {
+        self.machine.core(self.engine(scheme)?)
+    }
 }

@@ -4,11 +4,10 @@
 use crate::cpu::Cpu;
 use crate::file::FileHeader;
 use crate::follow::Followed;
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, SystemModel};
 use crate::names::Names;
 use crate::tally::{Counts, EventCounts, SpaceCounts};
 use crate::wire::RecorderStats;
-use ample_machine::MachineConfig;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -211,9 +210,7 @@ pub struct Watched<'a, H> {
     /// What was booted.
     pub guest: &'a FileHeader,
     /// What was simulated.
-    pub machine: &'a MachineConfig,
-    /// Names of the schemes.
-    pub schemes: &'a [String],
+    pub model: &'a SystemModel,
     /// By CPU, one for each scheme.
     pub cpus: &'a [Vec<Cpu<H>>],
     /// How following ended.
@@ -224,10 +221,6 @@ pub struct Watched<'a, H> {
     pub names: &'a Names,
     /// Ended by hand.
     pub partial: bool,
-    /// Tagged entries.
-    pub pcid: bool,
-    /// A timed core behind each CPU.
-    pub timed: bool,
     /// Bytes of the recording.
     pub file_bytes: Option<u64>,
 }
@@ -235,7 +228,7 @@ pub struct Watched<'a, H> {
 impl<H: Hardware> Watched<'_, H> {
     /// Adds up what each CPU and scheme has counted.
     pub fn report(&self) -> SystemRun {
-        let width = f64::from(self.machine.core.width);
+        let width = f64::from(self.model.machine.core.width);
         let firsts = || self.cpus.iter().map(|schemes| &schemes[0]);
         let mut events = EventCounts::default();
         let mut recorder = RecorderReport::default();
@@ -266,9 +259,9 @@ impl<H: Hardware> Watched<'_, H> {
             append: self.guest.append.clone(),
             memory_bytes: self.guest.memory_bytes,
             cpus: self.guest.cpus,
-            machine: self.machine.name.clone(),
-            pcid: self.pcid,
-            timed: self.timed,
+            machine: self.model.machine.name.clone(),
+            pcid: self.model.pcid,
+            timed: self.model.timed,
             partial: self.partial,
             regions: firsts().map(|cpu| cpu.regions[0]).max().unwrap_or(0),
             points: firsts().map(|cpu| cpu.points.clone()).collect(),
@@ -276,7 +269,13 @@ impl<H: Hardware> Watched<'_, H> {
             events,
             events_by_cpu: firsts().map(|cpu| cpu.events.clone()).collect(),
             recorder,
-            schemes: self.schemes.iter().enumerate().map(of_scheme).collect(),
+            schemes: self
+                .model
+                .schemes
+                .iter()
+                .enumerate()
+                .map(of_scheme)
+                .collect(),
             duration_ns: self.followed.busy.as_nanos() as u64,
             accesses_per_s: accesses as f64 / seconds,
             digests: digests.map(|digest| format!("{digest:016x}")).collect(),

@@ -5,12 +5,11 @@ use crate::cpu::Cpu;
 use crate::file::{ReadEnd, RecordingReader, RecordingWriter};
 use crate::follow::{Followed, digest, follow, tail};
 use crate::guest::{Guest, Running, build_plugin};
-use crate::hardware::{Functional, Hardware, engine};
+use crate::hardware::{Hardware, SystemModel};
 use crate::names::{Names, init_task};
 use crate::report::{SystemRun, Watched};
 use crate::tally::Counts;
 use crate::wire::{CpuEvent, CpuWatcher, Decoder};
-use ample_machine::MachineConfig;
 use ample_trace::Access;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
@@ -18,19 +17,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// How a simulated CPU under a scheme is made.
+type Make<H> = fn(&SystemModel, &str) -> Result<H>;
+
+/// One simulated CPU for each of the guest's and each scheme.
+fn simulated<H: Hardware>(
+    model: &SystemModel,
+    cpus: usize,
+    make: Make<H>,
+) -> Result<Vec<Vec<Cpu<H>>>> {
+    ensure!(!model.schemes.is_empty(), "no scheme to simulate");
+    let each = |_| model.schemes.iter().map(|s| Ok(Cpu::new(make(model, s)?)));
+    (0..cpus).map(|cpu| each(cpu).collect()).collect()
+}
+
 /// What to boot and what to simulate.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// What to boot.
     pub guest: Guest,
-    /// The machine whose translation hardware, and with `timed` cores and caches, are simulated.
-    pub machine: MachineConfig,
-    /// Schemes, all on the same accesses.
-    pub schemes: Vec<String>,
-    /// Tag entries with process-context identifiers.
-    pub pcid: bool,
-    /// Run a core with caches behind each CPU.
-    pub timed: bool,
+    /// What to simulate.
+    pub model: SystemModel,
     /// Most wall time.
     pub limit: Duration,
     /// A file to record the words of all rings in.
@@ -42,14 +49,8 @@ pub struct RunOptions {
 pub struct ReplayedMachine {
     /// Where it was recorded.
     pub file: PathBuf,
-    /// As in [`RunOptions`].
-    pub machine: MachineConfig,
-    /// As in [`RunOptions`].
-    pub schemes: Vec<String>,
-    /// As in [`RunOptions`].
-    pub pcid: bool,
-    /// As in [`RunOptions`].
-    pub timed: bool,
+    /// What to simulate.
+    pub model: SystemModel,
 }
 
 /// All schemes of one CPU see the same.
@@ -112,40 +113,21 @@ pub fn run(
     stop: impl Fn() -> bool,
     progress: impl FnMut(SoFar),
 ) -> Result<SystemRun> {
-    let make = |scheme: &String| engine(&options.machine, scheme, options.pcid);
-    // Before the guest is booted: a scheme that does not exist is told at once.
-    if options.timed {
-        let core = |scheme: &String| options.machine.core(make(scheme)?);
-        watch(options, core, stop, progress)
-    } else {
-        watch(
-            options,
-            |scheme| Ok(Functional(make(scheme)?)),
-            stop,
-            progress,
-        )
+    // Simulated before the guest is booted: a scheme that does not exist is told at once.
+    match options.model.timed {
+        true => watch(options, SystemModel::core, stop, progress),
+        false => watch(options, SystemModel::functional, stop, progress),
     }
-}
-
-/// One simulated CPU for each of the guest's and each scheme.
-fn simulated<H: Hardware>(
-    cpus: usize,
-    schemes: &[String],
-    make: impl Fn(&String) -> Result<H>,
-) -> Result<Vec<Vec<Cpu<H>>>> {
-    ensure!(!schemes.is_empty(), "no scheme to simulate");
-    let one = |_| schemes.iter().map(|s| Ok(Cpu::new(make(s)?))).collect();
-    (0..cpus).map(one).collect()
 }
 
 fn watch<H: Hardware>(
     options: &RunOptions,
-    make: impl Fn(&String) -> Result<H>,
+    make: Make<H>,
     stop: impl Fn() -> bool,
     mut progress: impl FnMut(SoFar),
 ) -> Result<SystemRun> {
     let guest = &options.guest;
-    let mut cpus = simulated(guest.cpus, &options.schemes, make)?;
+    let mut cpus = simulated(&options.model, guest.cpus, make)?;
     let scratch = Scratch::new()?;
     let plugin = build_plugin(&scratch.0)?;
     let mut running = Running::start(guest, &scratch.0, &plugin)?;
@@ -182,15 +164,12 @@ fn watch<H: Hardware>(
         file_bytes.with_context(|| options.out.as_ref().map(writing).unwrap_or_default())?;
     let watched = Watched {
         guest: &header,
-        machine: &options.machine,
-        schemes: &options.schemes,
+        model: &options.model,
         cpus: &cpus,
         followed: &followed,
         console: &running.console(),
         names: &names.unwrap_or_default(),
         partial: followed.status.is_none(),
-        pcid: options.pcid,
-        timed: options.timed,
         file_bytes,
     };
     Ok(watched.report())
@@ -205,30 +184,22 @@ pub fn replay(
     stop: impl Fn() -> bool,
     progress: impl FnMut(SoFar),
 ) -> Result<SystemRun> {
-    let make = |scheme: &String| engine(&options.machine, scheme, options.pcid);
-    if options.timed {
-        let core = |scheme: &String| options.machine.core(make(scheme)?);
-        simulate(options, core, stop, progress)
-    } else {
-        simulate(
-            options,
-            |scheme| Ok(Functional(make(scheme)?)),
-            stop,
-            progress,
-        )
+    match options.model.timed {
+        true => simulate(options, SystemModel::core, stop, progress),
+        false => simulate(options, SystemModel::functional, stop, progress),
     }
 }
 
 fn simulate<H: Hardware>(
     options: &ReplayedMachine,
-    make: impl Fn(&String) -> Result<H>,
+    make: Make<H>,
     stop: impl Fn() -> bool,
     mut progress: impl FnMut(SoFar),
 ) -> Result<SystemRun> {
     let reading = || format!("reading {}", options.file.display());
     let mut reader = RecordingReader::open(&options.file).with_context(reading)?;
     let header = reader.header().clone();
-    let mut cpus = simulated(header.cpus, &options.schemes, make)?;
+    let mut cpus = simulated(&options.model, header.cpus, make)?;
     let mut decoders: Vec<Decoder> = (0..header.cpus).map(Decoder::new).collect();
     let mut followed = Followed {
         status: None,
@@ -263,17 +234,15 @@ fn simulate<H: Hardware>(
     for cpu in cpus.iter_mut().flatten() {
         cpu.finish();
     }
+    refuse(&cpus)?;
     let watched = Watched {
         guest: &header,
-        machine: &options.machine,
-        schemes: &options.schemes,
+        model: &options.model,
         cpus: &cpus,
         followed: &followed,
         console: "",
         names: &Names::default(),
         partial,
-        pcid: options.pcid,
-        timed: options.timed,
         file_bytes: Some(
             std::fs::metadata(&options.file)
                 .with_context(reading)?
@@ -313,11 +282,17 @@ fn so_far<H: Hardware>(cpus: &[Vec<Cpu<H>>]) -> SoFar {
     sum
 }
 
+/// A guest that does what is not modelled has no figures.
+fn refuse<H: Hardware>(cpus: &[Vec<Cpu<H>>]) -> Result<()> {
+    match cpus.iter().find_map(|cpu| cpu[0].refused) {
+        Some(refusal) => bail!(refusal),
+        None => Ok(()),
+    }
+}
+
 /// Refuses what cannot be reported.
 fn check<H: Hardware>(running: &Running, cpus: &[Vec<Cpu<H>>], followed: &Followed) -> Result<()> {
-    if let Some(refusal) = cpus.iter().find_map(|cpu| cpu[0].refused) {
-        bail!(refusal);
-    }
+    refuse(cpus)?;
     let console = running.console();
     if let Some(status) = followed.status.filter(|status| !status.success()) {
         let said = running.said();

@@ -14,9 +14,6 @@
 use ample_trace::{Access, AccessKind};
 use thiserror::Error;
 
-/// Most words of one record.
-pub const LONGEST_RECORD: usize = 32;
-
 /// Something that is no access, between two of a CPU's accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CpuEvent<'a> {

@@ -8,15 +8,20 @@ mod second;
 use ample_machine::MachineConfig;
 use ample_system::cpu::Cpu;
 use ample_system::file::RecordingReader;
-use ample_system::hardware::{Functional, engine};
+use ample_system::hardware::{Functional, SystemModel};
 use ample_system::wire::{CpuWatcher, Decoder};
 use made::Made;
 use second::Second;
 use std::path::Path;
 
 fn model() -> Cpu<Functional> {
-    let machine = MachineConfig::preset("skylake").unwrap();
-    Cpu::new(Functional(engine(&machine, "paging", false).unwrap()))
+    let model = SystemModel {
+        machine: MachineConfig::preset("skylake").unwrap(),
+        schemes: Vec::new(),
+        pcid: false,
+        timed: false,
+    };
+    Cpu::new(model.functional("paging").unwrap())
 }
 
 fn counted(cpu: &Cpu<Functional>) -> [u64; 4] {

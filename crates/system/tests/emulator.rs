@@ -5,6 +5,7 @@
 use ample_machine::MachineConfig;
 use ample_system::file::RecordingReader;
 use ample_system::guest::Guest;
+use ample_system::hardware::SystemModel;
 use ample_system::report::SystemRun;
 use ample_system::run::{ReplayedMachine, RunOptions, replay, run};
 use ample_system::wire::{CpuEvent, CpuWatcher, Decoder};
@@ -46,6 +47,15 @@ fn assembled(directory: &Path, what: &str) -> PathBuf {
     image
 }
 
+fn model(timed: bool) -> SystemModel {
+    SystemModel {
+        machine: MachineConfig::preset("skylake").unwrap(),
+        schemes: vec!["paging".into(), "colt".into()],
+        pcid: false,
+        timed,
+    }
+}
+
 fn options(kernel: PathBuf, out: Option<PathBuf>) -> RunOptions {
     RunOptions {
         guest: Guest {
@@ -58,10 +68,7 @@ fn options(kernel: PathBuf, out: Option<PathBuf>) -> RunOptions {
             verify: true,
             emulator: Vec::new(),
         },
-        machine: MachineConfig::preset("skylake").unwrap(),
-        schemes: vec!["paging".into(), "colt".into()],
-        pcid: false,
-        timed: false,
+        model: model(false),
         limit: Duration::from_secs(120),
         out,
     }
@@ -132,10 +139,7 @@ fn every_walk_of_a_tiny_machine_is_known() {
 
     let again = ReplayedMachine {
         file,
-        machine: MachineConfig::preset("skylake").unwrap(),
-        schemes: vec!["paging".into(), "colt".into()],
-        pcid: false,
-        timed: false,
+        model: model(false),
     };
     let replayed = replay(&again, || false, |_| ()).unwrap();
     assert_eq!(replayed.schemes, report.schemes);
@@ -143,7 +147,7 @@ fn every_walk_of_a_tiny_machine_is_known() {
     assert_eq!(replayed.events, report.events);
 
     let timed = ReplayedMachine {
-        timed: true,
+        model: model(true),
         ..again
     };
     let timed = replay(&timed, || false, |_| ()).unwrap();

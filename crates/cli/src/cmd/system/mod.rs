@@ -9,6 +9,7 @@ use super::sim::stop_on_interrupt;
 use ample_lab::{machines, stop};
 use ample_pfn::parse_bytes;
 use ample_system::guest::Guest;
+use ample_system::hardware::SystemModel;
 use ample_system::report::SystemRun;
 use ample_system::run::{ReplayedMachine, RunOptions, SoFar};
 use std::io::{IsTerminal, Write};
@@ -192,13 +193,22 @@ pub fn run(args: &SystemArgs) -> anyhow::Result<Verdict> {
     }
 }
 
+fn simulated(args: &ModelArgs) -> anyhow::Result<SystemModel> {
+    Ok(SystemModel {
+        machine: machines::named(&args.machine)?,
+        schemes: args.scheme.clone(),
+        pcid: args.pcid,
+        timed: args.timed,
+    })
+}
+
 fn boot(
     args: &GuestArgs,
     model: &ModelArgs,
     output: &OutputArgs,
     out: Option<PathBuf>,
 ) -> anyhow::Result<Verdict> {
-    let machine = machines::named(&model.machine)?;
+    let model = simulated(model)?;
     let scratch = plan::Scratch::new()?;
     let mut append = args.append.split_whitespace().collect::<Vec<_>>().join(" ");
     let initrd = match &args.plan {
@@ -219,10 +229,7 @@ fn boot(
             verify: args.verify,
             emulator: args.emulator.clone(),
         },
-        machine,
-        schemes: model.scheme.clone(),
-        pcid: model.pcid,
-        timed: model.timed,
+        model,
         limit: Duration::from_secs(args.limit),
         out,
     };
@@ -237,10 +244,7 @@ fn boot(
 fn simulate(args: &Replay) -> anyhow::Result<Verdict> {
     let options = ReplayedMachine {
         file: args.file.clone(),
-        machine: machines::named(&args.model.machine)?,
-        schemes: args.model.scheme.clone(),
-        pcid: args.model.pcid,
-        timed: args.model.timed,
+        model: simulated(&args.model)?,
     };
     stop_on_interrupt()?;
     let shown = Shown::new();
