@@ -23,11 +23,11 @@
 __attribute__((visibility("default"))) int qemu_plugin_version = 4;
 
 /* `count`: the instructions before the region, of which the last may be its marker. */
-static void begin(struct vcpu *v, uint64_t count)
+static void begin(struct vcpu *v, uint64_t value, uint64_t count)
 {
-	uint64_t more[3] = { v->value, v->cr3, count };
+	uint64_t more[3] = { value, v->cr3, count };
 
-	v->state = ON;
+	v->recording = 1;
 	v->last = count;
 	v->line = UINT64_MAX;
 	v->epoch[0] = v->epoch[1] = ++v->clock;
@@ -36,33 +36,15 @@ static void begin(struct vcpu *v, uint64_t count)
 }
 
 /* `count`: the instructions up to the end of the region, without its marker. */
-static void end(struct vcpu *v, uint64_t count)
+static void end(struct vcpu *v, uint64_t value, uint64_t count)
 {
 	uint64_t stats[4] = { count, v->mismatches, v->unmapped, v->compared };
-	uint64_t more[2] = { v->value, count };
+	uint64_t more[2] = { value, count };
 
 	event(v, OP_STATS, v->index, 4, stats);
 	event(v, OP_END, v->index, 2, more);
-	v->state = OFF;
+	v->recording = 0;
 	publish(v);
-}
-
-/*
- * Whether this CPU records; takes the steps to and from it, when an instruction begins that has
- * been counted already.
- */
-static __attribute__((noinline)) int turned(struct vcpu *v)
-{
-	if (v->state == BEGINNING)
-		begin(v, *v->count - 1);
-	else if (v->state == ENDING)
-		end(v, *v->count - 1);
-	return v->state == ON;
-}
-
-static inline int recording(struct vcpu *v)
-{
-	return v->state != OFF && (v->state == ON || turned(v));
 }
 
 /* Instructions since the last access, as far as they fit; joined: the same one. */
@@ -97,7 +79,7 @@ static void on_access(unsigned int cpu, meminfo info, uint64_t va, void *data)
 	struct known *k;
 	int store;
 
-	if (!recording(v))
+	if (!v->recording)
 		return;
 	k = &v->pages[page & (PAGES - 1)];
 	store = qemu_plugin_mem_is_store(info);
@@ -117,7 +99,7 @@ static void on_line(unsigned int cpu, void *data)
 	uint64_t line = (uintptr_t)data, gap;
 	struct known *k;
 
-	if (!recording(v) || line == v->line)
+	if (!v->recording || line == v->line)
 		return;
 	v->line = line;
 	k = &v->pages[line >> 12 & (PAGES - 1)];
@@ -141,7 +123,7 @@ static void on_idle(plugin_id id, unsigned int cpu)
 
 	(void)id;
 	end_with_reader();
-	if (v && recording(v))
+	if (v && v->recording)
 		publish(v);
 }
 
@@ -187,29 +169,21 @@ static void mark(struct vcpu *v, int code)
 	uint64_t value = read_register(registers[7]);
 
 	if (code == 2) {
-		if (recording(v))
+		if (v->recording)
 			event(v, OP_POINT, v->index, 1, &value);
 		return;
 	}
 	watch_all(code == 0);
+	/* CPUs take turns in this thread (-icount): the others stand between two blocks. */
 	for (int i = 0; i < CPUS; i++) {
 		struct vcpu *other = vcpus[i];
 
-		if (!other)
-			continue;
-		other->value = value;
-		if (code == 0 && other->state == OFF)
-			other->state = BEGINNING;
-		else if (code == 1 && other->state == ON)
-			other->state = ENDING;
-		else if (code == 1 && other->state == BEGINNING)
-			other->state = OFF;
-		if (code == 1 && other->state == ENDING)
-			publish(other);
+		if (other && code == 0 && !other->recording)
+			begin(other, value, *other->count);
+		else if (other && code == 1 && other->recording)
+			end(other, value, *other->count - (other == v));
 	}
-	if (code == 0 && v->state == BEGINNING)
-		begin(v, *v->count);
-	if (!recording(v) || code != 0)
+	if (!v->recording)
 		return;
 	if (read_register(cr4) & la57)
 		refuse(v, REFUSED_LA57);
@@ -228,25 +202,25 @@ static void on_special(unsigned int cpu, void *data)
 	case SPECIAL_CR3:
 		v->cr3 = value = read_register(registers[o.base]);
 		v->epoch[0] = ++v->clock;
-		if (recording(v))
+		if (v->recording)
 			event(v, OP_CR3, 0, 1, &value);
 		break;
 	case SPECIAL_CR0:
 	case SPECIAL_CR4:
 		v->epoch[0] = v->epoch[1] = ++v->clock;
-		if (recording(v))
+		if (v->recording)
 			event(v, OP_FLUSH, o.special == SPECIAL_CR4 ? 4 : 0, 0, NULL);
 		break;
 	case SPECIAL_LIDT:
 		read_gates(v, address_of(&o));
 		break;
 	case SPECIAL_INVLPG:
-		if (recording(v))
+		if (v->recording)
 			invalidate(v, address_of(&o));
 		break;
 	case SPECIAL_INVPCID:
 	case SPECIAL_VIRTUAL:
-		if (recording(v))
+		if (v->recording)
 			refuse(v, o.special == SPECIAL_VIRTUAL ? REFUSED_VIRTUAL : REFUSED_INVPCID);
 		break;
 	case SPECIAL_MARKER:
@@ -262,7 +236,7 @@ static void on_return(unsigned int cpu, void *data)
 	struct vcpu *v = vcpus[cpu];
 
 	(void)data;
-	if (recording(v))
+	if (v->recording)
 		event(v, OP_RETURN, 0, 0, NULL);
 }
 
@@ -270,7 +244,7 @@ static void on_interrupt(unsigned int cpu, void *data)
 {
 	struct vcpu *v = vcpus[cpu];
 
-	if (recording(v))
+	if (v->recording)
 		event(v, OP_INTERRUPT, (uintptr_t)data, 0, NULL);
 }
 
@@ -399,8 +373,8 @@ static void on_exit_of_qemu(plugin_id id, void *data)
 {
 	(void)id, (void)data;
 	for (int i = 0; i < CPUS; i++)
-		if (vcpus[i] && vcpus[i]->state == ON)
-			end(vcpus[i], *vcpus[i]->count);
+		if (vcpus[i] && vcpus[i]->recording)
+			end(vcpus[i], 0, *vcpus[i]->count);
 }
 
 static void register_callbacks(plugin_id id)

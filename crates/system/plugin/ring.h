@@ -46,21 +46,19 @@ struct known {
 	uint64_t entry;		/* frame of the 4 KB page; WRITE of all levels, GLOBAL */
 };
 
-enum { OFF, BEGINNING, ON, ENDING };
-
 struct vcpu {
-	volatile int state;
+	int recording;
 	unsigned int index;
 	void *emulated;		/* QEMU's own name of it */
 	uint64_t *count;	/* instructions so far, kept by QEMU */
 	uint64_t last;		/* count at the last access */
 	uint64_t line;		/* line of the last fetch */
-	uint64_t cr3, value;
+	uint64_t cr3;
 	uint64_t epoch[2];	/* of entries that are not global, and that are */
 	uint64_t clock;
 	uint64_t *data, mask;
 	uint64_t head, limit;
-	volatile uint64_t whole;	/* where the last whole record ends */
+	uint64_t whole;	/* where the last whole record ends */
 	struct ring *ring;
 	uint64_t mismatches, unmapped, compared;
 	struct known pages[PAGES], larges[LARGES];
@@ -99,17 +97,13 @@ static void advance(struct vcpu *v)
 	const struct timespec pause = { .tv_nsec = 20000 };
 	uint64_t words = v->mask + 1, tail;
 
-	if (v->emulated != current_cpu) {
-		fprintf(stderr, "ample_system: this emulator tells its CPUs apart wrongly\n");
-		exit(1);
-	}
 	v->whole = v->head;
 	publish(v);
 	for (;;) {
 		tail = __atomic_load_n(&v->ring->tail, __ATOMIC_ACQUIRE);
 		end_with_reader();
 		if (v->ring->stop) {
-			v->state = OFF;
+			v->recording = 0;
 			tail = v->head;
 			break;
 		}

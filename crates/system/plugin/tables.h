@@ -88,6 +88,10 @@ static __attribute__((noinline)) void learn(struct vcpu *v, uint64_t va)
 	struct walk w;
 	uint64_t epoch;
 
+	if (v->emulated != current_cpu) {
+		fprintf(stderr, "ample_system: this emulator tells its CPUs apart wrongly\n");
+		exit(1);
+	}
 	if (!walked(v->cr3, va, &w)) {
 		v->unmapped++;
 		return;
