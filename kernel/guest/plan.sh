@@ -119,9 +119,9 @@ hog() {
 kill_hogs() { for h in $hogs; do kill ${h%:*}; done 2>/dev/null; }
 
 # The hostile fragmenter: begun with KERNEL, HOG and USER (78) in percent of memory, any number of
-# rounds, ended. Hogs of HOG, USER in all, and page cache (of a file on /mnt) fill what was free;
-# then, each round, one hog goes, the kernel takes KERNEL and leaves two pages in each block it got,
-# and a hog comes back: stock Linux must break into new blocks every round.
+# rounds, ended. Hogs of HOG, USER in all, and page cache (of a file on /mnt, where a disk is) fill
+# what was free; then, each round, one hog goes, the kernel takes KERNEL and leaves two pages in each
+# block it got, and a hog comes back: stock Linux must break into new blocks every round.
 fragment_begin() {
 	insmod /lib/modules/ample_hostile.ko 2>/dev/null
 	total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
@@ -130,7 +130,7 @@ fragment_begin() {
 		hog $((each < user - held ? each : user - held))
 		held=$((held + each))
 	done
-	load cache /mnt/fill $((total * 30 / 100)) > /dev/null
+	! mountpoint -q /mnt || load cache /mnt/fill $((total * 30 / 100)) > /dev/null
 }
 
 fragment_round() {
@@ -141,7 +141,7 @@ fragment_round() {
 	echo $((total * kernel / 100)) > $hostile/fragment
 	# as large as the one that went: user memory stays at USER
 	hog $gone
-	[ $((round * each % 30)) = 0 ] && cat /mnt/fill > /dev/null
+	[ $((round * each % 30)) = 0 ] && [ -e /mnt/fill ] && cat /mnt/fill > /dev/null
 	round=$((round + 1))
 	echo "@@ note round $round at $(cut -d' ' -f1 /proc/uptime) s," \
 		"region $(region_mib) MiB, free in it $(region_mib unmovable_free_bytes)," \

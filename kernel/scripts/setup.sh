@@ -7,6 +7,10 @@
 #   checkers; distribution: Debian's own configuration
 # The emulator is that of the backports suite: the one of Debian 12 cannot run CPUs in parallel.
 set -euo pipefail
+case ${1:-} in
+'' | bench | emulator | selftests | lint | distribution | userland) ;;
+*) echo "setup.sh: there is no part '$1'; see the usage in $0" >&2; exit 2 ;;
+esac
 packages=(linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev cpio zstd xz-utils
 	rsync patch kmod git ccache qemu-system-x86 busybox-static e2fsprogs python3)
 [ "${1:-}" = emulator ] && packages=(gcc libc6-dev qemu-system-x86 busybox-static cpio)

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whole guests under simulated translation hardware: counts checked, walks of real programs.
 
-usage: system.py check|walks [--build DIR] [--out DIR] [--mem 1G] [--seeds N] [--again]
+usage: system.py check|walks|speed [--build DIR] [--out DIR] [--mem 1G] [--seeds N] [--again]
 
 check  runs guests of which every count is known, or counted by the kernel itself, and compares
-walks  runs services and a compiler on 4 KB and 2 MB pages with timed cores, user and kernel apart
-A run of the same kernel is not repeated unless --again asks for it. Writes OUT/check.json or
-OUT/walks.json; exit 1 if a count is not what it has to be.
+walks  runs services and a compiler with timed cores, user and kernel apart, on 4 KB pages, and
+       with huge pages in memory that is fresh, half and wholly fragmented, under both kernels
+speed  times a guest that is simulated, recorded, simulated again from its file, and sampled
+A run of the same kernel is not repeated unless --again asks for it. Writes OUT/check.json,
+OUT/walks.json or OUT/speed.json; exit 1 if a count is not what it has to be.
 """
 import json
 import subprocess
@@ -16,12 +18,19 @@ import sys
 import runs
 
 AMPLE = runs.ROOT / "target/release/ample"
-PROGRAMS = ("redis", "memcached", "nginx", "build")
-# MiB of values or files, requests or objects: a second or two of guest time each
-SIZES = {"redis": (128, 8000), "memcached": (128, 8000), "nginx": (64, 1600), "build": (32, 6)}
+# MiB of values or files, requests or objects
+SIZES = {"redis": (128, 4000), "memcached": (128, 4000), "nginx": (64, 800), "build": (32, 4)}
+# program's own process, by the name that the kernel has for it
+NAMES = {"redis": "redis-server", "memcached": "memcached", "nginx": "nginx", "build": "tcc"}
+# kernel, pages that may be huge, rounds of the hostile module: none, half of all 2 MB blocks with
+# an unmovable page on stock Linux, nearly all of them
+MEMORY = (("stock", "4k", 0), ("stock", "2m", 0), ("stock", "2m", 12), ("stock", "2m", 40),
+          ("ample", "2m", 0), ("ample", "2m", 12), ("ample", "2m", 40))
+# on the same accesses; the last two live on contiguity that the kernel has left
+SCHEMES = "paging,colt,rmm"
 
 
-def run(args, name, parameters, *options, kernel="stock", extra=""):
+def run(args, name, parameters, *options, kernel="stock", extra="", command="run"):
     """The report of one guest."""
     tree, out = args.build / kernel, args.out / f"{name}.json"
     build = f"{runs.kernel_id(tree)} {parameters} {options} {extra}"
@@ -31,9 +40,9 @@ def run(args, name, parameters, *options, kernel="stock", extra=""):
     args.out.mkdir(parents=True, exist_ok=True)
     stamp.unlink(missing_ok=True)
     print(f"{name}: {parameters}", file=sys.stderr)
-    command = [AMPLE, "system", "run", "--json", "--kernel", tree, "--plan", "system", "--memory",
+    words = [AMPLE, "system", command, "--json", "--kernel", tree, "--plan", "system", "--memory",
                args.mem, "--append", f"{parameters} {extra}", *options]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         sys.exit(f"system.py: {name} did not end well")
     out.write_bytes(done.stdout)
@@ -142,48 +151,90 @@ def check(args):
 
 def walks(args):
     rows = []
-    for program in PROGRAMS:
-        mib, rounds = SIZES[program]
-        for pages in ("4k", "2m"):
-            for seed in range(1, args.seeds + 1):
-                report = run(args, f"{program}-{pages}-{seed}",
-                             f"ample.load={program} ample.mib={mib} ample.rounds={rounds} "
-                             f"ample.pages={pages} ample.seed={seed}", "--timed")
-                rows += list(modes(report, program, pages, seed))
+    for seed in range(1, args.seeds + 1):
+        for program in SIZES:
+            for kernel, pages, rounds in MEMORY:
+                if program == "build" and rounds:
+                    continue  # its processes are over before they have a huge page
+                rows += walked(args, program, seed, kernel, pages, rounds)
                 print_rows(rows[-3:])
-    (args.out / "walks.json").write_text(json.dumps(rows, indent=1))
+                (args.out / "walks.json").write_text(json.dumps(rows, indent=1))
     return True
 
 
-def modes(report, program, pages, seed):
+def walked(args, program, seed, kernel, pages, rounds):
+    """The rows of one guest."""
+    mib, requests = SIZES[program]
+    on = "contiguitas=on" if kernel == "ample" else ""
+    report = run(args, f"{program}-{kernel}-{pages}-{rounds}-{seed}",
+                 f"ample.load={program} ample.mib={mib} ample.rounds={requests} "
+                 f"ample.pages={pages} ample.fragment={rounds} ample.seed={seed}",
+                 "--timed", "--scheme", SCHEMES, kernel=kernel, extra=on)
+    blocks = said(report, "memory")[0]["order9"]
+    huge = sum(o.get("anon_huge_kib", 0) + o.get("shmem_huge_kib", 0)
+               for o in said(report, "process"))
+    rss = sum(o["rss_kib"] for o in said(report, "process"))
+    same = {"program": program, "kernel": kernel, "pages": pages, "rounds": rounds, "seed": seed,
+            "requests": requests, "unmovable_blocks": blocks["unmovable_blocks"],
+            "blocks": blocks["blocks"], "huge_kib": huge, "rss_kib": rss}
+    return [{**same, "mode": mode, "scheme": scheme["scheme"], **counts}
+            for scheme in report["schemes"] for mode, counts in modes(scheme, program)]
+
+
+def modes(scheme, program):
     """The whole guest in user and in kernel mode, and the program's own process in user mode."""
-    scheme = report["schemes"][0]
-    names = {"redis": "redis-server", "memcached": "memcached", "nginx": "nginx", "build": "tcc"}
-    own = [s["user"] for s in scheme["spaces"] if names[program] in (s["name"] or "")]
+    own = [s["user"] for s in scheme["spaces"] if NAMES[program] in (s["name"] or "")]
     own = max(own, key=lambda counts: counts["instructions"], default=None)
-    kinds = (("user", scheme["user"]), ("kernel", scheme["kernel"]), (names[program], own))
-    for mode, counts in kinds:
-        if counts:
-            yield {"program": program, "pages": pages, "seed": seed, "mode": mode,
-                   "accesses_per_s": report["accesses_per_s"], **counts}
+    kinds = (("user", scheme["user"]), ("kernel", scheme["kernel"]), (NAMES[program], own))
+    return [(mode, counts) for mode, counts in kinds if counts]
 
 
 def print_rows(rows):
     for row in rows:
-        print(f"{row['program']:10} {row['pages']} seed {row['seed']} {row['mode']:14} "
-              f"{row['instructions'] / 1e6:8.1f} M instructions, walks in 1000 of them "
+        print(f"{row['program']} {row['kernel']} {row['pages']} rounds {row['rounds']} "
+              f"seed {row['seed']} {row['scheme']} {row['mode']}: "
+              f"{row['instructions'] / 1e6:.1f} M instructions, walks in 1000 of them "
               f"{row['walks_data_per_kilo_instruction']:.3f} data "
               f"{row['walks_fetch_per_kilo_instruction']:.3f} code, "
-              f"{row['walk_percent'] or 0:.2f} % of cycles", flush=True)
+              f"{row['walk_percent'] or 0:.2f} % of cycles, "
+              f"{row['huge_kib'] / 1024:.0f} of {row['rss_kib'] / 1024:.0f} MiB huge", flush=True)
+
+
+def speed(args):
+    """Three rounds: a guest simulated, the same recorded, its file simulated; then one sampled."""
+    rows, file = [], args.out / "speed.sys"
+    load = "ample.load=redis ample.mib=64 ample.rounds={} ample.seed=1"
+    args.again = True
+    for turn in range(3):
+        live = run(args, "speed-run", load.format(6000))
+        recorded = run(args, "speed-record", load.format(6000), "-o", file, command="record")
+        replay = json.loads(subprocess.check_output([AMPLE, "system", "replay", "--json", file]))
+        rows += [row_of_speed(*kind, turn) for kind in
+                 (("run", live), ("record", recorded), ("replay", replay))]
+    file.unlink()
+    sampled = run(args, "speed-sampled", load.format(32000), "--sample")
+    windows = sampled["schemes"][0]["sampling"]
+    rows.append({**row_of_speed("sampled", sampled, 0), "windows": windows["windows"],
+                 "cycles_per_instruction": windows["cycles_per_instruction"]})
+    for row in rows:
+        print(row)
+    (args.out / "speed.json").write_text(json.dumps(rows, indent=1))
+    return True
+
+
+def row_of_speed(kind, report, turn):
+    return {"kind": kind, "turn": turn, "accesses_per_s": report["accesses_per_s"],
+            "bytes_per_access": report["bytes_per_access"],
+            "instructions": sum(report["instructions"]), "seconds": report["duration_ns"] / 1e9}
 
 
 def main():
     parser = runs.parser(__doc__, "system", "1G")
-    parser.add_argument("what", choices=("check", "walks"))
+    parser.add_argument("what", choices=("check", "walks", "speed"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--again", action="store_true", help="repeat runs that are there")
     args = parser.parse_args()
-    sys.exit(0 if (check if args.what == "check" else walks)(args) else 1)
+    sys.exit(0 if {"check": check, "walks": walks, "speed": speed}[args.what](args) else 1)
 
 
 if __name__ == "__main__":

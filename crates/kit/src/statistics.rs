@@ -81,6 +81,19 @@ pub fn mean_and_ci(values: &[f64]) -> (f64, f64) {
     (mean, student_t(values.len() - 1) * (variance / n).sqrt())
 }
 
+/// Sum of the first ÷ sum of the second of pairs, and half width of its 95 % confidence interval by
+/// linearization (Cochran, Sampling Techniques, §6.4): for a rate that is measured in windows of
+/// unequal size. Infinite for one pair; without a size the rate is not a number.
+pub fn ratio_and_ci(pairs: &[(f64, f64)]) -> (f64, f64) {
+    let (above, below) = pairs.iter().fold((0.0, 0.0), |(above, below), pair| {
+        (above + pair.0, below + pair.1)
+    });
+    let ratio = above / below;
+    let residuals: Vec<f64> = pairs.iter().map(|pair| pair.0 - ratio * pair.1).collect();
+    let (_, half_width) = mean_and_ci(&residuals);
+    (ratio, half_width / (below / pairs.len() as f64))
+}
+
 /// Correlation of each value with the one before it; 0 for constant or too few values.
 pub fn lag_1_correlation(values: &[f64]) -> f64 {
     let Some(mean) = mean(values.iter().copied()) else {
@@ -269,6 +282,20 @@ mod tests {
         for (degrees, t) in [(11, 2.201), (20, 2.086), (30, 2.042), (120, 1.980)] {
             assert!((student_t(degrees) / t - 1.0).abs() < 0.007, "{degrees}");
         }
+    }
+
+    #[test]
+    fn ratios_of_sums_have_intervals() {
+        // Windows of one size: the interval of a mean, in that size.
+        let values = [3.0, 5.0, 4.0, 8.0, 5.0];
+        let (mean, half) = mean_and_ci(&values);
+        let pairs: Vec<(f64, f64)> = values.iter().map(|&value| (value, 2.0)).collect();
+        let (ratio, of_ratio) = ratio_and_ci(&pairs);
+        assert!((ratio - mean / 2.0).abs() < 1e-12 && (of_ratio - half / 2.0).abs() < 1e-12);
+        // A rate that is the same in all windows is known, however different their sizes.
+        let (rate, half) = ratio_and_ci(&[(2.0, 1.0), (6.0, 3.0), (20.0, 10.0)]);
+        assert_eq!((rate, half), (2.0, 0.0));
+        assert!(ratio_and_ci(&[(1.0, 1.0)]).1.is_infinite() && ratio_and_ci(&[]).0.is_nan());
     }
 
     #[test]

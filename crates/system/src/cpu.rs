@@ -76,12 +76,17 @@ impl<H: Hardware> Cpu<H> {
         &self.hardware
     }
 
+    /// What was counted so far, by root frame; that of the current address space may come twice.
+    pub fn by_space(&self) -> impl Iterator<Item = (u64, SpaceCounts)> {
+        let left = self.spaces.iter().map(|(&root, &counts)| (root, counts));
+        left.chain([(self.root_frame(), self.current)])
+    }
+
     /// Everything counted so far, of all address spaces.
     pub fn total(&self) -> SpaceCounts {
-        let mut total = self.current;
-        for counts in self.spaces.values() {
-            total.user += counts.user;
-            total.kernel += counts.kernel;
+        let mut total = SpaceCounts::default();
+        for (_, counts) in self.by_space() {
+            total += counts;
         }
         total
     }
@@ -101,9 +106,7 @@ impl<H: Hardware> Cpu<H> {
         if counts == SpaceCounts::default() {
             return;
         }
-        let space = self.spaces.entry(self.root >> 12).or_default();
-        space.user += counts.user;
-        space.kernel += counts.kernel;
+        *self.spaces.entry(self.root >> 12).or_default() += counts;
     }
 
     fn load_root(&mut self, cr3: u64) {
@@ -185,13 +188,16 @@ impl<H: Hardware> CpuWatcher for Cpu<H> {
         let misses = stats.l1d_misses + stats.l1i_misses;
         let walks = stats.walks();
         let before = self.hardware.clock();
-        if !self.hardware.run(&access) {
+        if !self.hardware.run(&access, kernel) {
             self.untranslated += 1;
         }
-        let after = self.hardware.clock();
-        let counts = self.counts(kernel);
-        counts.time_units += after.0 - before.0;
-        counts.walk_units += after.1 - before.1;
+        if self.hardware.measuring() {
+            let after = self.hardware.clock();
+            let counts = self.counts(kernel);
+            counts.time_units += after.0 - before.0;
+            counts.walk_units += after.1 - before.1;
+            counts.timed_instructions += access.instructions();
+        }
         let stats = &self.hardware.engine().mmu.stats;
         if stats.l1d_misses + stats.l1i_misses != misses {
             self.missed(&access, kernel, walks);

@@ -30,7 +30,7 @@ pub struct Followed {
 
 /// Hands everything that the guest's CPUs do to `watchers`, one a CPU, until the guest ends, a stop
 /// is asked for or `limit` is over; then the emulator is stopped. `tap` gets each CPU's words, as
-/// whole records; `progress` is called ten times a second.
+/// whole records; `go_on` is called ten times a second and says whether there is a reason to.
 ///
 /// # Errors
 /// If a ring cannot be read or breaks the protocol, or `tap` fails.
@@ -40,7 +40,7 @@ pub fn follow<W: CpuWatcher>(
     limit: Duration,
     mut tap: impl FnMut(usize, &[u64]) -> Result<()>,
     stop: impl Fn() -> bool,
-    mut progress: impl FnMut(&[W]),
+    mut go_on: impl FnMut(&[W]) -> bool,
 ) -> Result<Followed> {
     assert_eq!(running.rings.len(), watchers.len(), "one watcher a CPU");
     let started = Instant::now();
@@ -66,7 +66,9 @@ pub fn follow<W: CpuWatcher>(
         }
         if now - reported >= REPORT_EVERY {
             reported = now;
-            progress(watchers);
+            if !go_on(watchers) {
+                break None;
+            }
         }
         if stop() {
             break None;

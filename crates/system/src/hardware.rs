@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What simulates a CPU: its translation hardware alone, or a timed core around it.
 
+use crate::sample::{SamplePlan, Sampled, Window};
 use ample_machine::{MachineConfig, PrivateMemory, TimedCore, intent_of};
 use ample_memory::MemorySystem;
-use ample_trace::{Access, Consumer};
+use ample_trace::Access;
 use ample_translate::{Engine, NoMemory, schemes};
 use anyhow::Result;
 
@@ -13,10 +14,17 @@ pub trait Hardware {
     fn engine(&self) -> &Engine;
     /// The same, to change.
     fn engine_mut(&mut self) -> &mut Engine;
-    /// Runs one access; false if its page is not mapped or its rights do not allow it.
-    fn run(&mut self, access: &Access) -> bool;
-    /// Time so far, and time with a walk under way, in a unit of its own.
+    /// Runs one access, in kernel mode or not; false if its page is not mapped or its rights do not
+    /// allow it.
+    fn run(&mut self, access: &Access, kernel: bool) -> bool;
+    /// Time measured so far, and the part of it with a walk under way, in a unit of its own.
     fn clock(&self) -> (u64, u64);
+    /// Whether the time of the last access was measured.
+    fn measuring(&self) -> bool;
+    /// The windows in which time was measured, where it was not all the time.
+    fn windows(&self) -> &[Window] {
+        &[]
+    }
 }
 
 /// Translation without time: every count is exact.
@@ -32,7 +40,7 @@ impl Hardware for Functional {
     }
 
     #[inline(always)]
-    fn run(&mut self, access: &Access) -> bool {
+    fn run(&mut self, access: &Access, _kernel: bool) -> bool {
         let intent = intent_of(access.kind);
         let translated = self.0.translate(access.va, intent, 0, &mut NoMemory);
         translated.is_ok()
@@ -40,6 +48,10 @@ impl Hardware for Functional {
 
     fn clock(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    fn measuring(&self) -> bool {
+        false
     }
 }
 
@@ -52,15 +64,29 @@ impl<M: MemorySystem> Hardware for TimedCore<M> {
         &mut self.engine
     }
 
-    fn run(&mut self, access: &Access) -> bool {
-        let done = self.consume(std::slice::from_ref(access));
-        self.failed = None;
-        done
+    #[inline]
+    fn run(&mut self, access: &Access, _kernel: bool) -> bool {
+        TimedCore::run(self, access).is_ok()
     }
 
     fn clock(&self) -> (u64, u64) {
         TimedCore::clock(self)
     }
+
+    fn measuring(&self) -> bool {
+        true
+    }
+}
+
+/// Which of the accesses get a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CoreTiming {
+    /// None: translation alone.
+    None,
+    /// All, by a core with caches behind each CPU.
+    All,
+    /// Those of windows; caches see all.
+    Sampled(SamplePlan),
 }
 
 /// What to simulate, of a guest or of a recording.
@@ -73,8 +99,8 @@ pub struct SystemModel {
     /// The guest has no process-context identifiers; its entries are tagged all the same and
     /// outlive a change of address space, as they would if it had.
     pub pcid: bool,
-    /// Run a core with caches behind each CPU.
-    pub timed: bool,
+    /// Whether a core with caches is behind each CPU, and when it is simulated.
+    pub timing: CoreTiming,
 }
 
 impl SystemModel {
@@ -101,5 +127,20 @@ impl SystemModel {
     /// As [`functional`](Self::functional).
     pub fn core(&self, scheme: &str) -> Result<TimedCore<PrivateMemory>> {
         self.machine.core(self.engine(scheme)?)
+    }
+
+    /// The CPU of that number with a core that runs in windows.
+    ///
+    /// # Errors
+    /// As [`functional`](Self::functional), or if the windows cannot be.
+    pub fn sampled(
+        &self,
+        scheme: &str,
+        plan: SamplePlan,
+        cpu: usize,
+    ) -> Result<Sampled<PrivateMemory>> {
+        plan.check()?;
+        let units = u64::from(self.machine.core.width);
+        Ok(Sampled::new(self.core(scheme)?, plan, units, cpu))
     }
 }

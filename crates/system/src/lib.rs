@@ -12,5 +12,6 @@ pub mod names;
 pub mod report;
 pub mod ring;
 pub mod run;
+pub mod sample;
 pub mod tally;
 pub mod wire;

@@ -4,8 +4,9 @@
 use crate::cpu::Cpu;
 use crate::file::FileHeader;
 use crate::follow::Followed;
-use crate::hardware::{Hardware, SystemModel};
+use crate::hardware::{CoreTiming, Hardware, SystemModel};
 use crate::names::Names;
+use crate::sample::{SamplingReport, Window};
 use crate::tally::{Counts, EventCounts, SpaceCounts};
 use crate::wire::RecorderStats;
 use serde::Serialize;
@@ -28,7 +29,7 @@ pub struct SystemRun {
     pub machine: String,
     /// Whether its entries are tagged with process-context identifiers, which the guest has not.
     pub pcid: bool,
-    /// Whether a core with caches runs behind each CPU.
+    /// Whether a core with caches runs behind each CPU, all the time or in windows.
     pub timed: bool,
     /// Ended by hand.
     pub partial: bool,
@@ -58,6 +59,8 @@ pub struct SystemRun {
     pub bytes_per_access: Option<f64>,
     /// Objects that the guest printed on its console on lines that begin with `@@ `.
     pub guest: Vec<serde_json::Value>,
+    /// What the guest said was not as it should be, on lines that begin with `@@ FAIL `.
+    pub failures: Vec<String>,
 }
 
 /// The recorder's own checks.
@@ -80,6 +83,8 @@ pub struct SchemeReport {
     pub user: CountsReport,
     /// Kernel mode.
     pub kernel: CountsReport,
+    /// What the windows of a sampled run came to; null otherwise.
+    pub sampling: Option<SamplingReport>,
     /// By address space, the one with most walks first.
     pub spaces: Vec<SpaceReport>,
     /// References of walks by level of the page table, 1 is that of 4 KB pages.
@@ -104,9 +109,9 @@ pub struct CountsReport {
     pub walks_data_per_kilo_instruction: f64,
     /// Fetch walks in 1000 instructions.
     pub walks_fetch_per_kilo_instruction: f64,
-    /// Cycles; null without a timed core.
+    /// Cycles of all instructions, from those whose time was measured; null if there are none.
     pub cycles: Option<f64>,
-    /// Cycles with a walk under way, percent; null without a timed core.
+    /// Cycles with a walk under way, percent of those measured; null likewise.
     pub walk_percent: Option<f64>,
 }
 
@@ -126,38 +131,47 @@ pub struct SpaceReport {
 impl CountsReport {
     fn of(counts: &Counts, width: f64) -> Self {
         let kilo = counts.instructions.max(1) as f64 / 1000.0;
-        let timed = counts.time_units > 0;
+        let timed = counts.time_units > 0 && counts.timed_instructions > 0;
+        let share = counts.timed_instructions as f64 / counts.instructions as f64;
         CountsReport {
             counts: *counts,
             walks_data_per_kilo_instruction: counts.walks_data as f64 / kilo,
             walks_fetch_per_kilo_instruction: counts.walks_fetch as f64 / kilo,
-            cycles: timed.then(|| counts.time_units as f64 / width),
+            cycles: timed.then(|| counts.time_units as f64 / width / share),
             walk_percent: timed
                 .then(|| 100.0 * counts.walk_units as f64 / counts.time_units as f64),
         }
     }
 }
 
+/// The windows of all CPUs.
+pub(crate) fn windows<'a, H: Hardware + 'a>(cpus: impl Iterator<Item = &'a Cpu<H>>) -> Vec<Window> {
+    cpus.flat_map(|cpu| cpu.hardware().windows())
+        .copied()
+        .collect()
+}
+
 /// One scheme's figures from its hardware of each CPU.
 fn scheme_report<'a, H: Hardware + 'a>(
     scheme: &str,
-    cpus: impl Iterator<Item = &'a Cpu<H>>,
-    width: f64,
+    cpus: impl Iterator<Item = &'a Cpu<H>> + Clone,
+    model: &SystemModel,
     names: &Names,
 ) -> SchemeReport {
+    let width = f64::from(model.machine.core.width);
+    let sampling = match model.timing {
+        CoreTiming::Sampled(plan) => Some(SamplingReport::of(plan, &windows(cpus.clone()), width)),
+        CoreTiming::None | CoreTiming::All => None,
+    };
     let mut total = SpaceCounts::default();
     let mut spaces: BTreeMap<u64, SpaceCounts> = BTreeMap::new();
     let mut references_by_level = BTreeMap::new();
     let mut counters: BTreeMap<&'static str, u64> = BTreeMap::new();
     let (mut not_global, mut untranslated, mut malformed) = (0, 0, 0);
     for cpu in cpus {
-        let all = cpu.total();
-        total.user += all.user;
-        total.kernel += all.kernel;
-        for (&root, counts) in &cpu.spaces {
-            let space = spaces.entry(root).or_default();
-            space.user += counts.user;
-            space.kernel += counts.kernel;
+        total += cpu.total();
+        for (&root, &counts) in &cpu.spaces {
+            *spaces.entry(root).or_default() += counts;
         }
         let stats = &cpu.hardware().engine().mmu.stats;
         for (level, &count) in stats.refs_by_level.iter().enumerate().skip(1) {
@@ -187,6 +201,7 @@ fn scheme_report<'a, H: Hardware + 'a>(
         scheme: scheme.to_owned(),
         user: CountsReport::of(&total.user, width),
         kernel: CountsReport::of(&total.kernel, width),
+        sampling,
         spaces,
         references_by_level,
         kernel_fills_not_global: not_global,
@@ -203,6 +218,13 @@ fn objects(console: &str) -> Vec<serde_json::Value> {
         serde_json::from_str(&format!("{{{object}")).ok()
     });
     lines.collect()
+}
+
+/// What a guest found wrong.
+fn failures(console: &str) -> Vec<String> {
+    let lines = console.lines();
+    let failed = lines.filter_map(|line| line.split_once("@@ FAIL "));
+    failed.map(|(_, text)| text.trim().to_owned()).collect()
 }
 
 /// What to put together.
@@ -228,7 +250,6 @@ pub struct Watched<'a, H> {
 impl<H: Hardware> Watched<'_, H> {
     /// Adds up what each CPU and scheme has counted.
     pub fn report(&self) -> SystemRun {
-        let width = f64::from(self.model.machine.core.width);
         let firsts = || self.cpus.iter().map(|schemes| &schemes[0]);
         let mut events = EventCounts::default();
         let mut recorder = RecorderReport::default();
@@ -251,7 +272,7 @@ impl<H: Hardware> Watched<'_, H> {
         let seconds = self.followed.busy.as_secs_f64().max(1e-9);
         let of_scheme = |(at, name): (usize, &String)| {
             let cpus = self.cpus.iter().map(|schemes| &schemes[at]);
-            scheme_report(name, cpus, width, self.names)
+            scheme_report(name, cpus, self.model, self.names)
         };
         SystemRun {
             schema: "ample.system.run/1",
@@ -261,7 +282,7 @@ impl<H: Hardware> Watched<'_, H> {
             cpus: self.guest.cpus,
             machine: self.model.machine.name.clone(),
             pcid: self.model.pcid,
-            timed: self.model.timed,
+            timed: self.model.timing != CoreTiming::None,
             partial: self.partial,
             regions: firsts().map(|cpu| cpu.regions[0]).max().unwrap_or(0),
             points: firsts().map(|cpu| cpu.points.clone()).collect(),
@@ -284,6 +305,7 @@ impl<H: Hardware> Watched<'_, H> {
                 .file_bytes
                 .map(|bytes| bytes as f64 / accesses.max(1) as f64),
             guest: objects(self.console),
+            failures: failures(self.console),
         }
     }
 }

@@ -5,30 +5,35 @@ use crate::cpu::Cpu;
 use crate::file::{ReadEnd, RecordingReader, RecordingWriter};
 use crate::follow::{Followed, digest, follow, tail};
 use crate::guest::{Guest, Running, build_plugin};
-use crate::hardware::{Hardware, SystemModel};
+use crate::hardware::{CoreTiming, Hardware, SystemModel};
 use crate::names::{Names, init_task};
-use crate::report::{SystemRun, Watched};
-use crate::tally::Counts;
+use crate::report::{SystemRun, Watched, windows};
+use crate::sample::{SamplePlan, SamplingReport};
+use crate::tally::SpaceCounts;
 use crate::wire::{CpuEvent, CpuWatcher, Decoder};
 use ample_trace::Access;
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How a simulated CPU under a scheme is made.
-type Make<H> = fn(&SystemModel, &str) -> Result<H>;
-
-/// One simulated CPU for each of the guest's and each scheme.
+/// One simulated CPU for each of the guest's and each scheme; `make` gets the scheme and the CPU's
+/// number.
 fn simulated<H: Hardware>(
     model: &SystemModel,
     cpus: usize,
-    make: Make<H>,
+    make: impl Fn(&str, usize) -> Result<H>,
 ) -> Result<Vec<Vec<Cpu<H>>>> {
     ensure!(!model.schemes.is_empty(), "no scheme to simulate");
-    let each = |_| model.schemes.iter().map(|s| Ok(Cpu::new(make(model, s)?)));
-    (0..cpus).map(|cpu| each(cpu).collect()).collect()
+    let one = |cpu| {
+        let schemes = model.schemes.iter();
+        schemes
+            .map(|scheme| Ok(Cpu::new(make(scheme, cpu)?)))
+            .collect()
+    };
+    (0..cpus).map(one).collect()
 }
 
 /// What to boot and what to simulate.
@@ -69,13 +74,18 @@ impl<H: Hardware> CpuWatcher for Vec<Cpu<H>> {
     }
 }
 
-/// Counts of both modes so far, for whoever wants to show them.
-#[derive(Clone, Copy, Debug, Default)]
+/// Address spaces that are told of while a run goes on.
+const SPACES_TOLD: usize = 10;
+
+/// Counts of the first scheme so far, for whoever wants to show them.
+#[derive(Clone, Debug, Default)]
 pub struct SoFar {
-    /// User mode, all CPUs, first scheme.
-    pub user: Counts,
-    /// Kernel mode.
-    pub kernel: Counts,
+    /// All CPUs.
+    pub total: SpaceCounts,
+    /// The ten address spaces with most walks: name, where it is known, and counts.
+    pub spaces: Vec<(String, SpaceCounts)>,
+    /// Cycles of an instruction in the windows of a sampled run, with half of the interval.
+    pub sampled: Option<SamplingReport>,
 }
 
 /// A directory in memory that goes when it is dropped.
@@ -114,20 +124,30 @@ pub fn run(
     progress: impl FnMut(SoFar),
 ) -> Result<SystemRun> {
     // Simulated before the guest is booted: a scheme that does not exist is told at once.
-    match options.model.timed {
-        true => watch(options, SystemModel::core, stop, progress),
-        false => watch(options, SystemModel::functional, stop, progress),
+    let (model, cpus) = (&options.model, options.guest.cpus);
+    match model.timing {
+        CoreTiming::None => {
+            let cpus = simulated(model, cpus, |scheme, _| model.functional(scheme))?;
+            watch(options, cpus, stop, progress)
+        }
+        CoreTiming::All => {
+            let cpus = simulated(model, cpus, |scheme, _| model.core(scheme))?;
+            watch(options, cpus, stop, progress)
+        }
+        CoreTiming::Sampled(plan) => {
+            let cpus = simulated(model, cpus, |scheme, cpu| model.sampled(scheme, plan, cpu))?;
+            watch(options, cpus, stop, progress)
+        }
     }
 }
 
 fn watch<H: Hardware>(
     options: &RunOptions,
-    make: Make<H>,
+    mut cpus: Vec<Vec<Cpu<H>>>,
     stop: impl Fn() -> bool,
     mut progress: impl FnMut(SoFar),
 ) -> Result<SystemRun> {
     let guest = &options.guest;
-    let mut cpus = simulated(&options.model, guest.cpus, make)?;
     let scratch = Scratch::new()?;
     let plugin = build_plugin(&scratch.0)?;
     let mut running = Running::start(guest, &scratch.0, &plugin)?;
@@ -146,15 +166,18 @@ fn watch<H: Hardware>(
             .map_or(Ok(()), |writer| writer.put(cpu, words));
         put.with_context(|| options.out.as_ref().map(writing).unwrap_or_default())
     };
-    let told = |cpus: &[Vec<Cpu<H>>]| {
-        progress(so_far(cpus));
+    let mut enough = false;
+    let go_on = |cpus: &[Vec<Cpu<H>>]| {
+        progress(so_far(&options.model, cpus, names.as_ref()));
         // Later the frames of roots belong to others.
         let counting = cpus.iter().any(|cpu| cpu[0].is_counting());
         if let Some(names) = names.as_mut().filter(|_| counting) {
             names.look(&memory, &roots(cpus));
         }
+        enough = is_enough(&options.model, cpus);
+        !enough && refuse(cpus).is_ok()
     };
-    let followed = follow(&mut running, &mut cpus, options.limit, tap, stop, told)?;
+    let followed = follow(&mut running, &mut cpus, options.limit, tap, stop, go_on)?;
     for cpu in cpus.iter_mut().flatten() {
         cpu.finish();
     }
@@ -169,7 +192,7 @@ fn watch<H: Hardware>(
         followed: &followed,
         console: &running.console(),
         names: &names.unwrap_or_default(),
-        partial: followed.status.is_none(),
+        partial: followed.status.is_none() && !enough,
         file_bytes,
     };
     Ok(watched.report())
@@ -184,22 +207,34 @@ pub fn replay(
     stop: impl Fn() -> bool,
     progress: impl FnMut(SoFar),
 ) -> Result<SystemRun> {
-    match options.model.timed {
-        true => simulate(options, SystemModel::core, stop, progress),
-        false => simulate(options, SystemModel::functional, stop, progress),
+    let reading = || format!("reading {}", options.file.display());
+    let reader = RecordingReader::open(&options.file).with_context(reading)?;
+    let (model, cpus) = (&options.model, reader.header().cpus);
+    match model.timing {
+        CoreTiming::None => {
+            let cpus = simulated(model, cpus, |scheme, _| model.functional(scheme))?;
+            simulate(options, reader, cpus, stop, progress)
+        }
+        CoreTiming::All => {
+            let cpus = simulated(model, cpus, |scheme, _| model.core(scheme))?;
+            simulate(options, reader, cpus, stop, progress)
+        }
+        CoreTiming::Sampled(plan) => {
+            let cpus = simulated(model, cpus, |scheme, cpu| model.sampled(scheme, plan, cpu))?;
+            simulate(options, reader, cpus, stop, progress)
+        }
     }
 }
 
 fn simulate<H: Hardware>(
     options: &ReplayedMachine,
-    make: Make<H>,
+    mut reader: RecordingReader<impl Read>,
+    mut cpus: Vec<Vec<Cpu<H>>>,
     stop: impl Fn() -> bool,
     mut progress: impl FnMut(SoFar),
 ) -> Result<SystemRun> {
     let reading = || format!("reading {}", options.file.display());
-    let mut reader = RecordingReader::open(&options.file).with_context(reading)?;
     let header = reader.header().clone();
-    let mut cpus = simulated(&options.model, header.cpus, make)?;
     let mut decoders: Vec<Decoder> = (0..header.cpus).map(Decoder::new).collect();
     let mut followed = Followed {
         status: None,
@@ -223,7 +258,10 @@ fn simulate<H: Hardware>(
         followed.words += words.len() as u64;
         if reported.elapsed() >= Duration::from_millis(500) {
             reported = Instant::now();
-            progress(so_far(&cpus));
+            progress(so_far(&options.model, &cpus, None));
+            if is_enough(&options.model, &cpus) || refuse(&cpus).is_err() {
+                break;
+            }
         }
         if stop() {
             partial = true;
@@ -272,14 +310,47 @@ fn roots<H: Hardware>(cpus: &[Vec<Cpu<H>>]) -> BTreeSet<u64> {
     cpus.iter().flat_map(of).collect()
 }
 
-fn so_far<H: Hardware>(cpus: &[Vec<Cpu<H>>]) -> SoFar {
-    let mut sum = SoFar::default();
-    for cpu in cpus {
-        let total = cpu[0].total();
-        sum.user += total.user;
-        sum.kernel += total.kernel;
+fn so_far<H: Hardware>(model: &SystemModel, cpus: &[Vec<Cpu<H>>], names: Option<&Names>) -> SoFar {
+    let mut total = SpaceCounts::default();
+    let mut spaces: BTreeMap<u64, SpaceCounts> = BTreeMap::new();
+    for (root, counts) in cpus.iter().flat_map(|cpu| cpu[0].by_space()) {
+        total += counts;
+        *spaces.entry(root).or_default() += counts;
     }
-    sum
+    let mut spaces: Vec<(u64, SpaceCounts)> = spaces.into_iter().collect();
+    spaces.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.walks()));
+    spaces.truncate(SPACES_TOLD);
+    let named = |(root, counts): (u64, SpaceCounts)| {
+        let name = names.and_then(|names| names.of(root));
+        (name.unwrap_or_else(|| format!("root {root:#x}")), counts)
+    };
+    SoFar {
+        total,
+        spaces: spaces.into_iter().map(named).collect(),
+        sampled: sampling(model, cpus, 0),
+    }
+}
+
+/// What the windows of a scheme have come to, if there are any.
+fn sampling<H: Hardware>(
+    model: &SystemModel,
+    cpus: &[Vec<Cpu<H>>],
+    scheme: usize,
+) -> Option<SamplingReport> {
+    let CoreTiming::Sampled(plan) = model.timing else {
+        return None;
+    };
+    let windows = windows(cpus.iter().map(|schemes| &schemes[scheme]));
+    let width = f64::from(model.machine.core.width);
+    Some(SamplingReport::of(plan, &windows, width))
+}
+
+/// Whether the intervals of all schemes are as narrow as was asked for.
+fn is_enough<H: Hardware>(model: &SystemModel, cpus: &[Vec<Cpu<H>>]) -> bool {
+    let asked = |plan: SamplePlan| plan.enough_percent.is_some();
+    let narrow = |scheme| sampling(model, cpus, scheme).is_some_and(|report| report.is_enough());
+    matches!(model.timing, CoreTiming::Sampled(plan) if asked(plan))
+        && (0..model.schemes.len()).all(narrow)
 }
 
 /// A guest that does what is not modelled has no figures.

@@ -30,7 +30,9 @@ pub struct Counts {
     pub walk_references: u64,
     /// Walks by the size of the page they found: 4 KB, 2 MB, 1 GB.
     pub walks_by_size: [u64; 3],
-    /// Time, in the core's units (a cycle ÷ its width); 0 without a timed core.
+    /// Instructions whose time was measured; 0 without a timed core.
+    pub timed_instructions: u64,
+    /// Their time, in the core's units (a cycle ÷ its width).
     pub time_units: u64,
     /// The part of it with a walk under way.
     pub walk_units: u64,
@@ -85,6 +87,7 @@ impl AddAssign for Counts {
         self.walks_data += other.walks_data;
         self.walks_fetch += other.walks_fetch;
         self.walk_references += other.walk_references;
+        self.timed_instructions += other.timed_instructions;
         self.time_units += other.time_units;
         self.walk_units += other.walk_units;
         for (mine, others) in self.walks_by_size.iter_mut().zip(other.walks_by_size) {
@@ -100,6 +103,30 @@ pub struct SpaceCounts {
     pub user: Counts,
     /// Kernel mode: system calls, faults, and interrupts that fell into it.
     pub kernel: Counts,
+}
+
+impl SpaceCounts {
+    /// Walks of both modes.
+    pub fn walks(&self) -> u64 {
+        self.user.walks() + self.kernel.walks()
+    }
+
+    /// Accesses of both modes.
+    pub fn accesses(&self) -> u64 {
+        self.user.accesses() + self.kernel.accesses()
+    }
+
+    /// Instructions of both modes.
+    pub fn instructions(&self) -> u64 {
+        self.user.instructions + self.kernel.instructions
+    }
+}
+
+impl AddAssign for SpaceCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.user += other.user;
+        self.kernel += other.kernel;
+    }
 }
 
 /// What changes translation, and what interrupts a CPU.

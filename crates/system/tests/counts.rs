@@ -8,7 +8,7 @@ mod second;
 use ample_machine::MachineConfig;
 use ample_system::cpu::Cpu;
 use ample_system::file::RecordingReader;
-use ample_system::hardware::{Functional, SystemModel};
+use ample_system::hardware::{CoreTiming, Functional, SystemModel};
 use ample_system::wire::{CpuWatcher, Decoder};
 use made::Made;
 use second::Second;
@@ -19,7 +19,7 @@ fn model() -> Cpu<Functional> {
         machine: MachineConfig::preset("skylake").unwrap(),
         schemes: Vec::new(),
         pcid: false,
-        timed: false,
+        timing: CoreTiming::None,
     };
     Cpu::new(model.functional("paging").unwrap())
 }

@@ -5,7 +5,7 @@
 use ample_machine::MachineConfig;
 use ample_system::file::RecordingReader;
 use ample_system::guest::Guest;
-use ample_system::hardware::SystemModel;
+use ample_system::hardware::{CoreTiming, SystemModel};
 use ample_system::report::SystemRun;
 use ample_system::run::{ReplayedMachine, RunOptions, replay, run};
 use ample_system::wire::{CpuEvent, CpuWatcher, Decoder};
@@ -47,12 +47,12 @@ fn assembled(directory: &Path, what: &str) -> PathBuf {
     image
 }
 
-fn model(timed: bool) -> SystemModel {
+fn model(timing: CoreTiming) -> SystemModel {
     SystemModel {
         machine: MachineConfig::preset("skylake").unwrap(),
         schemes: vec!["paging".into(), "colt".into()],
         pcid: false,
-        timed,
+        timing,
     }
 }
 
@@ -68,7 +68,7 @@ fn options(kernel: PathBuf, out: Option<PathBuf>) -> RunOptions {
             verify: true,
             emulator: Vec::new(),
         },
-        model: model(false),
+        model: model(CoreTiming::None),
         limit: Duration::from_secs(120),
         out,
     }
@@ -139,7 +139,7 @@ fn every_walk_of_a_tiny_machine_is_known() {
 
     let again = ReplayedMachine {
         file,
-        model: model(false),
+        model: model(CoreTiming::None),
     };
     let replayed = replay(&again, || false, |_| ()).unwrap();
     assert_eq!(replayed.schemes, report.schemes);
@@ -147,7 +147,7 @@ fn every_walk_of_a_tiny_machine_is_known() {
     assert_eq!(replayed.events, report.events);
 
     let timed = ReplayedMachine {
-        model: model(true),
+        model: model(CoreTiming::All),
         ..again
     };
     let timed = replay(&timed, || false, |_| ()).unwrap();

@@ -7,6 +7,7 @@
 #   ample.rounds=  requests (2000), objects to compile (4), seconds of idling (4)
 #   ample.steps=   of the chase (200000)
 #   ample.seed=    1
+#   ample.fragment= rounds in which the hostile module goes through memory before the load (0)
 #   ample.settle=  seconds between preparation and begin (2)
 #   ample.trace=1  TLB flushes and context switches by tracepoints, ample.buffer_kb= (20000) of
 #                  memory a CPU. They add accesses to the region, and kernel code is patched before
@@ -234,6 +235,15 @@ emit system "\"load\": \"$load\", \"mib\": $mib, \"pages\": \"$pages\", \"steps\
 	\"cpus\": $(nproc), \"la57\": $(has la57), \"pcid\": $(has pcid), \
 	\"invpcid\": $(has invpcid), \"pdpe1gb\": $(has pdpe1gb), \
 	\"mem_total_kib\": $(awk '/^MemTotal/ { print $2 }' /proc/meminfo)"
+if [ ${fragment:-0} != 0 ]; then
+	# by a fleet's page cache and small pages; little is free meanwhile; the seed shifts what each
+	# round takes
+	was=$(sed 's/.*\[\(.*\)\].*/\1/' $thp/enabled)
+	echo never > $thp/enabled
+	fragment $fragment $((9 + seed % 3)) 31 93 | grep -v '^@@ note'
+	echo $was > $thp/enabled
+fi
+[ -z "$fragment" ] || contiguity memory
 prepare
 emit prepared "\"uptime_s\": $(cut -d' ' -f1 /proc/uptime)"
 [ "$trace" = 0 ] || trace_on

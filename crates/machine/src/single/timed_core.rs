@@ -9,10 +9,11 @@
 //! Time unit: a `width`-th of a cycle, so that an instruction takes one unit of dispatch.
 
 use super::functional::{AHEAD, intent_of, walks_often};
-use ample_memory::{Level, MemorySystem, READ_AHEAD};
+use super::ports::{CorePort, WalkActive, WarmPort};
+use ample_memory::{MemorySystem, READ_AHEAD};
 use ample_trace::{Access, AccessKind, Consumer};
+use ample_translate::Engine;
 use ample_translate::engine::BadAccess;
-use ample_translate::{Engine, HitLevel, Port};
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 
@@ -28,57 +29,6 @@ pub struct CoreConfig {
     pub rob: u32,
     /// Stores between commit and the first-level cache.
     pub store_buffer: u32,
-}
-
-/// The walkers and the memory behind them, as the translation hardware sees them.
-struct CorePort<'a, M: MemorySystem> {
-    memory: &'a mut M,
-    walkers: &'a mut [u64],
-    current: usize,
-    active: &'a mut WalkActive,
-}
-
-/// Cycles with at least one walk under way, as the `WALK_ACTIVE` counters count.
-#[derive(Clone, Copy, Debug, Default)]
-struct WalkActive {
-    until: u64,
-    units: u64,
-}
-
-impl<M: MemorySystem> Port for CorePort<'_, M> {
-    #[inline]
-    fn walk_start(&mut self, now: u64) -> u64 {
-        let mut first = 0;
-        for at in 1..self.walkers.len() {
-            if self.walkers[at] < self.walkers[first] {
-                first = at;
-            }
-        }
-        self.current = first;
-        now.max(self.walkers[first])
-    }
-
-    #[inline]
-    fn read(&mut self, pa: u64, now: u64) -> (u64, HitLevel) {
-        let (done, level) = self.memory.walk(pa, now);
-        let hit = match level {
-            Level::L1 => HitLevel::L1,
-            Level::L2 => HitLevel::L2,
-            Level::Llc => HitLevel::Llc,
-            Level::Dram => HitLevel::Dram,
-        };
-        debug_assert!(done >= now, "an answer before the request");
-        (done, hit)
-    }
-
-    #[inline]
-    fn walk_end(&mut self, start: u64, end: u64) {
-        self.walkers[self.current] = end;
-        if end > self.active.until {
-            self.active.units += end - start.max(self.active.until);
-            self.active.until = end;
-        }
-    }
 }
 
 /// Accesses whose completion is remembered, for dependences.
@@ -104,6 +54,8 @@ pub struct TimedCore<M: MemorySystem> {
     accesses: u64,
     instructions: u64,
     front: u64,
+    /// 256ths of a unit by which the front end is later than `front`: of instructions not simulated.
+    paced: u64,
     commit: u64,
     stores: Vec<u64>,
     store_at: usize,
@@ -178,6 +130,7 @@ impl<M: MemorySystem> TimedCore<M> {
             accesses: 0,
             instructions: 0,
             front: 0,
+            paced: 0,
             commit: 0,
             stores: vec![0; config.store_buffer as usize],
             store_at: 0,
@@ -227,6 +180,45 @@ impl<M: MemorySystem> TimedCore<M> {
     #[inline(always)]
     pub fn clock(&self) -> (u64, u64) {
         (self.commit, self.active.units)
+    }
+
+    /// Simulates one access.
+    ///
+    /// # Errors
+    /// If its page is not mapped or its rights do not allow it.
+    #[inline]
+    pub fn run(&mut self, access: &Access) -> Result<(), BadAccess> {
+        match access.kind {
+            AccessKind::Fetch => self.fetch(access),
+            AccessKind::Load | AccessKind::Store => self.step(access),
+        }
+    }
+
+    /// Takes one access into TLBs and caches without simulating the core, which gets through each
+    /// instruction in `pace` 256ths of a unit: functional warming between the windows of a sampled
+    /// run (SMARTS, Wunderlich et al., ISCA 2003, §3). Requests reach memory at the times that the
+    /// pace gives, so that its queues are as full as they were.
+    ///
+    /// # Errors
+    /// If its page is not mapped or its rights do not allow it.
+    #[inline]
+    pub fn warm(&mut self, access: &Access, pace: u64) -> Result<(), BadAccess> {
+        let slots = access.instructions();
+        self.instructions += slots;
+        self.paced += slots * pace;
+        self.front = self.front.max(self.commit) + (self.paced >> 8);
+        self.paced &= 0xff;
+        self.commit = self.front;
+        let now = self.front;
+        let mut port = WarmPort(&mut self.memory);
+        let intent = intent_of(access.kind);
+        let pa = self.engine.translate(access.va, intent, now, &mut port)?.pa;
+        match access.kind {
+            AccessKind::Fetch => self.memory.fetch(pa, now),
+            AccessKind::Load => self.memory.data(pa, false, now),
+            AccessKind::Store => self.memory.data(pa, true, now),
+        };
+        Ok(())
     }
 
     /// Lets the core stand still for `cycles` (a fault, a shootdown, a context switch).
@@ -290,15 +282,21 @@ impl<M: MemorySystem> TimedCore<M> {
         }
     }
 
+    /// Dispatches `slots` instructions as soon as the reorder buffer has room for the last.
     #[inline(always)]
-    fn step(&mut self, access: &Access) -> Result<(), BadAccess> {
-        let slots = u64::from(access.gap) + u64::from(!access.joined);
+    fn dispatch(&mut self, slots: u64) {
         self.instructions += slots;
         self.front += slots;
         if self.instructions > self.rob {
             let room = self.committed(self.instructions - self.rob);
             self.front = self.front.max(room);
         }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, access: &Access) -> Result<(), BadAccess> {
+        let slots = access.instructions();
+        self.dispatch(slots);
         let is_store = access.kind == AccessKind::Store;
         if is_store {
             self.front = self.front.max(self.stores[self.store_at]);
@@ -359,8 +357,14 @@ impl<M: MemorySystem> TimedCore<M> {
         self.memory.read_ahead(&found[..count])
     }
 
-    /// An instruction fetch holds the front end until its line is there.
+    /// An instruction fetch holds the front end until its line is there. The instructions before
+    /// it access no memory.
     fn fetch(&mut self, access: &Access) -> Result<(), BadAccess> {
+        if access.gap > 0 {
+            let slots = access.instructions();
+            self.dispatch(slots);
+            self.commit += slots;
+        }
         let (now, os_cycles) = (self.front, self.engine.os_cycles);
         let mut port = CorePort {
             memory: &mut self.memory,
@@ -388,11 +392,7 @@ impl<M: MemorySystem> Consumer for TimedCore<M> {
                 black_box(self.read_ahead(chunk));
             }
             for access in chunk {
-                let result = match access.kind {
-                    AccessKind::Fetch => self.fetch(access),
-                    AccessKind::Load | AccessKind::Store => self.step(access),
-                };
-                if let Err(bad) = result {
+                if let Err(bad) = self.run(access) {
                     self.failed = Some((self.accesses, bad));
                     return false;
                 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample system`: a whole emulated machine under simulated translation hardware.
 
+mod live;
 mod plan;
 mod table;
 
@@ -9,10 +10,12 @@ use super::sim::stop_on_interrupt;
 use ample_lab::{machines, stop};
 use ample_pfn::parse_bytes;
 use ample_system::guest::Guest;
-use ample_system::hardware::SystemModel;
+use ample_system::hardware::{CoreTiming, SystemModel};
 use ample_system::report::SystemRun;
-use ample_system::run::{ReplayedMachine, RunOptions, SoFar};
-use std::io::{IsTerminal, Write};
+use ample_system::run::{ReplayedMachine, RunOptions};
+use ample_system::sample::SamplePlan;
+use live::LiveWalks;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,7 +43,8 @@ enum Command {
 /// which does nothing elsewhere. Page sizes, fragmentation, accessed and dirty bits are those that
 /// the guest's kernel has made. The guest's clock counts instructions (a nanosecond each) and its
 /// CPUs take turns: two runs do the same, as long as nothing comes in from outside. Ctrl-C ends
-/// the guest; what was seen is printed, marked partial (exit code 1).
+/// the guest; what was seen is printed, marked partial (exit code 1). A guest that prints a line
+/// `@@ FAIL …` on its console makes the exit code 1 as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 struct Run {
@@ -133,9 +137,32 @@ struct ModelArgs {
     /// Run a core with caches behind each CPU: cycles, and how many of them walks take.
     #[arg(long)]
     timed: bool,
+    /// Run that core in windows at random places alone, one in each period; caches and TLBs see
+    /// everything. Figures have intervals.
+    #[arg(long, conflicts_with = "timed")]
+    sample: bool,
+    #[command(flatten)]
+    windows: WindowArgs,
     /// Keep entries over a change of address space, as if the guest used PCIDs (QEMU has none).
     #[arg(long)]
     pcid: bool,
+}
+
+/// Where the windows of a sampled run lie.
+#[derive(Debug, clap::Args)]
+struct WindowArgs {
+    /// End the run when the 95 % interval of cycles per instruction is this narrow, ± percent.
+    #[arg(long, value_name = "PERCENT", requires = "sample")]
+    sample_width: Option<f64>,
+    /// Instructions of a CPU in a period.
+    #[arg(long, value_name = "N", requires = "sample", default_value_t = SamplePlan::default().period)]
+    sample_period: u64,
+    /// Instructions in a window.
+    #[arg(long, value_name = "N", requires = "sample", default_value_t = SamplePlan::default().window)]
+    sample_window: u64,
+    /// Of the places.
+    #[arg(long, value_name = "N", requires = "sample", default_value_t = SamplePlan::default().seed)]
+    sample_seed: u64,
 }
 
 /// How to print.
@@ -155,7 +182,9 @@ const EXAMPLES: &str = "Examples (make kernel builds the kernels):
   ample system run --kernel build/kernel/ample --plan system --append 'ample.load=chase
       ample.mib=64' --scheme paging,colt     two schemes on the same accesses
   ample system run --kernel bzImage --initrd my.cpio.gz --timed
-                                             your own guest, with cycles";
+                                             your own guest, with cycles
+  ample system run --kernel build/kernel/stock --plan system --append ample.load=build
+      --sample --sample-width 2              until cycles are known to 2 %";
 
 const RECORD_EXAMPLES: &str = "Examples:
   ample system record -o redis.sys --kernel build/kernel/stock --plan system
@@ -174,20 +203,16 @@ const REPLAY_EXAMPLES: &str = "Examples:
 /// When something that it needs is missing, the guest cannot be followed or the file is damaged.
 pub fn run(args: &SystemArgs) -> anyhow::Result<Verdict> {
     match &args.command {
-        Command::Run(run) => boot(&run.guest, &run.model, &run.output, None),
+        Command::Run(run) => boot(&run.guest, simulated(&run.model)?, &run.output, None),
         Command::Record(record) => {
-            let model = ModelArgs {
-                machine: "skylake".into(),
-                scheme: vec!["paging".into()],
-                timed: false,
+            let model = SystemModel {
+                machine: machines::named("skylake")?,
+                schemes: vec!["paging".into()],
                 pcid: false,
+                timing: CoreTiming::None,
             };
-            boot(
-                &record.guest,
-                &model,
-                &record.output,
-                Some(record.out.clone()),
-            )
+            let out = Some(record.out.clone());
+            boot(&record.guest, model, &record.output, out)
         }
         Command::Replay(replay) => simulate(replay),
     }
@@ -198,17 +223,26 @@ fn simulated(args: &ModelArgs) -> anyhow::Result<SystemModel> {
         machine: machines::named(&args.machine)?,
         schemes: args.scheme.clone(),
         pcid: args.pcid,
-        timed: args.timed,
+        timing: match (args.timed, args.sample) {
+            (_, true) => CoreTiming::Sampled(SamplePlan {
+                period: args.windows.sample_period,
+                window: args.windows.sample_window,
+                seed: args.windows.sample_seed,
+                enough_percent: args.windows.sample_width,
+                ..SamplePlan::default()
+            }),
+            (true, false) => CoreTiming::All,
+            (false, false) => CoreTiming::None,
+        },
     })
 }
 
 fn boot(
     args: &GuestArgs,
-    model: &ModelArgs,
+    model: SystemModel,
     output: &OutputArgs,
     out: Option<PathBuf>,
 ) -> anyhow::Result<Verdict> {
-    let model = simulated(model)?;
     let scratch = plan::Scratch::new()?;
     let mut append = args.append.split_whitespace().collect::<Vec<_>>().join(" ");
     let initrd = match &args.plan {
@@ -235,7 +269,7 @@ fn boot(
     };
     stop_on_interrupt()?;
     eprintln!("booting; the guest runs until it powers off (Ctrl-C ends it)");
-    let shown = Shown::new();
+    let mut shown = LiveWalks::new();
     let result = ample_system::run::run(&options, stop::requested, |so_far| shown.tell(&so_far));
     shown.clear();
     print(&result?, output)
@@ -247,7 +281,7 @@ fn simulate(args: &Replay) -> anyhow::Result<Verdict> {
         model: simulated(&args.model)?,
     };
     stop_on_interrupt()?;
-    let shown = Shown::new();
+    let mut shown = LiveWalks::new();
     let result = ample_system::run::replay(&options, stop::requested, |so_far| shown.tell(&so_far));
     shown.clear();
     print(&result?, &args.output)
@@ -260,47 +294,8 @@ fn print(report: &SystemRun, output: &OutputArgs) -> anyhow::Result<Verdict> {
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     table::warn(report);
-    Ok(match report.partial {
+    Ok(match report.partial || !report.failures.is_empty() {
         true => Verdict::Negative,
         false => Verdict::Ok,
     })
-}
-
-/// The line that tells on a terminal how far a run is.
-struct Shown {
-    terminal: bool,
-}
-
-impl Shown {
-    fn new() -> Self {
-        Shown {
-            terminal: std::io::stderr().is_terminal(),
-        }
-    }
-
-    fn tell(&self, so_far: &SoFar) {
-        if !self.terminal {
-            return;
-        }
-        let (user, kernel) = (&so_far.user, &so_far.kernel);
-        let accesses = user.accesses() + kernel.accesses();
-        if accesses == 0 {
-            eprint!("\r\x1b[Kbefore the first marker");
-            return;
-        }
-        let walks = user.walks() + kernel.walks();
-        let instructions = (user.instructions + kernel.instructions).max(1) as f64;
-        eprint!(
-            "\r\x1b[K{:.1} M accesses, {:.0} % in the kernel; {:.2} walks in 1000 instructions",
-            accesses as f64 / 1e6,
-            100.0 * kernel.accesses() as f64 / accesses as f64,
-            1e3 * walks as f64 / instructions
-        );
-    }
-
-    fn clear(&self) {
-        if self.terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

@@ -4,6 +4,7 @@
 use ample_pfn::format_bytes;
 use ample_report::{Align, Table};
 use ample_system::report::{CountsReport, SchemeReport, SystemRun};
+use ample_system::sample::{SamplePlan, SampledFigure, SamplingReport};
 
 /// The report, with at most `top` processes for each scheme.
 pub(super) fn text(run: &SystemRun, top: usize) -> String {
@@ -97,11 +98,39 @@ fn of_scheme(scheme: &SchemeReport, timed: bool, top: usize) -> String {
         table.row(row(&format!("{name} (kernel)"), &space.kernel, timed));
     }
     let mut text = table.to_text();
+    if let Some(sampling) = &scheme.sampling {
+        text += &sampled(sampling);
+    }
     let left = scheme.spaces.len().saturating_sub(top);
     if left > 0 {
         text += &format!("… {left} more address spaces (--top)\n");
     }
     text
+}
+
+/// What the windows came to, with intervals.
+fn sampled(report: &SamplingReport) -> String {
+    let figure = |figure: SampledFigure| {
+        let (Some(value), Some(half)) = (figure.value, figure.half_width) else {
+            return "-".to_owned();
+        };
+        format!("{value:.3} ± {half:.3}")
+    };
+    let SamplePlan {
+        period,
+        window,
+        seed,
+        ..
+    } = report.plan;
+    format!(
+        "{} windows of {window} in {period} instructions (seed {seed}), 95 % intervals:\n\
+         cycles an instruction {} (user {}, kernel {}), with a walk under way {} %\n",
+        report.windows,
+        figure(report.cycles_per_instruction),
+        figure(report.user_cycles_per_instruction),
+        figure(report.kernel_cycles_per_instruction),
+        figure(report.walk_percent)
+    )
 }
 
 fn row(name: &str, report: &CountsReport, timed: bool) -> Vec<String> {
@@ -138,6 +167,9 @@ fn row(name: &str, report: &CountsReport, timed: bool) -> Vec<String> {
 
 /// Says on standard error what in a report is not as it should be.
 pub(super) fn warn(run: &SystemRun) {
+    for failure in &run.failures {
+        eprintln!("ample: the guest says that this failed: {failure}");
+    }
     let recorder = &run.recorder;
     if recorder.mismatches > 0 {
         eprintln!(

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The core on accesses whose time, or whose traces in caches and TLBs, are known.
+
+use crate::{MachineConfig, TimedCore};
+use ample_kit::random::SplitMix64;
+use ample_memory::PrivateMemory;
+use ample_trace::Access;
+use ample_translate::{PageSize, USER_RW, bits, schemes};
+
+/// Two ranges with 4 KB pages.
+fn core() -> TimedCore<PrivateMemory> {
+    let machine = MachineConfig::preset("skylake").unwrap();
+    let mut engine = machine.engine(schemes::paging()).unwrap();
+    let rights = USER_RW & !bits::NO_EXECUTE;
+    for base in [1 << 30, 2 << 30] {
+        engine
+            .premap_as(base, 8 << 20, PageSize::K4, rights)
+            .unwrap();
+    }
+    machine.core(engine).unwrap()
+}
+
+fn run(core: &mut TimedCore<PrivateMemory>, accesses: &[Access]) {
+    for access in accesses {
+        core.run(access).unwrap();
+    }
+}
+
+/// Loads, stores and fetches over a few megabytes.
+fn mixed(seed: u64, count: usize) -> Vec<Access> {
+    let mut random = SplitMix64::new(seed);
+    let access = |_| {
+        let va = (1 << 30) + random.below(8 << 20) / 64 * 64;
+        let gap = random.below(9) as u16;
+        match random.below(4) {
+            0 => Access::fetch(va),
+            1 => Access::store(va, gap),
+            _ => Access::load(va, gap),
+        }
+    };
+    (0..count).map(access).collect()
+}
+
+#[test]
+fn instructions_before_a_fetch_take_as_long_as_before_a_load() {
+    let of = |fetch_gap, load_gap| {
+        let mut core = core();
+        let fetch = Access {
+            gap: fetch_gap,
+            ..Access::fetch(1 << 30)
+        };
+        let block = [fetch, Access::load(2 << 30, load_gap)].repeat(1000);
+        run(&mut core, &block);
+        core.start_measuring();
+        run(&mut core, &block);
+        let report = core.report();
+        (report.instructions, report.cycles)
+    };
+    assert_eq!(of(40, 0).0, 41_000);
+    assert_eq!(of(40, 0), of(0, 40));
+    // Four a cycle: nothing else holds them up.
+    assert!(
+        (of(40, 0).1 / 10_250.0 - 1.0).abs() < 0.01,
+        "{:?}",
+        of(40, 0)
+    );
+}
+
+#[test]
+fn warming_leaves_what_running_leaves() {
+    for seed in 1..=3 {
+        let accesses = mixed(seed, 60_000);
+        let (mut ran, mut warmed) = (core(), core());
+        run(&mut ran, &accesses);
+        for access in &accesses {
+            warmed.warm(access, 2 << 8).unwrap();
+        }
+        assert_eq!(warmed.memory.data_hits, ran.memory.data_hits, "seed {seed}");
+        assert_eq!(warmed.memory.walk_hits, ran.memory.walk_hits, "seed {seed}");
+        let counts = |core: &TimedCore<PrivateMemory>| {
+            let stats = &core.engine.mmu.stats;
+            [
+                stats.l1d_misses,
+                stats.l1i_misses,
+                stats.walks(),
+                stats.walk_refs(),
+            ]
+        };
+        assert_eq!(counts(&warmed), counts(&ran), "seed {seed}");
+        // What comes after finds the same lines and entries.
+        let next = mixed(seed + 100, 5_000);
+        run(&mut ran, &next);
+        run(&mut warmed, &next);
+        assert_eq!(warmed.memory.data_hits, ran.memory.data_hits, "seed {seed}");
+        assert_eq!(counts(&warmed), counts(&ran), "seed {seed}");
+    }
+}
+
+#[test]
+fn warming_goes_at_its_pace() {
+    let mut core = core();
+    let loads: Vec<Access> = (0..10_000)
+        .map(|at| Access::load((1 << 30) + at % 64, 9))
+        .collect();
+    run(&mut core, &loads[..10]);
+    let before = core.clock().0;
+    for load in &loads {
+        core.warm(load, 3 << 7).unwrap();
+    }
+    // 100,000 instructions, one and a half units each.
+    assert_eq!(core.clock().0 - before, 150_000);
+}
