@@ -21,6 +21,7 @@ cp -r "$here/guest/etc/." "$root/etc/"
 for src in "$here"/guest/src/*.c; do
 	gcc -O2 -Wall -Wextra -static -o "$root/bin/$(basename "$src" .c)" "$src" -lpthread
 done
+"$here/scripts/bare.sh" "$root/bin"
 
 # A program and every library it needs.
 add() {

@@ -3,7 +3,7 @@
 //! guest's as the recorder tells of them, so that each CPU needs nothing of the others.
 
 use crate::hardware::Hardware;
-use crate::tally::{Counts, EventCounts, SpaceCounts};
+use crate::tally::{Counts, EventCounts, KernelAreas, SpaceCounts};
 use crate::wire::{CpuEvent, CpuWatcher, GuestRefusal, RecorderStats, TablePath};
 use ample_trace::{Access, AccessKind};
 use ample_translate::{Mirrored, PageSize};
@@ -23,6 +23,8 @@ pub struct Cpu<H> {
     current: SpaceCounts,
     /// By root frame.
     pub spaces: BTreeMap<u64, SpaceCounts>,
+    /// Misses at the kernel's addresses by what lies there.
+    pub areas: KernelAreas,
     /// What changed translation.
     pub events: EventCounts,
     /// What the recorder counted.
@@ -57,6 +59,7 @@ impl<H: Hardware> Cpu<H> {
             root: 0,
             current: SpaceCounts::default(),
             spaces: BTreeMap::new(),
+            areas: KernelAreas::default(),
             events: EventCounts::default(),
             recorder: RecorderStats::default(),
             regions: [0; 2],
@@ -143,11 +146,12 @@ impl<H: Hardware> Cpu<H> {
     /// Counts what an access cost beyond a hit in the first level.
     #[cold]
     #[inline(never)]
-    fn missed(&mut self, access: &Access, kernel: bool, walks: u64) {
+    fn missed(&mut self, access: &Access, kernel: bool, walks: u64, walk_units: u64) {
         let stats = &self.hardware.engine().mmu.stats;
         let walked = stats.walks() > walks;
         let all = stats.walk_refs();
         let references = all - std::mem::replace(&mut self.references, all);
+        self.areas.miss(access.va, walked, walk_units);
         let walk = walked.then(|| (self.size_of(access.va), references));
         let counts = self.counts(kernel);
         counts.miss(access.kind == AccessKind::Fetch, walk);
@@ -182,8 +186,16 @@ impl<H: Hardware> CpuWatcher for Cpu<H> {
         if !self.counting {
             return;
         }
-        self.last_mode = kernel;
-        self.counts(kernel).access(&access);
+        // What changes the mode goes on with another line: the instructions before a fetch are of
+        // the access before.
+        let before_fetch = std::mem::replace(&mut self.last_mode, kernel);
+        let mode = match access.kind {
+            AccessKind::Fetch => before_fetch,
+            AccessKind::Load | AccessKind::Store => kernel,
+        };
+        let instructions = access.instructions();
+        self.counts(mode).instructions += instructions;
+        self.counts(kernel).access(access.kind);
         let stats = &self.hardware.engine().mmu.stats;
         let misses = stats.l1d_misses + stats.l1i_misses;
         let walks = stats.walks();
@@ -191,16 +203,18 @@ impl<H: Hardware> CpuWatcher for Cpu<H> {
         if !self.hardware.run(&access, kernel) {
             self.untranslated += 1;
         }
+        let mut walk_units = 0;
         if self.hardware.measuring() {
             let after = self.hardware.clock();
+            walk_units = after.1 - before.1;
             let counts = self.counts(kernel);
             counts.time_units += after.0 - before.0;
-            counts.walk_units += after.1 - before.1;
-            counts.timed_instructions += access.instructions();
+            counts.walk_units += walk_units;
+            self.counts(mode).timed_instructions += instructions;
         }
         let stats = &self.hardware.engine().mmu.stats;
         if stats.l1d_misses + stats.l1i_misses != misses {
-            self.missed(&access, kernel, walks);
+            self.missed(&access, kernel, walks, walk_units);
         }
     }
 

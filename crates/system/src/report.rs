@@ -7,7 +7,7 @@ use crate::follow::Followed;
 use crate::hardware::{CoreTiming, Hardware, SystemModel};
 use crate::names::Names;
 use crate::sample::{SamplingReport, Window};
-use crate::tally::{Counts, EventCounts, SpaceCounts};
+use crate::tally::{AreaCounts, Counts, EventCounts, KernelAreas, SpaceCounts};
 use crate::wire::RecorderStats;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -87,6 +87,8 @@ pub struct SchemeReport {
     pub sampling: Option<SamplingReport>,
     /// By address space, the one with most walks first.
     pub spaces: Vec<SpaceReport>,
+    /// Misses at the kernel's addresses by what Linux keeps there.
+    pub kernel_areas: Vec<AreaReport>,
     /// References of walks by level of the page table, 1 is that of 4 KB pages.
     pub references_by_level: BTreeMap<u8, u64>,
     /// Entries of the kernel half that were not global.
@@ -112,6 +114,19 @@ pub struct CountsReport {
     /// Cycles of all instructions, from those whose time was measured; null if there are none.
     pub cycles: Option<f64>,
     /// Cycles with a walk under way, percent of those measured; null likewise.
+    pub walk_percent: Option<f64>,
+}
+
+/// TLB misses of one area of the kernel's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct AreaReport {
+    /// What lies there.
+    pub area: &'static str,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counts: AreaCounts,
+    /// Cycles with a walk of it under way, percent of all measured, of user and kernel mode; null
+    /// without a timed core.
     pub walk_percent: Option<f64>,
 }
 
@@ -144,6 +159,16 @@ impl CountsReport {
     }
 }
 
+fn area_reports(areas: &KernelAreas, total: &SpaceCounts) -> Vec<AreaReport> {
+    let units = total.user.time_units + total.kernel.time_units;
+    let report = |(area, counts): (_, AreaCounts)| AreaReport {
+        area,
+        counts,
+        walk_percent: (units > 0).then(|| 100.0 * counts.walk_units as f64 / units as f64),
+    };
+    areas.by_name().map(report).collect()
+}
+
 /// The windows of all CPUs.
 pub(crate) fn windows<'a, H: Hardware + 'a>(cpus: impl Iterator<Item = &'a Cpu<H>>) -> Vec<Window> {
     cpus.flat_map(|cpu| cpu.hardware().windows())
@@ -167,9 +192,11 @@ fn scheme_report<'a, H: Hardware + 'a>(
     let mut spaces: BTreeMap<u64, SpaceCounts> = BTreeMap::new();
     let mut references_by_level = BTreeMap::new();
     let mut counters: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut areas = KernelAreas::default();
     let (mut not_global, mut untranslated, mut malformed) = (0, 0, 0);
     for cpu in cpus {
         total += cpu.total();
+        areas += cpu.areas;
         for (&root, &counts) in &cpu.spaces {
             *spaces.entry(root).or_default() += counts;
         }
@@ -202,6 +229,7 @@ fn scheme_report<'a, H: Hardware + 'a>(
         user: CountsReport::of(&total.user, width),
         kernel: CountsReport::of(&total.kernel, width),
         sampling,
+        kernel_areas: area_reports(&areas, &total),
         spaces,
         references_by_level,
         kernel_fills_not_global: not_global,

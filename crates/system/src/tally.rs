@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one CPU did and what its translation cost, by address space and by whose code it was.
 
-use ample_trace::{Access, AccessKind};
+use ample_trace::AccessKind;
 use ample_translate::PageSize;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -51,14 +51,13 @@ impl Counts {
 
     /// Counts an access.
     #[inline(always)]
-    pub(crate) fn access(&mut self, access: &Access) {
-        let kind = match access.kind {
+    pub(crate) fn access(&mut self, kind: AccessKind) {
+        let kind = match kind {
             AccessKind::Load => &mut self.loads,
             AccessKind::Store => &mut self.stores,
             AccessKind::Fetch => &mut self.fetches,
         };
         *kind += 1;
-        self.instructions += access.instructions();
     }
 
     /// Counts a first-level miss and, if it walked, its walk.
@@ -129,6 +128,65 @@ impl AddAssign for SpaceCounts {
     }
 }
 
+/// Where in the upper half of addresses Linux on x86-64 keeps what, with four levels of page tables
+/// and no randomization (Documentation/arch/x86/x86_64/mm.rst, 6.12): the first address of each area.
+const KERNEL_AREAS: [(u64, &str); 6] = [
+    (0xffff_8880_0000_0000, "direct map"),
+    (0xffff_c900_0000_0000, "vmalloc and stacks"),
+    (0xffff_ea00_0000_0000, "struct page"),
+    (0xffff_fe00_0000_0000, "entry area"),
+    (0xffff_ffff_8000_0000, "kernel image"),
+    (0xffff_ffff_a000_0000, "modules and fixed maps"),
+];
+
+/// Number of areas that are told apart.
+const AREAS: usize = KERNEL_AREAS.len();
+
+/// TLB misses of one area of the kernel's addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AreaCounts {
+    /// Accesses that missed the first-level TLB, fetches included.
+    pub l1_misses: u64,
+    /// Page walks.
+    pub walks: u64,
+    /// Time with a walk under way, in the core's units; 0 without a timed core.
+    pub walk_units: u64,
+}
+
+/// The same for all areas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelAreas([AreaCounts; AREAS]);
+
+impl KernelAreas {
+    /// Counts a miss of the first level at `va`, if that is the kernel's.
+    pub(crate) fn miss(&mut self, va: u64, walked: bool, walk_units: u64) {
+        let below = KERNEL_AREAS.iter().take_while(|(first, _)| *first <= va);
+        let Some(area) = below.count().checked_sub(1) else {
+            return;
+        };
+        let counts = &mut self.0[area];
+        counts.l1_misses += 1;
+        counts.walks += u64::from(walked);
+        counts.walk_units += walk_units;
+    }
+
+    /// Each area's name and counts.
+    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, AreaCounts)> {
+        let names = KERNEL_AREAS.iter().map(|(_, name)| *name);
+        names.zip(self.0)
+    }
+}
+
+impl AddAssign for KernelAreas {
+    fn add_assign(&mut self, other: Self) {
+        for (mine, others) in self.0.iter_mut().zip(other.0) {
+            mine.l1_misses += others.l1_misses;
+            mine.walks += others.walks;
+            mine.walk_units += others.walk_units;
+        }
+    }
+}
+
 /// What changes translation, and what interrupts a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventCounts {
@@ -159,5 +217,42 @@ impl AddAssign<&EventCounts> for EventCounts {
         for (&vector, &count) in &other.interrupts {
             *self.interrupts.entry(vector).or_default() += count;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misses_belong_to_the_area_of_their_address() {
+        let mut areas = KernelAreas::default();
+        let addresses = [
+            0x7fff_ffff_f000,
+            0xffff_8880_0000_0000,
+            0xffff_c87f_ffff_ffff,
+            0xffff_c900_0000_0000,
+            0xffff_ea00_1234_0000,
+            0xffff_ffff_8100_0000,
+            0xffff_ffff_ff5f_d000,
+        ];
+        for (at, va) in addresses.into_iter().enumerate() {
+            areas.miss(va, at % 2 == 1, at as u64);
+        }
+        let found: Vec<[u64; 3]> = areas
+            .by_name()
+            .map(|(_, counts)| [counts.l1_misses, counts.walks, counts.walk_units])
+            .collect();
+        let expected = [
+            [2, 1, 3],
+            [1, 1, 3],
+            [1, 0, 4],
+            [0; 3],
+            [1, 1, 5],
+            [1, 0, 6],
+        ];
+        assert_eq!(found, expected);
+        areas += areas;
+        assert_eq!(areas.by_name().next().unwrap().1.l1_misses, 4);
     }
 }

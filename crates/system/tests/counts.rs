@@ -66,6 +66,36 @@ fn made_guests_miss_as_often_in_both() {
     }
 }
 
+/// A load or a fetch of a page that nothing maps, after `gap` instructions.
+fn access(fetch: bool, kernel: bool, gap: u64) -> u64 {
+    let va = if kernel { 0x8000_0000_0000 } else { 0x1000 };
+    va | gap << 48 | u64::from(fetch) << 60 | u64::from(kernel) << 61
+}
+
+#[test]
+fn instructions_before_a_fetch_are_of_the_mode_before() {
+    let words = [
+        // a region begins: value, CR3, instructions so far
+        3 << 59 | 1 << 48,
+        7,
+        0x1000,
+        100,
+        access(true, false, 0),
+        access(false, false, 3),
+        // an interrupt and the return from it
+        access(true, true, 5),
+        access(false, true, 20),
+        access(true, false, 2),
+        access(false, false, 1),
+    ];
+    let mut cpu = model();
+    feed(&words, &mut cpu);
+    let total = cpu.total();
+    assert_eq!(total.user.instructions, 3 + 1 + 5 + 1 + 1);
+    assert_eq!(total.kernel.instructions, 20 + 1 + 2);
+    assert_eq!((total.user.fetches, total.kernel.fetches), (2, 1));
+}
+
 #[test]
 fn a_recorded_guest_misses_as_often_in_both() {
     let Some(path) = std::env::var_os("AMPLE_SYSTEM_FILE") else {

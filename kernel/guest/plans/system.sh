@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # One load between the markers of kernel/guest/src/marker.h, for whoever watches the whole machine
 # from outside, and what the kernel counted meanwhile. All lies in memory: no disk is needed.
-#   ample.load=    chase (default), fault, redis, memcached, nginx, build or idle
+#   ample.load=    chase (default), fault, heapsort, redis, memcached, nginx, build or idle
 #   ample.mib=     memory of the load: of the chase (64), values of a service, files of nginx (32)
 #   ample.pages=   4k, 2m or 1g (the chase alone; needs a guest of 4 GB): huge pages asked for
 #   ample.rounds=  requests (2000), objects to compile (4), seconds of idling (4)
@@ -26,7 +26,7 @@
 # norandmaps  addresses; those of the kernel itself stay in place (guest.sh)
 load=${load:-chase} pages=${pages:-4k} seed=${seed:-1} steps=${steps:-200000} trace=${trace:-0}
 case $load in
-chase | fault) mib=${mib:-64} rounds=${rounds:-1} ;;
+chase | fault | heapsort) mib=${mib:-64} rounds=${rounds:-1} ;;
 build | idle) mib=${mib:-32} rounds=${rounds:-4} ;;
 *) mib=${mib:-32} rounds=${rounds:-2000} ;;
 esac
@@ -90,12 +90,13 @@ prepare() {
 	esac
 }
 
-# What runs between the markers. The chase has them itself; the others get them from "mark around",
-# the compiler and ab in a shell that starts them again and again.
+# What runs between the markers. Chase and heapsort have them themselves; the others get them from
+# "mark around", the compiler and ab in a shell that starts them again and again.
 region() {
 	case $load in
 	chase) result chase chase $mib $steps $seed $pages ;;
 	fault) result fault chase fault $mib $pages ;;
+	heapsort) heapsort; out="{\"status\": $?}"; emit heapsort "\"value\": $out" ;;
 	redis) result redis around redis-benchmark -q -n $((rounds / 2)) -c 16 -r $keys -d 1024 \
 		-t set,get --csv ;;
 	memcached) result memcached mark around $rounds kv ask memcached $mib $seed $rounds 16 ;;
@@ -213,7 +214,10 @@ processes() {
 
 # known: is there such a load, with such pages?
 known() {
-	case $load in chase | fault | redis | memcached | nginx | build | idle) ;; *) return 1 ;; esac
+	case $load in
+	chase | fault | heapsort | redis | memcached | nginx | build | idle) ;;
+	*) return 1 ;;
+	esac
 	case $pages.$load in 4k.* | 2m.* | 1g.chase) ;; *) return 1 ;; esac
 }
 
@@ -226,7 +230,7 @@ expect "ample.load= and ample.pages= are of those that the plan names" known
 known || return
 # the chase asks for its own pages, and what the rest of the system has is to be the same
 case $load.$pages in
-chase.* | fault.*) echo madvise > $thp/enabled ;;
+chase.* | fault.* | heapsort.*) echo madvise > $thp/enabled ;;
 *.2m) echo always > $thp/enabled ;;
 *) echo never > $thp/enabled ;;
 esac
@@ -248,7 +252,7 @@ prepare
 emit prepared "\"uptime_s\": $(cut -d' ' -f1 /proc/uptime)"
 [ "$trace" = 0 ] || trace_on
 case $load.$trace in
-chase.0 | fault.0) ;;
+chase.0 | fault.0 | heapsort.0) ;;
 *) export AMPLE_ROI=/tmp/roi ;;
 esac
 # khugepaged without its pauses until the begin: memory is as that of a server that has run for long

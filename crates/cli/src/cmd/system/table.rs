@@ -3,7 +3,7 @@
 
 use ample_pfn::format_bytes;
 use ample_report::{Align, Table};
-use ample_system::report::{CountsReport, SchemeReport, SystemRun};
+use ample_system::report::{AreaReport, CountsReport, SchemeReport, SystemRun};
 use ample_system::sample::{SamplePlan, SampledFigure, SamplingReport};
 
 /// The report, with at most `top` processes for each scheme.
@@ -98,12 +98,28 @@ fn of_scheme(scheme: &SchemeReport, timed: bool, top: usize) -> String {
         table.row(row(&format!("{name} (kernel)"), &space.kernel, timed));
     }
     let mut text = table.to_text();
+    let walked = scheme
+        .kernel_areas
+        .iter()
+        .filter(|area| area.counts.walks > 0);
+    let walked: Vec<String> = walked.map(of_area).collect();
+    if !walked.is_empty() {
+        text += &format!("walks at the kernel's addresses: {}\n", walked.join(", "));
+    }
     if let Some(sampling) = &scheme.sampling {
         text += &sampled(sampling);
     }
     let left = scheme.spaces.len().saturating_sub(top);
     if left > 0 {
         text += &format!("… {left} more address spaces (--top)\n");
+    }
+    text
+}
+
+fn of_area(report: &AreaReport) -> String {
+    let mut text = format!("{} {}", report.area, report.counts.walks);
+    if let Some(percent) = report.walk_percent {
+        text += &format!(" ({percent:.3} % of cycles)");
     }
     text
 }

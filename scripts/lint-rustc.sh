@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Stands in for rustc on the crates of the workspace, as RUSTC_WORKSPACE_WRAPPER: compiles them with
+# Clippy's lints, and documents libraries and programs, warnings denied. `cargo clippy` and
+# `cargo doc` say the same, but each needs a pass of its own over all 500 foreign crates.
+# usage: cargo calls it as lint-rustc.sh RUSTC ARGUMENTS...
+set -euo pipefail
+CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__" clippy-driver "$@"
+
+# Test programs and build scripts have no documentation; neither has a question about the compiler.
+documented=
+program=
+arguments=()
+shift
+while (($#)); do
+	case $1 in
+	--test | build_script_* | -vV) exit 0 ;;
+	--crate-name)
+		[[ $2 == build_script_* || $2 == ___ ]] && exit 0
+		documented=1
+		;;
+	--out-dir | -C) shift 2; continue ;;
+	--emit=* | -C*) shift; continue ;;
+	bin) program=1 ;;
+	esac
+	arguments+=("$1")
+	shift
+done
+[[ -n $documented ]] || exit 0
+[[ -z $program ]] || arguments+=(--document-private-items)
+exec "${RUSTDOC:-rustdoc}" "${arguments[@]}" -D warnings --out-dir "${LINT_DOC_DIR:-target/lint-doc}"
