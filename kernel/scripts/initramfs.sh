@@ -44,6 +44,7 @@ case "$plan  $parameters " in
 "system "*" ample.load=memcached "*) services=(memcached) ;;
 "system "*" ample.load=nginx "*) services=(nginx ab) ;;
 "system "*" ample.load=build "*) services=(tcc) ;;
+"system "*" ample.load=gcc "*) services=(gcc as "$(gcc -print-prog-name=cc1)") ;;
 "system "*) services=() ;;
 *) services=(memcached memcslap nginx ab redis-server redis-benchmark tcc) ;;
 esac
@@ -51,12 +52,21 @@ for prog in "${services[@]}"; do
 	PATH=$PATH:/usr/sbin add $prog
 done
 if [[ " ${services[*]} " = *" tcc "* ]] && [ -d /usr/lib/x86_64-linux-gnu/tcc ]; then
-	mkdir -p "$root/usr/lib/x86_64-linux-gnu" "$root/usr/src"
+	mkdir -p "$root/usr/lib/x86_64-linux-gnu"
 	cp -r /usr/lib/x86_64-linux-gnu/tcc "$root/usr/lib/x86_64-linux-gnu/"
-	# what the build workload compiles, and the headers it includes
+fi
+# What the compilers compile, and the headers it includes; gcc's compiler where gcc looks for it.
+case " ${services[*]} " in
+*" tcc "* | *" gcc "*)
+	mkdir -p "$root/usr/src"
 	cp "$here/guest/src/load.c" "$root/usr/src/"
-	gcc -M "$here/guest/src/load.c" | tr ' \\' '\n\n' | grep '^/usr/include' |
-		cpio -pdm --quiet -L "$root" 2>/dev/null || true
+	gcc -M "$here/guest/src/load.c" | tr ' \\' '\n\n' | grep '^/usr/' |
+		cpio -pdm --quiet -L "$root" 2>/dev/null || true ;;
+esac
+if [ -e "$root/usr/bin/cc1" ]; then
+	where=$root$(dirname "$(gcc -print-prog-name=cc1)")
+	mkdir -p "$where"
+	mv "$root/usr/bin/cc1" "$where/"
 fi
 # Names are looked up by daemons that drop privileges.
 mkdir -p "$root/lib/x86_64-linux-gnu"

@@ -12,6 +12,7 @@ A run of the same kernel is not repeated unless --again asks for it. Writes OUT/
 OUT/walks.json or OUT/speed.json; exit 1 if a count is not what it has to be.
 """
 import json
+import os
 import subprocess
 import sys
 
@@ -19,9 +20,11 @@ import runs
 
 AMPLE = runs.ROOT / "target/release/ample"
 # MiB of values or files, requests or objects
-SIZES = {"redis": (128, 4000), "memcached": (128, 4000), "nginx": (64, 800), "build": (32, 4)}
+SIZES = {"redis": (128, 4000), "memcached": (128, 4000), "nginx": (64, 800), "build": (32, 4),
+         "gcc": (32, 1)}
 # program's own process, by the name that the kernel has for it
-NAMES = {"redis": "redis-server", "memcached": "memcached", "nginx": "nginx", "build": "tcc"}
+NAMES = {"redis": "redis-server", "memcached": "memcached", "nginx": "nginx", "build": "tcc",
+         "gcc": "cc1"}
 # kernel, pages that may be huge, rounds of the hostile module: none, half of all 2 MB blocks with
 # an unmovable page on stock Linux, nearly all of them
 MEMORY = (("stock", "4k", 0), ("stock", "2m", 0), ("stock", "2m", 12), ("stock", "2m", 40),
@@ -148,6 +151,20 @@ def captured(args, checks):
                  own["instructions"])
 
 
+def counted_again(args, checks):
+    """TLB misses and walks of a recorded service by a second model that shares no code with ours."""
+    name, file = "redis-recorded", args.out / "counts.sys"
+    if not file.exists():
+        (args.out / f"{name}.kernel").unlink(missing_ok=True)
+    run(args, name, "ample.load=redis ample.mib=32 ample.rounds=1000", "-o", file, command="record")
+    done = subprocess.run(
+        ["cargo", "test", "--release", "--locked", "-q", "-p", "ample-system", "--test", "counts",
+         "a_recorded_guest"], cwd=runs.ROOT, env={**os.environ, "AMPLE_SYSTEM_FILE": str(file)},
+        stdout=sys.stderr, check=False)
+    checks.equal("differences from a second model's misses and walks, of each CPU", name, 0,
+                 done.returncode)
+
+
 def twice(args, checks):
     """Two runs of the same."""
     digests = [run(args, f"twice-{n}", "ample.load=memcached ample.mib=8 ample.rounds=500")
@@ -157,7 +174,7 @@ def twice(args, checks):
 
 def check(args):
     checks = Checks()
-    for part in (chases, faults, captured, service, twice):
+    for part in (chases, faults, captured, service, counted_again, twice):
         part(args, checks)
     (args.out / "check.json").write_text(json.dumps(checks.rows, indent=1))
     for row in checks.rows:

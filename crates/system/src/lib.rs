@@ -13,5 +13,6 @@ pub mod report;
 pub mod ring;
 pub mod run;
 pub mod sample;
+mod scratch;
 pub mod tally;
 pub mod wire;

@@ -9,14 +9,14 @@ use crate::hardware::{CoreTiming, Hardware, SystemModel};
 use crate::names::{Names, init_task};
 use crate::report::{SystemRun, Watched, windows};
 use crate::sample::{SamplePlan, SamplingReport};
+use crate::scratch::Scratch;
 use crate::tally::SpaceCounts;
 use crate::wire::{CpuEvent, CpuWatcher, Decoder};
 use ample_trace::Access;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// One simulated CPU for each of the guest's and each scheme; `make` gets the scheme and the CPU's
@@ -86,30 +86,6 @@ pub struct SoFar {
     pub spaces: Vec<(String, SpaceCounts)>,
     /// Cycles of an instruction in the windows of a sampled run, with half of the interval.
     pub sampled: Option<SamplingReport>,
-}
-
-/// A directory in memory that goes when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let shared = Path::new("/dev/shm");
-        let parent = match shared.is_dir() {
-            true => shared.to_owned(),
-            false => std::env::temp_dir(),
-        };
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = parent.join(format!("ample-system-{process}-{number}"));
-        std::fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Boots a guest and simulates what it does between its markers; it runs to its end, a stop or the

@@ -243,7 +243,7 @@ impl Mmu {
         for tlb in self.tlbs() {
             tlb.drop_entry(size as u8, base, asid);
             if size == PageSize::K4 {
-                tlb.drop_entry(kind::COALESCED, index_of(va, 15), asid);
+                tlb.drop_runs(index_of(va, 15), asid);
             } else {
                 // Fragments cut from the page, if any level cannot hold its size.
                 tlb.drop_inside(va, size, asid);

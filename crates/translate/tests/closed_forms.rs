@@ -76,3 +76,36 @@ fn the_kernel_has_a_segment_of_its_own() {
     let across = space.set_segment(0x7fff_ffff_ffff_f000, 2 << 12, 0, frames);
     assert!(across.unwrap_err().to_string().contains("kernel addresses"));
 }
+
+/// CoLT, section 4.1: two runs of frames in one line of page-table entries are two entries with one
+/// tag and different valid bits, which both stay.
+#[test]
+fn coalesced_runs_of_one_line_live_side_by_side() {
+    const GROUPS: u64 = 600;
+    let mut engine = engine(&presets::by_name("skylake").unwrap(), "colt", 0, K4);
+    let (space, frames) = engine.space_and_frames();
+    for run in 0..2 * GROUPS {
+        // A run of three and one of five: the second starts inside a naturally aligned half.
+        let (first, pages) = [(0, 3), (3, 5)][(run % 2) as usize];
+        let at = BASE + (run / 2 << 15) + (first << 12);
+        for page in 0..pages {
+            // Frames of the test's own, far from those of the tables.
+            let frame = (1 << 24) + 64 * run + page;
+            space
+                .map(at + (page << 12), K4, frame, USER_RW, frames)
+                .unwrap();
+        }
+    }
+    let mut walks = Vec::new();
+    for _pass in 0..2 {
+        let before = engine.mmu.stats.walks();
+        for page in 0..8 * GROUPS {
+            let va = BASE + (page << 12);
+            let answer = engine.translate(va, Intent::Read, 0, &mut NoMemory);
+            let expected = engine.space().lookup(va).map(|m| m.pa);
+            assert_eq!(answer.map(|a| a.pa).ok(), expected, "{va:#x}");
+        }
+        walks.push(engine.mmu.stats.walks() - before);
+    }
+    assert_eq!(walks, [2 * GROUPS, 0]);
+}

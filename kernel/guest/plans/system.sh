@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # One load between the markers of kernel/guest/src/marker.h, for whoever watches the whole machine
 # from outside, and what the kernel counted meanwhile. All lies in memory: no disk is needed.
-#   ample.load=    chase (default), fault, heapsort, redis, memcached, nginx, build or idle
+#   ample.load=    chase (default), fault, heapsort, redis, memcached, nginx, build (tcc), gcc or
+#                  idle
 #   ample.mib=     memory of the load: of the chase (64), values of a service, files of nginx (32)
 #   ample.pages=   4k, 2m or 1g (the chase alone; needs a guest of 4 GB): huge pages asked for
 #   ample.rounds=  requests (2000), objects to compile (4), seconds of idling (4)
@@ -28,6 +29,7 @@ load=${load:-chase} pages=${pages:-4k} seed=${seed:-1} steps=${steps:-200000} tr
 case $load in
 chase | fault | heapsort) mib=${mib:-64} rounds=${rounds:-1} ;;
 build | idle) mib=${mib:-32} rounds=${rounds:-4} ;;
+gcc) mib=${mib:-32} rounds=${rounds:-1} ;;
 *) mib=${mib:-32} rounds=${rounds:-2000} ;;
 esac
 thp=/sys/kernel/mm/transparent_hugepage
@@ -107,6 +109,11 @@ region() {
 	build) result build around sh -c "
 		for n in \$(seq $rounds); do
 			tcc -c -o /tmp/\$n.o /usr/src/load.c || break
+			echo object
+		done" ;;
+	gcc) result gcc around sh -c "
+		for n in \$(seq $rounds); do
+			gcc -O2 -c -o /tmp/\$n.o /usr/src/load.c || break
 			echo object
 		done" ;;
 	idle) result idle around sleep $rounds ;;
@@ -215,7 +222,7 @@ processes() {
 # known: is there such a load, with such pages?
 known() {
 	case $load in
-	chase | fault | heapsort | redis | memcached | nginx | build | idle) ;;
+	chase | fault | heapsort | redis | memcached | nginx | build | gcc | idle) ;;
 	*) return 1 ;;
 	esac
 	case $pages.$load in 4k.* | 2m.* | 1g.chase) ;; *) return 1 ;; esac

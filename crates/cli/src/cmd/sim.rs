@@ -221,17 +221,19 @@ fn list() -> String {
     text
 }
 
-/// The first SIGINT asks the run to end, the second ends the process.
+/// The first Ctrl-C, SIGTERM or end of the terminal asks the run to end, the second ends the process.
 ///
 /// # Errors
 /// When no handler can be set.
 pub(super) fn stop_on_interrupt() -> anyhow::Result<()> {
-    use signal_hook::consts::SIGINT;
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::flag;
     const EXIT_CODE: i32 = 130;
     let stop = stop::flag();
-    flag::register_conditional_shutdown(SIGINT, EXIT_CODE, stop.clone())
-        .and_then(|_| flag::register(SIGINT, stop))
-        .context("cannot listen for Ctrl-C")?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, EXIT_CODE, stop.clone())
+            .and_then(|_| flag::register(signal, stop.clone()))
+            .context("cannot listen for Ctrl-C")?;
+    }
     Ok(())
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coalesced TLB entries (CoLT, MICRO 2012), in the second level: the walker has the 64-byte line
 //! of eight page-table entries in hand, and those around the missing page that continue its frame
-//! numbers with equal rights share one TLB entry.
+//! numbers with equal rights share one TLB entry. Several runs of one line have an entry each, in
+//! the same set: one tag, other valid bits (there §4.1).
 
 use super::paging::install;
 use super::scheme::{Refill, Scheme};
@@ -35,9 +36,8 @@ impl Scheme for Colt {
         let page = miss.va >> 12 & 7;
         let asid = miss.asid;
         let l2 = miss.mmu.l2_array(PageSize::K4);
-        if let Some(value) = l2.and_then(|l2| l2.get(kind::COALESCED, group, asid))
-            && value >> MEMBERS_SHIFT >> page & 1 != 0
-        {
+        let holds = |value: u64| value >> MEMBERS_SHIFT >> page & 1 != 0;
+        if let Some(value) = l2.and_then(|l2| l2.get_run(group, page as u8, asid, holds)) {
             miss.mmu.stats.l2_hits += 1;
             miss.mmu.stats.scheme_hits += 1;
             let entry = (value & !(0xff << MEMBERS_SHIFT)).wrapping_add(page << 12);
@@ -60,7 +60,8 @@ impl Scheme for Colt {
         // The entry holds what page 0 of the group would map to.
         let value = entry.wrapping_sub(page << 12) | u64::from(members) << MEMBERS_SHIFT;
         if let Some(l2) = miss.mmu.l2_array(PageSize::K4) {
-            l2.put(kind::COALESCED, group, asid, value);
+            let first = members.trailing_zeros() as u8;
+            l2.put(kind::COALESCED + first, group, asid, value);
         }
         let counters = &mut miss.mmu.stats.scheme;
         counters.add("entries_coalesced", 1);

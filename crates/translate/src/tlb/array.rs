@@ -35,7 +35,7 @@ pub struct Tlb {
     /// Bit per page size it is for.
     sizes: u8,
     /// Bit per kind of entry ever put in; others cannot hit.
-    seen: u8,
+    seen: u16,
 }
 
 impl Tlb {
@@ -76,6 +76,36 @@ impl Tlb {
             .map(|(_, value)| value)
     }
 
+    /// Looks for the coalesced entry that holds page `page` of a group: that of a run which begins
+    /// there or before, and for which `holds(value)` is true. Entries of other runs of the group
+    /// stay as recently used as they were: their tags match and their valid bits do not.
+    pub(crate) fn get_run(
+        &mut self,
+        group: u64,
+        page: u8,
+        asid: u16,
+        holds: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
+        if self.seen >> kind::COALESCED == 0 {
+            return None;
+        }
+        let key = |first: u8| key_of(group, asid, kind::COALESCED + first);
+        let found = (0..=page).rev().find(|&first| {
+            let value = self.assoc.peek(group, key(first));
+            value.is_some_and(&holds)
+        })?;
+        self.get(kind::COALESCED + found, group, asid)
+    }
+
+    /// Drops all coalesced entries of a group.
+    pub(crate) fn drop_runs(&mut self, group: u64, asid: u16) {
+        if self.seen >> kind::COALESCED != 0 {
+            for first in 0..kind::RUNS {
+                self.drop_entry(kind::COALESCED + first, group, asid);
+            }
+        }
+    }
+
     /// Puts an entry of a kind in.
     #[inline(always)]
     pub fn put(&mut self, kind: u8, index: u64, asid: u16, value: u64) {
@@ -94,7 +124,7 @@ impl Tlb {
     /// Looks for a page of any size around `va`.
     #[inline(always)]
     pub(crate) fn get_page(&mut self, va: u64, asid: u16) -> Option<(PageSize, u64)> {
-        let mut present = self.sizes & self.seen;
+        let mut present = self.sizes & self.seen as u8;
         while present != 0 {
             let size = PageSize::ALL[present.trailing_zeros() as usize];
             let index = index_of(va, size.shift());
@@ -115,7 +145,7 @@ impl Tlb {
     /// Drops every entry, of any kind but whole pages of `size`, that lies inside the page at
     /// `va`: what other sizes and schemes have cut from that page.
     pub(crate) fn drop_inside(&mut self, va: u64, size: PageSize, asid: u16) {
-        if self.seen & !(1 << size as u8) == 0 {
+        if self.seen & !(1 << size as u16) == 0 {
             return;
         }
         let page = index_of(va, size.shift());

@@ -7,8 +7,11 @@ pub mod kind {
     pub const PERFORATED: u8 = 3;
     /// Eight bytes of a hole bitmap.
     pub const BITMAP: u8 = 4;
-    /// A coalesced group of 4 KB pages.
+    /// A run of 4 KB pages inside a group of eight that begins with the first of them; those that
+    /// begin with the others follow. The kind is part of the tag and not of the set.
     pub const COALESCED: u8 = 5;
+    /// How many kinds of runs there are.
+    pub const RUNS: u8 = 8;
 }
 
 /// Page number of `va` for pages of `1 << shift` bytes, in the 57 bits an address can have.
@@ -49,13 +52,14 @@ mod tests {
 
     /// Kinds of entries of any array: pages, perforated pages, bitmaps, coalesced pages, and the
     /// levels of a page-walk cache; with the bits of address below each.
-    const KINDS: [(u8, u32); 6] = [
+    const KINDS: [(u8, u32); 7] = [
         (0, 12),
         (1, 21),
         (2, 30),
         (kind::PERFORATED, 21),
         (kind::BITMAP, 18),
         (kind::COALESCED, 15),
+        (kind::COALESCED + kind::RUNS - 1, 15),
     ];
 
     #[test]
