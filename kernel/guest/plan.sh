@@ -120,8 +120,8 @@ kill_hogs() { for h in $hogs; do kill ${h%:*}; done 2>/dev/null; }
 
 # The hostile fragmenter: begun with KERNEL, HOG and USER (78) in percent of memory, any number of
 # rounds, ended. Hogs of HOG, USER in all, and page cache (of a file on /mnt, where a disk is) fill
-# what was free; then, each round, one hog goes, the kernel takes KERNEL and leaves two pages in each
-# block it got, and a hog comes back: stock Linux must break into new blocks every round.
+# what was free; then, each round, one hog goes, the kernel takes KERNEL and leaves two pages in
+# each block it got, and a hog comes back: stock Linux must break into new blocks every round.
 fragment_begin() {
 	insmod /lib/modules/ample_hostile.ko 2>/dev/null
 	total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)

@@ -144,15 +144,15 @@ def captured(args, checks):
     own = next(s for s in report["schemes"][0]["spaces"] if s["name"] == name)["user"]
     for kind in ("loads", "stores"):
         checks.equal(f"{kind} of the program by itself", name, alone[kind], own[kind])
-    # An instruction whose page is not there counts when it faults and when it is done. By itself the
-    # program has one more, the first marker; a trace ends with the last access.
+    # An instruction whose page is not there counts when it faults and when it is done. By itself
+    # the program has one more, the first marker; a trace ends with the last access.
     checks.equal("its instructions, and page faults", name,
                  alone["instructions"] - 1 + report["events"]["interrupts"].get("14", 0),
                  own["instructions"])
 
 
 def counted_again(args, checks):
-    """TLB misses and walks of a recorded service by a second model that shares no code with ours."""
+    """TLB misses and walks of a recorded service, by a second model without code of ours."""
     name, file = "redis-recorded", args.out / "counts.sys"
     if not file.exists():
         (args.out / f"{name}.kernel").unlink(missing_ok=True)
@@ -189,8 +189,8 @@ def walks(args):
     for seed in range(1, args.seeds + 1):
         for program in SIZES:
             for kernel, pages, rounds in MEMORY:
-                if program == "build" and rounds:
-                    continue  # its processes are over before they have a huge page
+                if program in ("build", "gcc") and rounds:
+                    continue  # a compiler is over before memory matters to it
                 rows += walked(args, program, seed, kernel, pages, rounds)
                 print_rows(rows[-3:])
                 (args.out / "walks.json").write_text(json.dumps(rows, indent=1))

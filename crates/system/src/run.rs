@@ -80,7 +80,7 @@ const SPACES_TOLD: usize = 10;
 /// Counts of the first scheme so far, for whoever wants to show them.
 #[derive(Clone, Debug, Default)]
 pub struct SoFar {
-    /// All CPUs.
+    /// Of all CPUs, user and kernel mode.
     pub total: SpaceCounts,
     /// The ten address spaces with most walks: name, where it is known, and counts.
     pub spaces: Vec<(String, SpaceCounts)>,

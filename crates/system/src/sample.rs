@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sampled timing: TLBs and caches see every access, the core only those of short windows at random
-//! places (SMARTS, Wunderlich et al., ISCA 2003). Each period of instructions has one window; before
-//! it the core runs for a while without being measured, until its queues are as full as they were.
+//! places (SMARTS, Wunderlich et al., ISCA 2003). Each period of instructions has one window;
+//! before it the core runs for a while without being measured, until its queues are as full as they were.
 
 use crate::hardware::Hardware;
 use ample_kit::random::{SplitMix64, mix64};
@@ -24,26 +24,23 @@ pub struct SamplePlan {
     pub lead: u64,
     /// Instructions of a window.
     pub window: u64,
-    /// Of the places.
+    /// Seed of the random places.
     pub seed: u64,
     /// Half width of the interval of cycles per instruction, percent of these, at which there are
     /// windows enough and the run ends; None: it runs to its end.
     pub enough_percent: Option<f64>,
 }
 
-impl Default for SamplePlan {
-    fn default() -> Self {
-        SamplePlan {
-            period: 200_000,
-            lead: 3_000,
-            window: 7_000,
-            seed: 1,
-            enough_percent: None,
-        }
-    }
-}
-
 impl SamplePlan {
+    /// One instruction in twenty runs on the core.
+    pub const USUAL: SamplePlan = SamplePlan {
+        period: 200_000,
+        lead: 3_000,
+        window: 7_000,
+        seed: 1,
+        enough_percent: None,
+    };
+
     /// Refuses a plan whose window does not fit into its period.
     ///
     /// # Errors
@@ -68,7 +65,7 @@ impl SamplePlan {
 /// Time of one mode in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowPart {
-    /// Instructions.
+    /// Instructions of that mode inside the window.
     pub instructions: u64,
     /// Time, in the core's units.
     pub units: u64,
@@ -312,14 +309,14 @@ mod tests {
             window([100, 800, 80], [0, 0, 0]),
             window([50, 400, 0], [50, 1200, 160]),
         ];
-        let report = SamplingReport::of(SamplePlan::default(), &windows, 4.0);
+        let report = SamplingReport::of(SamplePlan::USUAL, &windows, 4.0);
         assert_eq!((report.windows, report.instructions), (2, 200));
         assert_eq!(report.cycles_per_instruction.value, Some(3.0));
         assert_eq!(report.user_cycles_per_instruction.value, Some(2.0));
         assert_eq!(report.kernel_cycles_per_instruction.value, Some(6.0));
         assert_eq!(report.walk_percent.value, Some(10.0));
         assert!(!report.is_enough(), "two windows are no interval");
-        let none = SamplingReport::of(SamplePlan::default(), &[], 4.0);
+        let none = SamplingReport::of(SamplePlan::USUAL, &[], 4.0);
         assert_eq!(none.walk_percent.value, None);
     }
 
@@ -327,7 +324,7 @@ mod tests {
     fn a_run_ends_when_its_interval_is_narrow_and_not_before() {
         let plan = |enough_percent| SamplePlan {
             enough_percent,
-            ..SamplePlan::default()
+            ..SamplePlan::USUAL
         };
         let same = vec![window([100, 800, 0], [0, 0, 0]); LEAST_WINDOWS];
         let enough = |percent, windows: &[Window]| {
@@ -343,7 +340,7 @@ mod tests {
 
     #[test]
     fn plans_that_cannot_be_are_refused() {
-        let plan = SamplePlan::default();
+        let plan = SamplePlan::USUAL;
         assert!(plan.check().is_ok());
         let window = plan.period;
         let long = SamplePlan { window, ..plan };

@@ -129,7 +129,8 @@ impl AddAssign for SpaceCounts {
 }
 
 /// Where in the upper half of addresses Linux on x86-64 keeps what, with four levels of page tables
-/// and no randomization (Documentation/arch/x86/x86_64/mm.rst, 6.12): the first address of each area.
+/// and no randomization (Documentation/arch/x86/x86_64/mm.rst, 6.12): the first address of each
+/// area.
 const KERNEL_AREAS: [(u64, &str); 6] = [
     (0xffff_8880_0000_0000, "direct map"),
     (0xffff_c900_0000_0000, "vmalloc and stacks"),

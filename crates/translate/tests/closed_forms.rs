@@ -87,7 +87,7 @@ fn coalesced_runs_of_one_line_live_side_by_side() {
     for run in 0..2 * GROUPS {
         // A run of three and one of five: the second starts inside a naturally aligned half.
         let (first, pages) = [(0, 3), (3, 5)][(run % 2) as usize];
-        let at = BASE + (run / 2 << 15) + (first << 12);
+        let at = BASE + ((run / 2) << 15) + (first << 12);
         for page in 0..pages {
             // Frames of the test's own, far from those of the tables.
             let frame = (1 << 24) + 64 * run + page;

@@ -221,7 +221,8 @@ fn list() -> String {
     text
 }
 
-/// The first Ctrl-C, SIGTERM or end of the terminal asks the run to end, the second ends the process.
+/// The first Ctrl-C, SIGTERM or end of the terminal asks the run to end, the second ends the
+/// process.
 ///
 /// # Errors
 /// When no handler can be set.

@@ -54,7 +54,8 @@ pub struct TimedCore<M: MemorySystem> {
     accesses: u64,
     instructions: u64,
     front: u64,
-    /// 256ths of a unit by which the front end is later than `front`: of instructions not simulated.
+    /// 256ths of a unit by which the front end is later than `front`, from instructions that were
+    /// not simulated.
     paced: u64,
     commit: u64,
     stores: Vec<u64>,

@@ -148,6 +148,9 @@ struct ModelArgs {
     pcid: bool,
 }
 
+/// What options do not say of windows.
+const PLAN: SamplePlan = SamplePlan::USUAL;
+
 /// Where the windows of a sampled run lie.
 #[derive(Debug, clap::Args)]
 struct WindowArgs {
@@ -155,13 +158,13 @@ struct WindowArgs {
     #[arg(long, value_name = "PERCENT", requires = "sample")]
     sample_width: Option<f64>,
     /// Instructions of a CPU in a period.
-    #[arg(long, value_name = "N", requires = "sample", default_value_t = SamplePlan::default().period)]
+    #[arg(long, value_name = "N", requires = "sample", default_value_t = PLAN.period)]
     sample_period: u64,
     /// Instructions in a window.
-    #[arg(long, value_name = "N", requires = "sample", default_value_t = SamplePlan::default().window)]
+    #[arg(long, value_name = "N", requires = "sample", default_value_t = PLAN.window)]
     sample_window: u64,
-    /// Of the places.
-    #[arg(long, value_name = "N", requires = "sample", default_value_t = SamplePlan::default().seed)]
+    /// Seed of the windows' places.
+    #[arg(long, value_name = "N", requires = "sample", default_value_t = PLAN.seed)]
     sample_seed: u64,
 }
 
@@ -229,7 +232,7 @@ fn simulated(args: &ModelArgs) -> anyhow::Result<SystemModel> {
                 window: args.windows.sample_window,
                 seed: args.windows.sample_seed,
                 enough_percent: args.windows.sample_width,
-                ..SamplePlan::default()
+                ..PLAN
             }),
             (true, false) => CoreTiming::All,
             (false, false) => CoreTiming::None,
