@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sampled timing: TLBs and caches see every access, the core only those of short windows at random
 //! places (SMARTS, Wunderlich et al., ISCA 2003). Each period of instructions has one window;
-//! before it the core runs for a while without being measured, until its queues are as full as they were.
+//! before it the core runs for a while without being measured, until its queues are as full as they
+//! were.
 
 use crate::hardware::Hardware;
 use ample_kit::random::{SplitMix64, mix64};
