@@ -28,4 +28,4 @@ while (($#)); do
 done
 [[ -n $documented ]] || exit 0
 [[ -z $program ]] || arguments+=(--document-private-items)
-exec "${RUSTDOC:-rustdoc}" "${arguments[@]}" -D warnings --out-dir "${LINT_DOC_DIR:-target/lint-doc}"
+exec "${RUSTDOC:-rustdoc}" "${arguments[@]}" -D warnings --out-dir target/lint-doc
