@@ -85,8 +85,8 @@ run "format" cargo fmt --all --check
 run "book" mdbook build docs --dest-dir target/book
 run "dependencies" scripts/deny.sh
 run "RTL" hw/synthesize.sh 1 16
-# Clippy and rustdoc go along with the build; a pass of their own over all foreign crates is a quarter
-# of the time.
+# Clippy and rustdoc go along with the build; a pass of their own over all foreign crates is a
+# quarter of the time.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/lint-rustc.sh
 run "build and lints" cargo test --locked --workspace --all-targets --no-run
 run "tests" cargo test --locked --workspace --no-fail-fast
