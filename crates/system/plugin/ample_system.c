@@ -16,7 +16,9 @@
 #include "registers.h"
 #include "tables.h"
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 /* As a symbol this is what QEMU checks before it calls qemu_plugin_install. */
@@ -405,7 +407,9 @@ int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int argc, ch
 		fprintf(stderr, "ample_system: this emulator hides how its CPUs translate\n");
 		return -1;
 	}
+	/* Outside of regions nobody asks whether the reader still lives. */
 	parent = getppid();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	ram = map_file("ram", &ram_bytes);
 	own_id = id;
 	counts = qemu_plugin_scoreboard_new(sizeof(uint64_t));
