@@ -8,6 +8,7 @@ set -euo pipefail
 CLIPPY_ARGS="-Dwarnings__CLIPPY_HACKERY__" clippy-driver "$@"
 
 # Test programs and build scripts have no documentation; neither has a question about the compiler.
+# What says how to generate code and link is not for rustdoc.
 documented=
 program=
 arguments=()
@@ -19,8 +20,8 @@ while (($#)); do
 		[[ $2 == build_script_* || $2 == ___ ]] && exit 0
 		documented=1
 		;;
-	--out-dir | -C) shift 2; continue ;;
-	--emit=* | -C*) shift; continue ;;
+	--out-dir | -C | -l) shift 2; continue ;;
+	--emit=* | -C* | -l*) shift; continue ;;
 	bin) program=1 ;;
 	esac
 	arguments+=("$1")
