@@ -28,5 +28,7 @@ while (($#)); do
 	shift
 done
 [[ -n $documented ]] || exit 0
-[[ -z $program ]] || arguments+=(--document-private-items)
+# As cargo doc has it: of a program all is private.
+[[ -z $program ]] ||
+	arguments+=(--document-private-items -A rustdoc::private-intra-doc-links)
 exec "${RUSTDOC:-rustdoc}" "${arguments[@]}" -D warnings --out-dir target/lint-doc
