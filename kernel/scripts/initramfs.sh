@@ -60,7 +60,7 @@ case " ${services[*]} " in
 *" tcc "* | *" gcc "*)
 	mkdir -p "$root/usr/src"
 	cp "$here/guest/src/load.c" "$root/usr/src/"
-	gcc -M "$here/guest/src/load.c" | tr ' \\' '\n\n' | grep '^/usr/' |
+	gcc -O2 -M "$here/guest/src/load.c" | tr ' \\' '\n\n' | grep '^/usr/' |
 		cpio -pdm --quiet -L "$root" 2>/dev/null || true ;;
 esac
 if [ -e "$root/usr/bin/cc1" ]; then

@@ -228,9 +228,10 @@ known() {
 	case $pages.$load in 4k.* | 2m.* | 1g.chase) ;; *) return 1 ;; esac
 }
 
-# went: did the load print an object without an error in it?
+# went: did the load print an object without an error in it, and compile all that it had to?
 went() {
 	case $out in '' | *'"status": '[!0]* | *'"failed": '[!0]*) return 1 ;; esac
+	case $load in build | gcc) case $out in *"\"objects\": $rounds"*) ;; *) return 1 ;; esac ;; esac
 }
 
 expect "ample.load= and ample.pages= are of those that the plan names" known
