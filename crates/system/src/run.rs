@@ -82,8 +82,8 @@ const SPACES_TOLD: usize = 10;
 pub struct SoFar {
     /// Of all CPUs, user and kernel mode.
     pub total: SpaceCounts,
-    /// The ten address spaces with most walks: name, where it is known, and counts.
-    pub spaces: Vec<(String, SpaceCounts)>,
+    /// The ten address spaces with most walks: root frame, name where it is known, and counts.
+    pub spaces: Vec<(u64, Option<String>, SpaceCounts)>,
     /// Cycles of an instruction in the windows of a sampled run, with half of the interval.
     pub sampled: Option<SamplingReport>,
 }
@@ -296,10 +296,7 @@ fn so_far<H: Hardware>(model: &SystemModel, cpus: &[Vec<Cpu<H>>], names: Option<
     let mut spaces: Vec<(u64, SpaceCounts)> = spaces.into_iter().collect();
     spaces.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.walks()));
     spaces.truncate(SPACES_TOLD);
-    let named = |(root, counts): (u64, SpaceCounts)| {
-        let name = names.and_then(|names| names.of(root));
-        (name.unwrap_or_else(|| format!("root {root:#x}")), counts)
-    };
+    let named = |(root, counts)| (root, names.and_then(|names| names.of(root)), counts);
     SoFar {
         total,
         spaces: spaces.into_iter().map(named).collect(),

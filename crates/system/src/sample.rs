@@ -102,7 +102,6 @@ pub struct Sampled<M: MemorySystem> {
     after: u64,
     /// Of an instruction between windows, 256ths of a unit: that of the last window.
     pace: u64,
-    measuring: bool,
     clock: (u64, u64),
     window: Window,
     windows: Vec<Window>,
@@ -120,7 +119,6 @@ impl<M: MemorySystem> Sampled<M> {
             after: 0,
             // Until the first window is over: an instruction a cycle.
             pace: units << 8,
-            measuring: false,
             clock: (0, 0),
             window: Window::default(),
             windows: Vec::new(),
@@ -187,18 +185,15 @@ impl<M: MemorySystem> Hardware for Sampled<M> {
 
     #[inline]
     fn run(&mut self, access: &Access, kernel: bool) -> bool {
-        self.measuring = self.phase == WindowPhase::Window;
-        let done = match self.phase {
+        if self.left == 0 {
+            self.next_phase();
+        }
+        self.left = self.left.saturating_sub(access.instructions());
+        match self.phase {
             WindowPhase::Before | WindowPhase::After => self.core.warm(access, self.pace).is_ok(),
             WindowPhase::Lead => self.core.run(access).is_ok(),
             WindowPhase::Window => self.measured(access, kernel),
-        };
-        let instructions = access.instructions();
-        match instructions < self.left {
-            true => self.left -= instructions,
-            false => self.next_phase(),
         }
-        done
     }
 
     fn clock(&self) -> (u64, u64) {
@@ -206,7 +201,7 @@ impl<M: MemorySystem> Hardware for Sampled<M> {
     }
 
     fn measuring(&self) -> bool {
-        self.measuring
+        self.phase == WindowPhase::Window
     }
 
     fn windows(&self) -> &[Window] {

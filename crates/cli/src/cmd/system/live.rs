@@ -3,7 +3,6 @@
 
 use ample_report::{Align, Table};
 use ample_system::run::SoFar;
-use ample_system::tally::SpaceCounts;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -17,8 +16,8 @@ pub(super) struct LiveWalks {
     drawn: Option<Instant>,
     /// Lines of the table that stands there.
     lines: usize,
-    /// Counts when it was drawn, by name.
-    before: HashMap<String, SpaceCounts>,
+    /// Walks when it was drawn, of all, and of those in it by root frame: names are not unique.
+    before: (u64, HashMap<u64, u64>),
 }
 
 impl LiveWalks {
@@ -27,7 +26,7 @@ impl LiveWalks {
             terminal: std::io::stderr().is_terminal(),
             drawn: None,
             lines: 0,
-            before: HashMap::new(),
+            before: (0, HashMap::new()),
         }
     }
 
@@ -82,32 +81,27 @@ impl LiveWalks {
             ("process", Align::Left),
         ];
         let mut table = Table::new(&heads);
-        let none = SpaceCounts::default();
-        let since = |name: &str, now: &SpaceCounts| {
-            let before = self.before.get(name).unwrap_or(&none);
-            now.walks().saturating_sub(before.walks())
-        };
-        let walks = since("", total).max(1) as f64;
-        for (name, counts) in &so_far.spaces {
+        let (all, spaces) = &self.before;
+        let walks = (total.walks() - all).max(1) as f64;
+        for (root, name, counts) in &so_far.spaces {
+            let since = counts.walks() - spaces.get(root).unwrap_or(&0);
             let per_kilo = |walks: u64, instructions: u64| {
                 format!("{:.2}", 1e3 * walks as f64 / instructions.max(1) as f64)
             };
             table.row(vec![
-                format!("{:.1}", 100.0 * since(name, counts) as f64 / walks),
+                format!("{:.1}", 100.0 * since as f64 / walks),
                 format!(
                     "{:.1}",
                     100.0 * counts.walks() as f64 / total.walks().max(1) as f64
                 ),
                 per_kilo(counts.user.walks(), counts.user.instructions),
                 per_kilo(counts.kernel.walks(), counts.kernel.instructions),
-                name.clone(),
+                name.clone().unwrap_or_else(|| format!("root {root:#x}")),
             ]);
         }
-        let told = so_far
-            .spaces
-            .iter()
-            .map(|(name, counts)| (name.clone(), *counts));
-        self.before = told.chain([(String::new(), *total)]).collect();
+        let told = so_far.spaces.iter();
+        let told = told.map(|(root, _, counts)| (*root, counts.walks()));
+        self.before = (total.walks(), told.collect());
         text + &table.to_text()
     }
 }
