@@ -1,23 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Install what building and testing the kernel needs on Debian 12, and nothing else.
-# usage: setup.sh [bench|emulator|selftests|lint|distribution|userland]
-#   bench: the programs of the workloads as well; emulator: that alone, and what builds its plugin
+# usage: setup.sh [bench|system|emulator|selftests|lint|distribution|userland]
+#   bench: the programs of the workloads as well; system: these, and what records a single program;
+#   emulator: that alone, and what builds its plugin
 #   and an initramfs; selftests: what those of mm/ link with; lint: the
 #   checkers; distribution: Debian's own configuration
 # The emulator is that of the backports suite: the one of Debian 12 cannot run CPUs in parallel.
 set -euo pipefail
 case ${1:-} in
-'' | bench | emulator | selftests | lint | distribution | userland) ;;
+'' | bench | system | emulator | selftests | lint | distribution | userland) ;;
 *) echo "setup.sh: there is no part '$1'; see the usage in $0" >&2; exit 2 ;;
 esac
 packages=(linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev cpio zstd xz-utils
 	rsync patch kmod git ccache qemu-system-x86 busybox-static e2fsprogs python3)
 [ "${1:-}" = emulator ] && packages=(gcc libc6-dev qemu-system-x86 busybox-static cpio)
-if [ "${1:-}" = bench ]; then
+if [ "${1:-}" = bench ] || [ "${1:-}" = system ]; then
 	packages+=(memcached libmemcached-tools nginx-light apache2-utils redis-server
 		redis-tools tcc libtcc-dev)
 fi
+[ "${1:-}" = system ] && packages+=(qemu-user)
 [ "${1:-}" = selftests ] && packages+=(libnuma-dev)
 [ "${1:-}" = distribution ] && packages+=(linux-config-6.12)
 [ "${1:-}" = userland ] && packages+=(linux-config-6.12 mmdebstrap)

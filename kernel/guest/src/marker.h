@@ -34,8 +34,10 @@
 #endif
 
 /* As bytes: an assembler could pick another encoding of the same instruction. */
+#define AMPLE_MARKER_BYTES(code) ".byte 0x0f, 0x1f, 0x80\n\t.long 0x616d7000 + " #code
+
 #define AMPLE_MARKER(code, value)						\
-	__asm__ volatile(".byte 0x0f, 0x1f, 0x80\n\t.long 0x616d7000 + " #code	\
+	__asm__ volatile(AMPLE_MARKER_BYTES(code)				\
 			 : : "D"((unsigned long)(value)) : "memory")
 
 static inline void ample_marker_begin(unsigned long value)

@@ -8,6 +8,8 @@
  */
 #include <stdint.h>
 
+#include "marker.h"
+
 #define KEYS (1UL << 16)
 
 static uint64_t keys[KEYS];
@@ -15,9 +17,9 @@ static uint64_t keys[KEYS];
 /* The first and the last instruction between the markers are here. 231 is exit_group. */
 __asm__(".globl _start\n"
 	"_start:\n\t"
-	".byte 0x0f, 0x1f, 0x80\n\t.long 0x616d7000\n\t"
+	AMPLE_MARKER_BYTES(0) "\n\t"
 	"call run\n\t"
-	".byte 0x0f, 0x1f, 0x80\n\t.long 0x616d7001\n\t"
+	AMPLE_MARKER_BYTES(1) "\n\t"
 	"mov %eax, %edi\n\t"
 	"mov $231, %eax\n\t"
 	"syscall\n");
