@@ -73,6 +73,23 @@ fn start(kind: &str) -> Running {
     Running(child)
 }
 
+/// Stops every thread of the process, so that none allocates: the main thread of a test program
+/// still does after its test has begun.
+fn stop(pid: &str) {
+    let kill = format!("kill -STOP {pid}");
+    let stopped = Command::new("sh").args(["-c", &kill]).status();
+    assert!(stopped.expect("there is a shell").success());
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let has_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+        let status = thread.expect("it is read").path().join("status");
+        let status = std::fs::read_to_string(status).expect("it is there");
+        status.contains("State:\tT")
+    };
+    while !threads().all(has_stopped) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn tool(arguments: &[&str]) -> (bool, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_ample-malloc"))
         .args(arguments)
@@ -126,7 +143,9 @@ fn a_program_without_options_is_profiled_while_it_runs() {
 #[test]
 fn an_idle_program_and_a_stranger_are_told() {
     let running = start("idle");
-    let (done, _, error) = tool(&["stats", &running.0.id().to_string()]);
+    let pid = running.0.id().to_string();
+    stop(&pid);
+    let (done, _, error) = tool(&["stats", &pid]);
     assert!(!done && error.contains("did not allocate"), "{error}");
     for pid in ["1x", "4194305"] {
         let (done, _, error) = tool(&["profile", pid]);
