@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whole guests under simulated translation hardware: counts checked, walks of real programs.
 
-usage: system.py check|walks|speed [--build DIR] [--out DIR] [--mem 1G] [--seeds N] [--again]
+usage: system.py check|walks|speed [--build DIR] [--out DIR] [--mem 1G] [--seeds N]
+                 [--programs redis,...] [--again]
 
 check  runs guests of which every count is known, or counted by the kernel itself, and compares
 walks  runs services and compilers with timed cores, user and kernel apart, on 4 KB pages, and with
@@ -12,6 +13,7 @@ speed  times a guest that is simulated, recorded, simulated again from its file,
 A run of the same kernel is not repeated unless --again asks for it. Writes OUT/check.json,
 OUT/walks.json or OUT/speed.json; exit 1 if a count is not what it has to be.
 """
+import argparse
 import json
 import os
 import subprocess
@@ -188,7 +190,7 @@ def check(args):
 def walks(args):
     rows = []
     for seed in range(1, args.seeds + 1):
-        for program in SIZES:
+        for program in args.programs:
             for kernel, pages, rounds in MEMORY:
                 if rounds and program not in FRAGMENTED:
                     continue
@@ -213,7 +215,8 @@ def walked(args, program, seed, kernel, pages, rounds):
     same = {"program": program, "kernel": kernel, "pages": pages, "rounds": rounds, "seed": seed,
             "requests": requests, "unmovable_blocks": blocks["unmovable_blocks"],
             "blocks": blocks["blocks"], "huge_kib": huge, "rss_kib": rss}
-    return [{**same, "mode": mode, "scheme": scheme["scheme"], **counts}
+    return [{**same, "mode": mode, "scheme": scheme["scheme"], **counts,
+             "direct_map_percent": scheme["kernel_areas"][0]["walk_percent"]}
             for scheme in report["schemes"] for mode, counts in modes(scheme, program)]
 
 
@@ -264,10 +267,21 @@ def row_of_speed(kind, report, turn):
             "instructions": sum(report["instructions"]), "seconds": report["duration_ns"] / 1e9}
 
 
+def programs(names):
+    """A list of programs, from their names with commas between."""
+    chosen = names.split(",")
+    unknown = [name for name in chosen if name not in SIZES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no program {unknown[0]}: there are {', '.join(SIZES)}")
+    return chosen
+
+
 def main():
     parser = runs.parser(__doc__, "system", "1G")
     parser.add_argument("what", choices=("check", "walks", "speed"))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--programs", type=programs, default=list(SIZES),
+                        help=f"those whose walks are counted (all of {','.join(SIZES)})")
     parser.add_argument("--again", action="store_true", help="repeat runs that are there")
     args = parser.parse_args()
     sys.exit(0 if {"check": check, "walks": walks, "speed": speed}[args.what](args) else 1)
