@@ -116,12 +116,14 @@ def of_spoiled(all_runs, program, memory):
 
 
 def put(name, fresh, keys):
-    """Replaces the rows of a result that have the same first cells as a fresh one, adds the rest."""
+    """Replaces the rows of a result whose first cells are those of a fresh one, adds the rest."""
     path = DATA / f"{name}.json"
     text = path.read_text()
     rows = {tuple(row[:keys]): row for row in json.loads(text)["rows"]} if keys else {}
     rows.update({tuple(row[:keys]) if keys else at: row for at, row in enumerate(fresh)})
-    lines = ",\n".join("    " + json.dumps(row, ensure_ascii=False) for row in rows.values())
+    order = [TITLES.get(program, program) for program in system.SIZES]
+    shown = sorted(rows.values(), key=lambda row: order.index(row[0])) if keys else rows.values()
+    lines = ",\n".join("    " + json.dumps(row, ensure_ascii=False) for row in shown)
     text = re.sub(r'"rows": \[\n.*?\n  \]', lambda _: f'"rows": [\n{lines}\n  ]', text, count=1,
                   flags=re.DOTALL)
     version = subprocess.check_output(["git", "rev-parse", "--short=12", "HEAD"], cwd=runs.ROOT,
