@@ -194,8 +194,9 @@ def walks(args):
             for kernel, pages, rounds in MEMORY:
                 if rounds and program not in FRAGMENTED:
                     continue
-                rows += walked(args, program, seed, kernel, pages, rounds)
-                print_rows(rows[-3:])
+                of_guest = walked(args, program, seed, kernel, pages, rounds)
+                print_rows([row for row in of_guest if row["scheme"] == "paging"])
+                rows += of_guest
                 (args.out / "walks.json").write_text(json.dumps(rows, indent=1))
     return True
 

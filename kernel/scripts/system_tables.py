@@ -11,7 +11,6 @@ Dates the results and notes the version. `ample-results` makes their pages anew 
 """
 import datetime
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -66,7 +65,7 @@ def cycles_per_instruction(row):
 
 
 def of_fresh(all_runs, program, pages):
-    """A row of system-walks; none if that was not run."""
+    """A row of system-walks."""
     memory = ("stock", pages, 0)
 
     def over(digits, value):
@@ -115,22 +114,25 @@ def of_spoiled(all_runs, program, memory):
             figure(faster, 1) if faster and memory != SPOILED else None, left("colt"), left("rmm")]
 
 
+def write(path, result):
+    """Writes a result of today; ample-results gives it its form."""
+    result["date"] = str(datetime.date.today())
+    result["versions"]["ample"] = subprocess.check_output(
+        ["git", "rev-parse", "--short=12", "HEAD"], cwd=runs.ROOT, text=True).strip()
+    path.write_text(json.dumps(result, ensure_ascii=False))
+
+
 def put(name, fresh, keys):
     """Replaces the rows of a result whose first cells are those of a fresh one, adds the rest."""
+    if not fresh:
+        return
     path = DATA / f"{name}.json"
-    text = path.read_text()
-    rows = {tuple(row[:keys]): row for row in json.loads(text)["rows"]} if keys else {}
-    rows.update({tuple(row[:keys]) if keys else at: row for at, row in enumerate(fresh)})
+    result = json.loads(path.read_text())
+    rows = {tuple(row[:keys]): row for row in result["rows"]}
+    rows.update({tuple(row[:keys]): row for row in fresh})
     order = [TITLES.get(program, program) for program in system.SIZES]
-    shown = sorted(rows.values(), key=lambda row: order.index(row[0])) if keys else rows.values()
-    lines = ",\n".join("    " + json.dumps(row, ensure_ascii=False) for row in shown)
-    text = re.sub(r'"rows": \[\n.*?\n  \]', lambda _: f'"rows": [\n{lines}\n  ]', text, count=1,
-                  flags=re.DOTALL)
-    version = subprocess.check_output(["git", "rev-parse", "--short=12", "HEAD"], cwd=runs.ROOT,
-                                      text=True).strip()
-    text = re.sub(r'"ample": "[0-9a-f]+"', f'"ample": "{version}"', text, count=1)
-    text = re.sub(r'"date": "[0-9-]+"', f'"date": "{datetime.date.today()}"', text, count=1)
-    path.write_text(text)
+    result["rows"] = sorted(rows.values(), key=lambda row: order.index(row[0]))
+    write(path, result)
     print(f"{path.relative_to(runs.ROOT)}: {len(fresh)} rows of {len(rows)} are new")
 
 
@@ -143,8 +145,9 @@ def main():
         sys.exit(f"system_tables.py: no {found}; make system-{args.what} writes it")
     rows = json.loads(found.read_text())
     if args.what == "check":
-        put("system-check", [[r[k] for k in ("guest", "what", "expected", "found")] for r in rows],
-            0)
+        path = DATA / "system-check.json"
+        cells = [[r[key] for key in ("guest", "what", "expected", "found")] for r in rows]
+        write(path, {**json.loads(path.read_text()), "rows": cells})
         return
     all_runs = Runs(rows)
     put("system-walks", [of_fresh(all_runs, program, pages) for program in all_runs.programs
