@@ -2,13 +2,13 @@
 //! A guest under QEMU's system emulation, recorded by the plugin: how it is started, where its
 //! memory lies, and how it ends.
 
+use crate::emulator::{EmulatorProcess, compile};
 use crate::file::FileHeader;
 use crate::names::GuestMemory;
 use crate::ring::Ring;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use thiserror::Error;
 
 /// The sources of the plugin: name and text.
@@ -21,7 +21,9 @@ const PLUGIN: [(&str, &str); 7] = [
     ("ring.h", include_str!("../plugin/ring.h")),
     ("tables.h", include_str!("../plugin/tables.h")),
 ];
-const EMULATOR: &str = "qemu-system-x86_64";
+/// In the guest's directory: its memory, and what it writes on its console.
+pub(crate) const RAM: &str = "ram";
+pub(crate) const CONSOLE: &str = "console.log";
 /// Words of a CPU's ring: 8 MiB.
 const RING_WORDS: u64 = 1 << 20;
 /// Where the emulated PC stops putting memory below 4 GB, and the size from which it does so early
@@ -78,8 +80,20 @@ pub enum GuestError {
     },
 }
 
+impl GuestError {
+    pub(crate) fn tool(what: &str, source: io::Error) -> Self {
+        GuestError::Tool {
+            what: what.to_owned(),
+            source,
+            hint: "a whole machine needs qemu-system-x86_64 9.2 or later with plugins; make qemu \
+                   installs it",
+        }
+    }
+}
+
 impl Guest {
-    fn check(&self) -> Result<(), GuestError> {
+    /// Whether it can be started.
+    pub(crate) fn check(&self) -> Result<(), GuestError> {
         let files = [
             Some(("kernel", &self.kernel)),
             self.initrd.as_ref().map(|i| ("initrd", i)),
@@ -91,7 +105,7 @@ impl Guest {
             }
         }
         if !(1..=CPUS).contains(&self.cpus) {
-            let told = format!("{} CPUs; 1 to {CPUS} can be recorded", self.cpus);
+            let told = format!("{} CPUs; 1 to {CPUS} are possible", self.cpus);
             return Err(GuestError::Invalid(told));
         }
         if !(64 << 20..=1 << 40).contains(&self.memory_bytes)
@@ -130,10 +144,8 @@ impl Guest {
         pa < low || (1 << 32..(1 << 32) + self.memory_bytes - low).contains(&pa)
     }
 
-    /// The emulator's arguments, `directory` with the guest's memory and rings.
+    /// The emulator's arguments under a recorder, `directory` with the guest's memory and rings.
     fn arguments(&self, directory: &Path, plugin: &Path) -> Vec<String> {
-        let at = |name: &str| directory.join(name).display().to_string();
-        let verify = if self.verify { ",verify=1" } else { "" };
         // The guest's clock counts instructions, and nothing of the host's time or chance gets in.
         let mut arguments: Vec<String> = [
             "-icount",
@@ -144,88 +156,79 @@ impl Guest {
             "base=2026-01-01,clock=vm",
             "-seed",
             "1",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-nodefaults",
         ]
         .map(String::from)
         .into();
+        let verify = if self.verify { ",verify=1" } else { "" };
+        let plugin = format!(
+            "{},dir={},low={}{verify}",
+            plugin.display(),
+            directory.display(),
+            self.low_bytes()
+        );
+        let (console, words) = (
+            directory.join(CONSOLE),
+            "nokaslr norandmaps no_timer_check clocksource=tsc",
+        );
+        arguments.extend(self.machine(directory, &console, &plugin, "pc,hpet=off", words));
+        arguments.extend(self.emulator.iter().cloned());
+        arguments
+    }
+
+    /// The arguments that every guest has: memory in a shared file of `directory`, CPUs, a console,
+    /// a plugin and a kernel, which gets `words` on its command line before its own.
+    pub(crate) fn machine(
+        &self,
+        directory: &Path,
+        console: &Path,
+        plugin: &str,
+        machine: &str,
+        words: &str,
+    ) -> Vec<String> {
+        let mut arguments: Vec<String> = ["-display", "none", "-no-reboot", "-nodefaults"]
+            .map(String::from)
+            .into();
         let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
-        let size = self.memory_bytes;
-        add("-machine", "pc,memory-backend=ram,hpet=off".into());
+        let (size, file) = (self.memory_bytes, directory.join(RAM));
+        add("-machine", format!("{machine},memory-backend=ram"));
         add("-m", format!("{size}B"));
         add(
             "-object",
             format!(
                 "memory-backend-file,id=ram,share=on,size={size}B,mem-path={}",
-                at("ram")
+                file.display()
             ),
         );
         add("-smp", self.cpus.to_string());
-        add("-serial", format!("file:{}", at("console.log")));
-        add(
-            "-plugin",
-            format!(
-                "{},dir={},low={}{verify}",
-                plugin.display(),
-                directory.display(),
-                self.low_bytes()
-            ),
-        );
+        add("-serial", format!("file:{}", console.display()));
+        add("-plugin", plugin.to_owned());
         add("-kernel", self.kernel.display().to_string());
         if let Some(initrd) = &self.initrd {
             add("-initrd", initrd.display().to_string());
         }
         add(
             "-append",
-            format!(
-                "console=ttyS0 panic=-1 nokaslr norandmaps no_timer_check clocksource=tsc {}",
-                self.append
-            ),
+            format!("console=ttyS0 panic=-1 {words} {}", self.append),
         );
-        arguments.extend(self.emulator.iter().cloned());
         arguments
     }
 }
 
-/// A guest that runs.
+/// A guest that runs under the recorder.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    emulator: EmulatorProcess,
     directory: PathBuf,
     /// One ring a CPU.
     pub rings: Vec<Ring>,
 }
 
-/// Builds the plugin into `directory`; returns its path.
+/// Builds the recorder into `directory`; returns its path.
 ///
 /// # Errors
 /// If there is no compiler or it fails.
 pub fn build_plugin(directory: &Path) -> Result<PathBuf, GuestError> {
-    let hint = "watching a machine needs gcc (on Debian: apt-get install gcc libc6-dev)";
-    let tool = |what: &str, source: io::Error| GuestError::Tool {
-        what: what.to_owned(),
-        source,
-        hint,
-    };
-    for (name, text) in PLUGIN {
-        std::fs::write(directory.join(name), text).map_err(|e| tool("writing the plugin", e))?;
-    }
-    let library = directory.join("libample_system.so");
-    let status = Command::new("gcc")
-        .args(["-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o"])
-        .arg(&library)
-        .arg(directory.join(PLUGIN[0].0))
-        .status()
-        .map_err(|e| tool("building the plugin", e))?;
-    match status.success() {
-        true => Ok(library),
-        false => Err(tool(
-            "building the plugin",
-            io::Error::other(format!("gcc: {status}")),
-        )),
-    }
+    compile(directory, &PLUGIN, "libample_system.so")
 }
 
 impl Running {
@@ -236,28 +239,13 @@ impl Running {
     /// If something that it needs is missing, or the emulator cannot be started.
     pub fn start(guest: &Guest, directory: &Path, plugin: &Path) -> Result<Self, GuestError> {
         guest.check()?;
-        let tool = |what: &str, source: io::Error| GuestError::Tool {
-            what: what.to_owned(),
-            source,
-            hint: "watching a machine needs qemu-system-x86_64 9.2 or later with plugins; \
-                   make qemu installs it",
-        };
-        let made = |source| tool("making the guest's memory and rings", source);
-        let ram = File::create_new(directory.join("ram")).map_err(made)?;
-        ram.set_len(guest.memory_bytes).map_err(made)?;
         let ring = |cpu| Ring::create(&directory.join(format!("ring.{cpu}")), RING_WORDS);
         let rings: io::Result<Vec<Ring>> = (0..guest.cpus).map(ring).collect();
-        let rings = rings.map_err(made)?;
-        let log = File::create(directory.join("emulator.log")).map_err(made)?;
-        let child = Command::new(EMULATOR)
-            .args(guest.arguments(directory, plugin))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(made)?)
-            .stderr(log)
-            .spawn()
-            .map_err(|e| tool("starting qemu-system-x86_64", e))?;
+        let rings = rings.map_err(|e| GuestError::tool("making the guest's rings", e))?;
+        let arguments = guest.arguments(directory, plugin);
+        let console = directory.join(CONSOLE);
         Ok(Running {
-            child,
+            emulator: EmulatorProcess::start(guest, directory, console, &arguments)?,
             directory: directory.to_owned(),
             rings,
         })
@@ -268,7 +256,7 @@ impl Running {
     /// # Errors
     /// If its file cannot be opened.
     pub fn memory(&self, guest: &Guest) -> io::Result<GuestMemory> {
-        GuestMemory::open(&self.directory.join("ram"), guest.low_bytes())
+        GuestMemory::open(&self.directory.join(RAM), guest.low_bytes())
     }
 
     /// How the emulator has ended; None while it runs.
@@ -276,25 +264,16 @@ impl Running {
     /// # Errors
     /// If it cannot be asked.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+        self.emulator.ended()
     }
 
     /// What the emulator itself has said.
     pub fn said(&self) -> String {
-        let said = std::fs::read_to_string(self.directory.join("emulator.log"));
-        said.unwrap_or_default().trim().to_owned()
+        self.emulator.said()
     }
 
     /// What the guest has written on its console.
     pub fn console(&self) -> String {
-        let bytes = std::fs::read(self.directory.join("console.log")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).replace('\r', "")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.emulator.console()
     }
 }

@@ -4,6 +4,8 @@
 //! access of kernel and programs together with the guest's own page tables ([`cpu`]).
 
 pub mod cpu;
+mod emulator;
+pub mod engine;
 pub mod file;
 pub mod follow;
 pub mod guest;

@@ -240,7 +240,7 @@ fn scheme_report<'a, H: Hardware + 'a>(
 }
 
 /// The objects that a guest printed.
-fn objects(console: &str) -> Vec<serde_json::Value> {
+pub(crate) fn objects(console: &str) -> Vec<serde_json::Value> {
     let lines = console.lines().filter_map(|line| {
         let (_, object) = line.split_once("@@ {")?;
         serde_json::from_str(&format!("{{{object}")).ok()
@@ -249,7 +249,7 @@ fn objects(console: &str) -> Vec<serde_json::Value> {
 }
 
 /// What a guest found wrong.
-fn failures(console: &str) -> Vec<String> {
+pub(crate) fn failures(console: &str) -> Vec<String> {
     let lines = console.lines();
     let failed = lines.filter_map(|line| line.split_once("@@ FAIL "));
     failed.map(|(_, text)| text.trim().to_owned()).collect()

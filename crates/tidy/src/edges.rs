@@ -16,7 +16,7 @@ const EDGES: &str = "
     memory: kit
     migration: kit memory
     machine: kit trace translate memory migration
-    system: kit trace translate memory machine
+    system: kit trace translate memory migration machine
     rtl-check: kit machine migration
     malloc:
     malloc-tools: kit malloc

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample system`: a whole emulated machine under simulated translation hardware.
 
+mod engine;
 mod live;
 mod plan;
 mod table;
@@ -35,6 +36,7 @@ enum Command {
     Run(Run),
     Record(Record),
     Replay(Replay),
+    Engine(engine::Engine),
 }
 
 /// Boot a guest, simulate what it does between its markers, and report when it has ended.
@@ -218,6 +220,7 @@ pub fn run(args: &SystemArgs) -> anyhow::Result<Verdict> {
             boot(&record.guest, model, &record.output, out)
         }
         Command::Replay(replay) => simulate(replay),
+        Command::Engine(args) => engine::run(args),
     }
 }
 
@@ -247,18 +250,11 @@ fn boot(
     out: Option<PathBuf>,
 ) -> anyhow::Result<Verdict> {
     let scratch = plan::Scratch::new()?;
-    let mut append = args.append.split_whitespace().collect::<Vec<_>>().join(" ");
-    let initrd = match &args.plan {
-        Some(plan) => {
-            append = format!("ample.plan={plan} {append}");
-            Some(plan::initramfs(plan, &args.kernel, &append, &scratch)?)
-        }
-        None => args.initrd.clone(),
-    };
+    let (append, planned) = plan::boot(args.plan.as_deref(), &args.kernel, &args.append, &scratch)?;
     let options = RunOptions {
         guest: Guest {
             kernel: plan::image(&args.kernel),
-            initrd,
+            initrd: planned.or_else(|| args.initrd.clone()),
             symbols: args.symbols.clone().or_else(|| plan::symbols(&args.kernel)),
             append,
             memory_bytes: args.memory,

@@ -38,9 +38,25 @@ pub(super) fn symbols(kernel: &Path) -> Option<PathBuf> {
     Some(kernel.join("System.map")).filter(|path| path.is_file())
 }
 
+/// The words for the kernel's command line, and the initramfs of a plan if there is one.
+pub(super) fn boot(
+    plan: Option<&str>,
+    kernel: &Path,
+    append: &str,
+    scratch: &Scratch,
+) -> anyhow::Result<(String, Option<PathBuf>)> {
+    let append = append.split_whitespace().collect::<Vec<_>>().join(" ");
+    let Some(plan) = plan else {
+        return Ok((append, None));
+    };
+    let append = format!("ample.plan={plan} {append}");
+    let initrd = initramfs(plan, kernel, &append, scratch)?;
+    Ok((append, Some(initrd)))
+}
+
 /// Builds the initramfs that runs `plan` with `parameters`, words of the kernel's command line, on
 /// the kernel of a tree; returns its path.
-pub(super) fn initramfs(
+fn initramfs(
     plan: &str,
     kernel: &Path,
     parameters: &str,
