@@ -125,10 +125,11 @@ static int lay(const struct aliases *a, uint64_t place, uint64_t first, uint64_t
 		for (run = 1; at + run < pages; run++)
 			if (a->backing[first + at + run] != back + run)
 				break;
-		if (mmap(where, run << FRAME_SHIFT, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-			 a->file, (off_t)(back << FRAME_SHIFT)) == MAP_FAILED)
+		if (mmap(where, run << FRAME_SHIFT, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, a->file,
+			 (off_t)(back << FRAME_SHIFT)) == MAP_FAILED)
 			return -errno;
-		/* With the same flags as around it what lies in order again is one mapping again. */
+		/* What lies in order again is one mapping again where all flags are the same. */
 		if (a->advised) {
 			madvise(where, run << FRAME_SHIFT, MADV_HUGEPAGE);
 			madvise(where, run << FRAME_SHIFT, MADV_DONTFORK);

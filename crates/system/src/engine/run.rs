@@ -198,7 +198,6 @@ impl Served {
         let plugins = UnixListener::bind(directory.join("alias.sock")).with_context(making)?;
         plugins.set_nonblocking(true).with_context(making)?;
         let console = match &options.console {
-            // The emulator may run elsewhere one day, and the report reads it again.
             Some(path) => std::path::absolute(path)?,
             None => directory.join(CONSOLE),
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The other end of QEMU's device `ivshmem-doorbell`: memory that the guest sees behind a PCI BAR,
-//! a doorbell, and an interrupt (QEMU's docs/specs/ivshmem-spec, protocol version 0).
+//! a doorbell, and an interrupt (QEMU's "Device Specification for Inter-VM shared memory device",
+//! protocol version 0).
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -14,9 +15,9 @@ use std::time::Duration;
 
 /// Version of the protocol.
 const VERSION: i64 = 0;
-/// The engine, which the guest's doorbell names.
+/// Peer number of the engine, which the guest's doorbell names.
 const ENGINE: i64 = 0;
-/// The guest.
+/// Peer number of the guest, whose vector we write.
 const GUEST: i64 = 1;
 /// The message that brings the memory.
 const MEMORY: i64 = -1;

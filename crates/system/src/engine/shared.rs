@@ -54,7 +54,7 @@ pub enum SharedError {
          {known}"
     )]
     Malformed {
-        /// The counter.
+        /// Name of the counter in the layout above.
         what: &'static str,
         /// What it holds.
         found: u64,
@@ -87,7 +87,7 @@ pub struct EngineRecord {
     pub doorbell: u32,
     /// A code of [`Status`](ample_migration::protocol::Status); 0 after a reset.
     pub status: u32,
-    /// Of the doorbell.
+    /// Repeats the tag of the doorbell that it answers.
     pub tag: u32,
 }
 
