@@ -2,7 +2,7 @@
 //! Whole machines: a core, its memory and its translation hardware, as presets.
 
 use crate::single::{CoreConfig, TimedCore};
-use ample_memory::{MemoryConfig, PrivateMemory};
+use ample_memory::{LastLevel, LastPort, MemoryConfig, PrivateMemory};
 use ample_translate::{Engine, IdealFrames, MmuConfig, Scheme, presets};
 use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
@@ -59,8 +59,20 @@ impl MachineConfig {
     /// # Errors
     /// If a cache cannot be built.
     pub fn core(&self, engine: Engine) -> Result<TimedCore<PrivateMemory>> {
+        self.core_over(engine, LastLevel::new(&self.memory.llc, "llc")?)
+    }
+
+    /// A core of this machine around an engine and above a given last level.
+    ///
+    /// # Errors
+    /// As [`core`](Self::core).
+    pub fn core_over<L: LastPort>(
+        &self,
+        engine: Engine,
+        last: L,
+    ) -> Result<TimedCore<PrivateMemory<L>>> {
         let units = u64::from(self.core.width);
-        let memory = PrivateMemory::new(&self.memory, units, 1.0 / self.core.ghz)?;
+        let memory = PrivateMemory::over(&self.memory, units, 1.0 / self.core.ghz, last)?;
         Ok(TimedCore::new(&self.core, engine, memory))
     }
 }

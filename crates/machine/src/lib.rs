@@ -8,7 +8,7 @@ pub mod config;
 pub mod multi;
 pub mod single;
 
-pub use ample_memory::{MemoryConfig, MemorySystem, PrivateMemory};
+pub use ample_memory::{MemoryConfig, MemorySystem, PrivateMemory, SharedLast};
 pub use check::ImpossibleField;
 pub use config::MachineConfig;
 pub use single::{CoreConfig, FunctionalRun, TimedCore, TimedReport, intent_of, run_functional};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory side of one core: private caches, a last-level cache and DRAM. No level includes
-//! another; a dirty victim moves to the level below, and from the last one to memory.
+//! The memory side of one core: private caches, a last-level cache, which may be others' too, and
+//! DRAM. No level includes another; a dirty victim moves to the level below, and from the last one
+//! to memory.
 
 use crate::{
-    BadParams, Cache, CacheConfig, Dram, DramConfig, LastLevel, Level, MemorySystem, READ_AHEAD,
+    BadParams, Cache, CacheConfig, Dram, DramConfig, LastCounts, LastLevel, LastPort, Level,
+    MemorySystem, READ_AHEAD,
 };
 use serde::{Deserialize, Serialize};
 
@@ -53,14 +55,14 @@ impl HitCounts {
     }
 }
 
-/// The private hierarchy.
+/// The private hierarchy, above a last level of its own unless `L` says otherwise.
 #[derive(Clone, Debug)]
-pub struct PrivateMemory {
+pub struct PrivateMemory<L = LastLevel<u64>> {
     /// Values of lines: when their data arrive.
     l1d: Cache<u64>,
     l1i: Cache<u64>,
     l2: Cache<u64>,
-    llc: LastLevel<u64>,
+    llc: L,
     /// DRAM and its counters.
     pub dram: Dram,
     l1d_time: u64,
@@ -87,6 +89,22 @@ impl PrivateMemory {
         units_per_cycle: u64,
         cycle_ns: f64,
     ) -> Result<Self, BadParams> {
+        let llc = LastLevel::new(&config.llc, "llc")?;
+        PrivateMemory::over(config, units_per_cycle, cycle_ns, llc)
+    }
+}
+
+impl<L: LastPort> PrivateMemory<L> {
+    /// The same above a given last level, whose latency is that of the configuration.
+    ///
+    /// # Errors
+    /// As [`new`](PrivateMemory::new).
+    pub fn over(
+        config: &MemoryConfig,
+        units_per_cycle: u64,
+        cycle_ns: f64,
+        llc: L,
+    ) -> Result<Self, BadParams> {
         let time = |c: &CacheConfig| u64::from(c.latency_cycles) * units_per_cycle;
         if config.dram.reorder.is_some() {
             let reason = "one core's memory serves requests as they come; leave it out";
@@ -99,7 +117,7 @@ impl PrivateMemory {
             l1d: Cache::new(&config.l1d, "l1d")?,
             l1i: Cache::new(&config.l1i, "l1i")?,
             l2: Cache::new(&config.l2, "l2")?,
-            llc: LastLevel::new(&config.llc, "llc")?,
+            llc,
             dram: Dram::new(&config.dram, cycle_ns / units_per_cycle as f64)?,
             l1d_time: time(&config.l1d),
             l1i_time: time(&config.l1i),
@@ -112,6 +130,11 @@ impl PrivateMemory {
             data_hits: HitCounts::default(),
             walk_hits: HitCounts::default(),
         })
+    }
+
+    /// What has been asked of the last level so far.
+    pub fn last_counts(&self) -> LastCounts {
+        self.llc.counts()
     }
 
     /// From the second level on; latencies are from the core, so each level adds its difference.
@@ -127,12 +150,12 @@ impl PrivateMemory {
 
     #[inline]
     fn beyond_l2(&mut self, line: u64, now: u64) -> (u64, Level) {
-        if let Some(&mut ready) = self.llc.cache.lookup(line, false) {
+        if let Some(ready) = self.llc.lookup(line) {
             return (ready.max(now + self.llc_time), Level::Llc);
         }
         let asked = now + self.llc_time;
         let done = self.dram.read(line, asked);
-        self.llc.install(&mut self.dram, line, (done, false), asked);
+        self.llc.install(&mut self.dram, line, done, asked);
         (done, Level::Dram)
     }
 
@@ -188,7 +211,7 @@ impl PrivateMemory {
     }
 }
 
-impl MemorySystem for PrivateMemory {
+impl<L: LastPort> MemorySystem for PrivateMemory<L> {
     #[inline(always)]
     fn data(&mut self, pa: u64, write: bool, now: u64) -> (u64, Level) {
         let line = pa >> 6;
@@ -258,41 +281,40 @@ impl MemorySystem for PrivateMemory {
     fn read_ahead(&self, addresses: &[u64]) -> u64 {
         let mut digest = 0;
         for pa in addresses {
-            digest ^= self.l2.read_head(pa >> 6) ^ self.llc.cache.read_head(pa >> 6);
+            digest ^= self.l2.read_head(pa >> 6) ^ self.llc.read_head(pa >> 6);
         }
         // What leaves the second level to make room is looked up in the last one.
         let mut leaving = [0; READ_AHEAD];
         for (pa, leaving) in addresses.iter().zip(&mut leaving) {
             let (near, leaves) = self.l2.read_way(pa >> 6);
-            let (far, _) = self.llc.cache.read_way(pa >> 6);
             *leaving = leaves.unwrap_or(pa >> 6);
-            digest ^= near ^ far;
+            digest ^= near ^ self.llc.read_way(pa >> 6);
         }
         let leaving = &leaving[..addresses.len().min(READ_AHEAD)];
         for &line in leaving {
-            digest ^= self.llc.cache.read_head(line);
+            digest ^= self.llc.read_head(line);
         }
         for &line in leaving {
-            digest ^= self.llc.cache.read_way(line).0;
+            digest ^= self.llc.read_way(line);
         }
         digest
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     /// A hierarchy that a few dozen lines overflow at every level.
-    fn tiny(walks_use_l1: bool, prefetch_lines: u32) -> PrivateMemory {
+    pub(crate) fn tiny_config(walks_use_l1: bool, prefetch_lines: u32) -> MemoryConfig {
         let cache = |lines: u64, ways| CacheConfig {
             bytes: 64 * lines,
             ways,
             latency_cycles: 2,
         };
-        let config = MemoryConfig {
+        MemoryConfig {
             l1d: cache(4, 2),
             l1i: cache(2, 1),
             l2: cache(6, 2),
@@ -301,13 +323,24 @@ mod tests {
             prefetch_lines,
             walks_use_l1,
             dram: DramConfig::ddr4_3200(1, 4, 10.0),
-        };
-        PrivateMemory::new(&config, 4, 0.5).unwrap()
+        }
+    }
+
+    impl<L> PrivateMemory<L> {
+        /// The last level, as the tests of other files look at it.
+        pub(crate) fn last(&self) -> &L {
+            &self.llc
+        }
+    }
+
+    pub(crate) fn upper_dirty_lines<L>(memory: &PrivateMemory<L>) -> impl Iterator<Item = u64> {
+        memory.l1d.dirty_lines().chain(memory.l2.dirty_lines())
     }
 
     fn dirty_lines(memory: &PrivateMemory) -> BTreeSet<u64> {
-        let upper = memory.l1d.dirty_lines().chain(memory.l2.dirty_lines());
-        upper.chain(memory.llc.cache.dirty_lines()).collect()
+        upper_dirty_lines(memory)
+            .chain(memory.llc.cache.dirty_lines())
+            .collect()
     }
 
     proptest! {
@@ -319,7 +352,8 @@ mod tests {
             walks_use_l1: bool,
             prefetch_lines in 0..3u32,
         ) {
-            let mut memory = tiny(walks_use_l1, prefetch_lines);
+            let config = tiny_config(walks_use_l1, prefetch_lines);
+            let mut memory = PrivateMemory::new(&config, 4, 0.5).unwrap();
             let mut newer = BTreeSet::new();
             for (now, (op, line)) in (0..).step_by(50).zip(ops) {
                 match op {

@@ -5,20 +5,22 @@
 //! open rows and a data bus a channel and serves in order; [`ReorderingDram`] has a controller
 //! that does not. [`LastLevel`] is a cache above memory, from which dirty
 //! lines reach it. [`PrivateMemory`] is the hierarchy of a single core and implements
-//! [`MemorySystem`]; the coherent hierarchy of several cores is in the machine crate and is made
-//! of the same arrays.
+//! [`MemorySystem`], with a last level of its own or one that it shares ([`SharedLast`]); the
+//! coherent hierarchy of several cores is in the machine crate and is made of the same arrays.
 
 mod cache;
 mod dram;
 mod hierarchy;
 mod last;
 mod reorder;
+mod shared;
 
 pub use cache::{Cache, CacheConfig, LINE_BYTES, Victim};
 pub use dram::{Dram, DramConfig};
 pub use hierarchy::{HitCounts, MemoryConfig, PrivateMemory};
 pub use last::{LastLevel, MainMemory};
 pub use reorder::{Arrival, ReorderConfig, ReorderingDram};
+pub use shared::{LastCounts, LastPort, SharedLast};
 
 /// Why a machine cannot be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -83,6 +83,7 @@ static void on_access(unsigned int cpu, meminfo info, uint64_t va, void *data)
 
 	if (!v->recording)
 		return;
+	take_turn(v);
 	k = &v->pages[page & (PAGES - 1)];
 	store = qemu_plugin_mem_is_store(info);
 	if (!is_known(v, k, page) || (store && !(k->entry & WRITE)))
@@ -103,6 +104,7 @@ static void on_line(unsigned int cpu, void *data)
 
 	if (!v->recording || line == v->line)
 		return;
+	take_turn(v);
 	v->line = line;
 	k = &v->pages[line >> 12 & (PAGES - 1)];
 	if (!is_known(v, k, line >> 12))

@@ -24,9 +24,10 @@ enum {
 	OP_GAP,			/* in the word: instructions without access */
 	OP_REFUSED,		/* in the word: which REFUSED_ */
 	OP_STATS,		/* instructions, mismatches, unmapped, compared */
+	OP_TURN,		/* in the word: number of the turn that begins with it */
 };
 enum { REFUSED_LA57 = 1, REFUSED_NO_LONG_MODE, REFUSED_INVPCID, REFUSED_VIRTUAL };
-enum { RING_VERSION = 1, PUBLISH = 1024, LONGEST = 32 };
+enum { RING_VERSION = 2, PUBLISH = 1024, LONGEST = 32 };
 #define RING_MAGIC 0x31474e4952504d41ull	/* "AMPRING1" */
 #define VA_MASK 0x0000ffffffffffffull
 
@@ -70,6 +71,8 @@ static const char *directory;
 static uint8_t *ram;
 static uint64_t ram_bytes, low_bytes;
 static int verify, watching;
+static struct vcpu *in_turn;	/* whose words are written now */
+static uint64_t turns;
 static plugin_id own_id;
 static pid_t parent;
 
@@ -134,8 +137,34 @@ static inline uint64_t control(int op, uint64_t payload)
 	return (uint64_t)KIND_CONTROL << 59 | (uint64_t)op << 48 | (payload & VA_MASK);
 }
 
+static __attribute__((noinline)) void next_turn(struct vcpu *v)
+{
+	if (in_turn)
+		publish(in_turn);
+	in_turn = v;
+	word(v, control(OP_TURN, ++turns));
+	ended(v);
+}
+
+/*
+ * CPUs take turns in one thread (-icount), and a turn begins with a word of its number: by these
+ * the reader puts the rings in order. All words of earlier turns are published before it, so that
+ * who sees turn N + 1 can see all of turn N. Comes before each record.
+ *
+ * A full ring cannot stop both sides. Who waits for room has published its own words (advance), and
+ * those of the other rings were published before: the reader can see all that was written, and
+ * needs no more to go on. In any turn it finds words or, behind them, the next turn's number, until
+ * it is at the turn that waits and takes words out of the full ring.
+ */
+static inline void take_turn(struct vcpu *v)
+{
+	if (in_turn != v)
+		next_turn(v);
+}
+
 static void event(struct vcpu *v, int op, uint64_t payload, int words, const uint64_t *more)
 {
+	take_turn(v);
 	word(v, control(op, payload));
 	for (int i = 0; i < words; i++)
 		word(v, more[i]);

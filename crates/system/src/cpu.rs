@@ -253,6 +253,7 @@ impl<H: Hardware> CpuWatcher for Cpu<H> {
             CpuEvent::Mapping(mapping) => self.mapping(&mapping),
             CpuEvent::Recorder(stats) => self.recorder = stats,
             CpuEvent::Refused(refusal) => self.refused = Some(refusal),
+            CpuEvent::Turn(_) => self.events.turns += 1,
         }
     }
 }

@@ -2,13 +2,14 @@
 //! From the rings of a guest that runs to what watches its CPUs.
 
 use crate::guest::Running;
+use crate::turns::TurnOrder;
 use crate::wire::{CpuWatcher, Decoder};
 use ample_kit::random::mix64;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// Words taken from one ring at a time.
+/// Words between two looks at the clock: turns can be short.
 const BATCH: usize = 1 << 16;
 /// How long to wait where no ring had a word.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -29,8 +30,9 @@ pub struct Followed {
 }
 
 /// Hands everything that the guest's CPUs do to `watchers`, one a CPU, until the guest ends, a stop
-/// is asked for or `limit` is over; then the emulator is stopped. `tap` gets each CPU's words, as
-/// whole records; `go_on` is called ten times a second and says whether there is a reason to.
+/// is asked for or `limit` is over; then the emulator is stopped. CPUs come in the order of their
+/// turns. `tap` gets each CPU's words, as whole records; `go_on` is called ten times a second and
+/// says whether there is a reason to.
 ///
 /// # Errors
 /// If a ring cannot be read or breaks the protocol, or `tap` fails.
@@ -44,15 +46,25 @@ pub fn follow<W: CpuWatcher>(
 ) -> Result<Followed> {
     assert_eq!(running.rings.len(), watchers.len(), "one watcher a CPU");
     let started = Instant::now();
-    let mut readers: Vec<Reader> = (0..watchers.len()).map(Reader::new).collect();
+    let mut order = TurnOrder::new(watchers.len());
+    let mut readers: Vec<CpuReader> = (0..watchers.len()).map(CpuReader::new).collect();
     let (mut words, mut first, mut last) = (0, None, started);
     let mut reported = started;
     let status = loop {
         // What is in the rings once the emulator has ended is all there is.
         let ended = running.ended().context("waiting for the emulator")?;
         let mut taken = 0;
-        for (cpu, reader) in readers.iter_mut().enumerate() {
-            taken += reader.step(running, &mut watchers[cpu], &mut tap)?;
+        while taken < BATCH {
+            let take =
+                |cpu: usize, most, words: &mut Vec<u64>| running.rings[cpu].take(most, words);
+            let handed = order.step(take, |cpu, words| {
+                readers[cpu].read(words, &mut watchers[cpu])?;
+                tap(cpu, words)
+            })?;
+            if handed == 0 {
+                break;
+            }
+            taken += handed;
         }
         words += taken as u64;
         let now = Instant::now();
@@ -81,16 +93,14 @@ pub fn follow<W: CpuWatcher>(
             );
         }
     };
-    if let Some(reader) = readers.iter().find(|reader| !reader.words.is_empty())
-        && status.is_some()
-    {
-        bail!("the ring of CPU {} ends inside a record", reader.cpu);
+    if let Some(cpu) = order.left().filter(|_| status.is_some()) {
+        bail!("the ring of CPU {cpu} ends inside a record, or before its turn");
     }
     Ok(Followed {
         status,
         words,
         busy: last.saturating_duration_since(first.unwrap_or(last)),
-        digests: readers.iter().map(|reader| reader.digest).collect(),
+        digests: readers.iter().map(CpuReader::digest).collect(),
     })
 }
 
@@ -100,42 +110,34 @@ pub fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(15)..].join("\n")
 }
 
-/// One ring's decoder and the words of a record that is not whole yet.
-struct Reader {
-    cpu: usize,
-    decoder: Decoder,
-    words: Vec<u64>,
-    digest: u64,
-}
-
 /// A number for all words so far: two runs that did the same have the same.
 pub fn digest(before: u64, words: &[u64]) -> u64 {
     words.iter().fold(before, |all, &word| mix64(all ^ word))
 }
 
-impl Reader {
-    fn new(cpu: usize) -> Self {
-        Reader {
-            cpu,
+/// One CPU's decoder and the number for all of its words.
+pub(crate) struct CpuReader {
+    decoder: Decoder,
+    digest: u64,
+}
+
+impl CpuReader {
+    pub(crate) fn new(cpu: usize) -> Self {
+        CpuReader {
             decoder: Decoder::new(cpu),
-            words: Vec::with_capacity(BATCH + 64),
             digest: 0,
         }
     }
 
-    fn step(
-        &mut self,
-        running: &mut Running,
-        watcher: &mut impl CpuWatcher,
-        tap: &mut impl FnMut(usize, &[u64]) -> Result<()>,
-    ) -> Result<usize> {
-        let cpu = self.cpu;
-        let taken = running.rings[cpu].take(BATCH, &mut self.words);
-        let taken = taken.with_context(|| format!("reading the ring of CPU {cpu}"))?;
-        let whole = self.decoder.decode(&self.words, watcher)?;
-        tap(cpu, &self.words[..whole])?;
-        self.digest = digest(self.digest, &self.words[..whole]);
-        self.words.drain(..whole);
-        Ok(taken)
+    /// Lets `watcher` see whole records.
+    pub(crate) fn read(&mut self, words: &[u64], watcher: &mut impl CpuWatcher) -> Result<()> {
+        let whole = self.decoder.decode(words, watcher)?;
+        ensure!(whole == words.len(), "words end inside a record");
+        self.digest = digest(self.digest, words);
+        Ok(())
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::sample::{SamplePlan, Sampled, Window};
 use ample_machine::{MachineConfig, PrivateMemory, TimedCore, intent_of};
-use ample_memory::MemorySystem;
+pub use ample_memory::LastCounts;
+use ample_memory::{LastPort, SharedLast};
 use ample_trace::Access;
 use ample_translate::{Engine, NoMemory, schemes};
 use anyhow::Result;
@@ -24,6 +25,10 @@ pub trait Hardware {
     /// The windows in which time was measured, where it was not all the time.
     fn windows(&self) -> &[Window] {
         &[]
+    }
+    /// What it has asked of the last-level cache, where it has caches.
+    fn last_level(&self) -> Option<LastCounts> {
+        None
     }
 }
 
@@ -55,7 +60,10 @@ impl Hardware for Functional {
     }
 }
 
-impl<M: MemorySystem> Hardware for TimedCore<M> {
+/// A core with two private levels of caches above a last level that is shared, or its own.
+pub type SystemCore = TimedCore<PrivateMemory<SharedLast>>;
+
+impl<L: LastPort> Hardware for TimedCore<PrivateMemory<L>> {
     fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -75,6 +83,10 @@ impl<M: MemorySystem> Hardware for TimedCore<M> {
 
     fn measuring(&self) -> bool {
         true
+    }
+
+    fn last_level(&self) -> Option<LastCounts> {
+        Some(self.memory.last_counts())
     }
 }
 
@@ -101,6 +113,8 @@ pub struct SystemModel {
     pub pcid: bool,
     /// Whether a core with caches is behind each CPU, and when it is simulated.
     pub timing: CoreTiming,
+    /// Whether each core has a last-level cache to itself; else all share one.
+    pub private_caches: bool,
 }
 
 impl SystemModel {
@@ -113,23 +127,46 @@ impl SystemModel {
         Ok(Engine::mirrored(&config, schemes::by_name(scheme)?, units)?)
     }
 
-    /// A CPU without time.
+    /// CPUs without time, under one scheme.
     ///
     /// # Errors
     /// If there is no such scheme, or the hardware cannot be built.
-    pub fn functional(&self, scheme: &str) -> Result<Functional> {
-        Ok(Functional(self.engine(scheme)?))
+    pub fn functional(&self, scheme: &str, cpus: usize) -> Result<Vec<Functional>> {
+        let one = |_| Ok(Functional(self.engine(scheme)?));
+        (0..cpus).map(one).collect()
     }
 
-    /// A CPU with a core and caches.
+    /// Whether cores of that many CPUs share a last-level cache.
+    pub fn shares(&self, cpus: usize) -> bool {
+        self.timing != CoreTiming::None && cpus > 1 && !self.private_caches
+    }
+
+    /// Each core's way to its last-level cache: one for all, or one each.
+    fn last_levels(&self, cpus: usize) -> Result<Vec<SharedLast>> {
+        let config = &self.machine.memory.llc;
+        let (caches, cores) = match self.private_caches {
+            true => (cpus, 1),
+            false => (1, cpus),
+        };
+        let mut ways = Vec::with_capacity(cpus);
+        for _ in 0..caches {
+            ways.extend(SharedLast::for_cores(config, cores)?);
+        }
+        Ok(ways)
+    }
+
+    /// CPUs with a core and caches, under one scheme.
     ///
     /// # Errors
     /// As [`functional`](Self::functional).
-    pub fn core(&self, scheme: &str) -> Result<TimedCore<PrivateMemory>> {
-        self.machine.core(self.engine(scheme)?)
+    pub fn cores(&self, scheme: &str, cpus: usize) -> Result<Vec<SystemCore>> {
+        let last_levels = self.last_levels(cpus)?.into_iter();
+        last_levels
+            .map(|last| self.machine.core_over(self.engine(scheme)?, last))
+            .collect()
     }
 
-    /// The CPU of that number with a core that runs in windows.
+    /// The same with cores that run in windows.
     ///
     /// # Errors
     /// As [`functional`](Self::functional), or if the windows cannot be.
@@ -137,10 +174,12 @@ impl SystemModel {
         &self,
         scheme: &str,
         plan: SamplePlan,
-        cpu: usize,
-    ) -> Result<Sampled<PrivateMemory>> {
+        cpus: usize,
+    ) -> Result<Vec<Sampled<PrivateMemory<SharedLast>>>> {
         plan.check()?;
         let units = u64::from(self.machine.core.width);
-        Ok(Sampled::new(self.core(scheme)?, plan, units, cpu))
+        let cores = self.cores(scheme, cpus)?.into_iter().enumerate();
+        let sampled = |(cpu, core)| Sampled::new(core, plan, units, cpu);
+        Ok(cores.map(sampled).collect())
     }
 }

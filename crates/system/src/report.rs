@@ -4,7 +4,7 @@
 use crate::cpu::Cpu;
 use crate::file::FileHeader;
 use crate::follow::Followed;
-use crate::hardware::{CoreTiming, Hardware, SystemModel};
+use crate::hardware::{CoreTiming, Hardware, LastCounts, SystemModel};
 use crate::names::Names;
 use crate::sample::{SamplingReport, Window};
 use crate::tally::{AreaCounts, Counts, EventCounts, KernelAreas, SpaceCounts};
@@ -31,6 +31,8 @@ pub struct SystemRun {
     pub pcid: bool,
     /// Whether a core with caches runs behind each CPU, all the time or in windows.
     pub timed: bool,
+    /// Whether these cores share one last-level cache.
+    pub shared_last_level: bool,
     /// Ended by hand.
     pub partial: bool,
     /// Regions of interest that the guest's markers enclose.
@@ -85,6 +87,8 @@ pub struct SchemeReport {
     pub kernel: CountsReport,
     /// What the windows of a sampled run came to; null otherwise.
     pub sampling: Option<SamplingReport>,
+    /// What each CPU's core asked of the last-level cache; empty without cores.
+    pub last_level: Vec<LastCounts>,
     /// By address space, the one with most walks first.
     pub spaces: Vec<SpaceReport>,
     /// Misses at the kernel's addresses by what Linux keeps there.
@@ -194,8 +198,10 @@ fn scheme_report<'a, H: Hardware + 'a>(
     let mut counters: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut areas = KernelAreas::default();
     let (mut not_global, mut untranslated, mut malformed) = (0, 0, 0);
+    let mut last_level = Vec::new();
     for cpu in cpus {
         total += cpu.total();
+        last_level.extend(cpu.hardware().last_level());
         areas += cpu.areas;
         for (&root, &counts) in &cpu.spaces {
             *spaces.entry(root).or_default() += counts;
@@ -229,6 +235,7 @@ fn scheme_report<'a, H: Hardware + 'a>(
         user: CountsReport::of(&total.user, width),
         kernel: CountsReport::of(&total.kernel, width),
         sampling,
+        last_level,
         kernel_areas: area_reports(&areas, &total),
         spaces,
         references_by_level,
@@ -311,6 +318,7 @@ impl<H: Hardware> Watched<'_, H> {
             machine: self.model.machine.name.clone(),
             pcid: self.model.pcid,
             timed: self.model.timing != CoreTiming::None,
+            shared_last_level: self.model.shares(self.guest.cpus),
             partial: self.partial,
             regions: firsts().map(|cpu| cpu.regions[0]).max().unwrap_or(0),
             points: firsts().map(|cpu| cpu.points.clone()).collect(),

@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"AMPRING1");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const HEAD: u64 = 64;
 const TAIL: u64 = 128;
 const STOP: u64 = 192;
@@ -119,18 +119,30 @@ pub(crate) fn word(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// The recorder's side.
-    struct Producer {
+    pub(crate) struct Producer {
         file: File,
         words: u64,
         head: u64,
     }
 
     impl Producer {
-        fn put(&mut self, words: impl IntoIterator<Item = u64>) {
+        /// An empty ring at `path` and its recorder.
+        pub(crate) fn pair(path: &Path, words: u64) -> (Ring, Self) {
+            let ring = Ring::create(path, words).unwrap();
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(path)
+                .unwrap();
+            let head = 0;
+            (ring, Producer { file, words, head })
+        }
+
+        pub(crate) fn put(&mut self, words: impl IntoIterator<Item = u64>) {
             for word in words {
                 let at = DATA + 8 * (self.head & (self.words - 1));
                 self.file.write_all_at(&word.to_le_bytes(), at).unwrap();
@@ -138,7 +150,7 @@ mod tests {
             }
         }
 
-        fn publish(&self) {
+        pub(crate) fn publish(&self) {
             self.file
                 .write_all_at(&self.head.to_le_bytes(), HEAD)
                 .unwrap();
@@ -147,29 +159,29 @@ mod tests {
                 .unwrap();
         }
 
-        fn tail(&self) -> u64 {
+        fn counter(&self, at: u64) -> u64 {
             let mut bytes = [0; 8];
-            self.file.read_exact_at(&mut bytes, TAIL).unwrap();
+            self.file.read_exact_at(&mut bytes, at).unwrap();
             u64::from_le_bytes(bytes)
+        }
+
+        fn tail(&self) -> u64 {
+            self.counter(TAIL)
+        }
+
+        /// Words that there is room for.
+        pub(crate) fn room(&self) -> u64 {
+            self.words - (self.head - self.tail())
+        }
+
+        /// Words that the reader cannot see yet.
+        pub(crate) fn unpublished(&self) -> u64 {
+            self.head - self.counter(HEAD)
         }
     }
 
     fn pair(directory: &Path, words: u64) -> (Ring, Producer) {
-        let path = directory.join("ring");
-        let ring = Ring::create(&path, words).unwrap();
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .unwrap();
-        (
-            ring,
-            Producer {
-                file,
-                words,
-                head: 0,
-            },
-        )
+        Producer::pair(&directory.join("ring"), words)
     }
 
     #[test]

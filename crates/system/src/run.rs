@@ -3,7 +3,7 @@
 
 use crate::cpu::Cpu;
 use crate::file::{ReadEnd, RecordingReader, RecordingWriter};
-use crate::follow::{Followed, digest, follow, tail};
+use crate::follow::{CpuReader, Followed, follow, tail};
 use crate::guest::{Guest, Running, build_plugin};
 use crate::hardware::{CoreTiming, Hardware, SystemModel};
 use crate::names::{Names, init_task};
@@ -11,7 +11,7 @@ use crate::report::{SystemRun, Watched, windows};
 use crate::sample::{SamplePlan, SamplingReport};
 use crate::scratch::Scratch;
 use crate::tally::SpaceCounts;
-use crate::wire::{CpuEvent, CpuWatcher, Decoder};
+use crate::wire::{CpuEvent, CpuWatcher};
 use ample_trace::Access;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,21 +19,21 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// One simulated CPU for each of the guest's and each scheme; `make` gets the scheme and the CPU's
-/// number.
+/// One simulated CPU for each of the guest's and each scheme; `make` gets the scheme and gives the
+/// hardware of all CPUs.
 fn simulated<H: Hardware>(
     model: &SystemModel,
     cpus: usize,
-    make: impl Fn(&str, usize) -> Result<H>,
+    make: impl Fn(&str) -> Result<Vec<H>>,
 ) -> Result<Vec<Vec<Cpu<H>>>> {
     ensure!(!model.schemes.is_empty(), "no scheme to simulate");
-    let one = |cpu| {
-        let schemes = model.schemes.iter();
-        schemes
-            .map(|scheme| Ok(Cpu::new(make(scheme, cpu)?)))
-            .collect()
-    };
-    (0..cpus).map(one).collect()
+    let mut all: Vec<Vec<Cpu<H>>> = (0..cpus).map(|_| Vec::new()).collect();
+    for scheme in &model.schemes {
+        for (schemes, hardware) in all.iter_mut().zip(make(scheme)?) {
+            schemes.push(Cpu::new(hardware));
+        }
+    }
+    Ok(all)
 }
 
 /// What to boot and what to simulate.
@@ -103,15 +103,15 @@ pub fn run(
     let (model, cpus) = (&options.model, options.guest.cpus);
     match model.timing {
         CoreTiming::None => {
-            let cpus = simulated(model, cpus, |scheme, _| model.functional(scheme))?;
+            let cpus = simulated(model, cpus, |scheme| model.functional(scheme, cpus))?;
             watch(options, cpus, stop, progress)
         }
         CoreTiming::All => {
-            let cpus = simulated(model, cpus, |scheme, _| model.core(scheme))?;
+            let cpus = simulated(model, cpus, |scheme| model.cores(scheme, cpus))?;
             watch(options, cpus, stop, progress)
         }
         CoreTiming::Sampled(plan) => {
-            let cpus = simulated(model, cpus, |scheme, cpu| model.sampled(scheme, plan, cpu))?;
+            let cpus = simulated(model, cpus, |scheme| model.sampled(scheme, plan, cpus))?;
             watch(options, cpus, stop, progress)
         }
     }
@@ -188,15 +188,15 @@ pub fn replay(
     let (model, cpus) = (&options.model, reader.header().cpus);
     match model.timing {
         CoreTiming::None => {
-            let cpus = simulated(model, cpus, |scheme, _| model.functional(scheme))?;
+            let cpus = simulated(model, cpus, |scheme| model.functional(scheme, cpus))?;
             simulate(options, reader, cpus, stop, progress)
         }
         CoreTiming::All => {
-            let cpus = simulated(model, cpus, |scheme, _| model.core(scheme))?;
+            let cpus = simulated(model, cpus, |scheme| model.cores(scheme, cpus))?;
             simulate(options, reader, cpus, stop, progress)
         }
         CoreTiming::Sampled(plan) => {
-            let cpus = simulated(model, cpus, |scheme, cpu| model.sampled(scheme, plan, cpu))?;
+            let cpus = simulated(model, cpus, |scheme| model.sampled(scheme, plan, cpus))?;
             simulate(options, reader, cpus, stop, progress)
         }
     }
@@ -211,26 +211,24 @@ fn simulate<H: Hardware>(
 ) -> Result<SystemRun> {
     let reading = || format!("reading {}", options.file.display());
     let header = reader.header().clone();
-    let mut decoders: Vec<Decoder> = (0..header.cpus).map(Decoder::new).collect();
+    let mut readers: Vec<CpuReader> = (0..header.cpus).map(CpuReader::new).collect();
     let mut followed = Followed {
         status: None,
         words: 0,
         busy: Duration::ZERO,
-        digests: vec![0; header.cpus],
+        digests: Vec::new(),
     };
     let started = Instant::now();
-    let (mut words, mut reported) = (Vec::new(), started);
-    let mut partial = false;
+    let (mut reported, mut partial) = (started, false);
     loop {
-        let cpu = match reader.next(&mut words).with_context(reading)? {
-            Ok(cpu) => cpu,
+        let (cpu, words) = match reader.next_part().with_context(reading)? {
+            Ok(part) => part,
             Err(end) => {
                 partial |= end == ReadEnd::CutOff;
                 break;
             }
         };
-        decoders[cpu].decode(&words, &mut cpus[cpu])?;
-        followed.digests[cpu] = digest(followed.digests[cpu], &words);
+        readers[cpu].read(words, &mut cpus[cpu])?;
         followed.words += words.len() as u64;
         if reported.elapsed() >= Duration::from_millis(500) {
             reported = Instant::now();
@@ -245,6 +243,7 @@ fn simulate<H: Hardware>(
         }
     }
     followed.busy = started.elapsed();
+    followed.digests = readers.iter().map(CpuReader::digest).collect();
     for cpu in cpus.iter_mut().flatten() {
         cpu.finish();
     }

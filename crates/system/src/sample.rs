@@ -4,7 +4,7 @@
 //! before it the core runs for a while without being measured, until its queues are as full as they
 //! were.
 
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, LastCounts};
 use ample_kit::random::{SplitMix64, mix64};
 use ample_kit::statistics::ratio_and_ci;
 use ample_machine::{MemorySystem, TimedCore};
@@ -174,7 +174,10 @@ impl<M: MemorySystem> Sampled<M> {
     }
 }
 
-impl<M: MemorySystem> Hardware for Sampled<M> {
+impl<M: MemorySystem> Hardware for Sampled<M>
+where
+    TimedCore<M>: Hardware,
+{
     fn engine(&self) -> &Engine {
         &self.core.engine
     }
@@ -206,6 +209,10 @@ impl<M: MemorySystem> Hardware for Sampled<M> {
 
     fn windows(&self) -> &[Window] {
         &self.windows
+    }
+
+    fn last_level(&self) -> Option<LastCounts> {
+        self.core.last_level()
     }
 }
 

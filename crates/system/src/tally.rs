@@ -205,6 +205,8 @@ pub struct EventCounts {
     pub mappings: u64,
     /// Mappings whose page had moved or changed its size since it was last told.
     pub moved: u64,
+    /// Turns that the emulator gave the CPU, of those in which it did something.
+    pub turns: u64,
 }
 
 impl AddAssign<&EventCounts> for EventCounts {
@@ -215,6 +217,7 @@ impl AddAssign<&EventCounts> for EventCounts {
         self.returns += other.returns;
         self.mappings += other.mappings;
         self.moved += other.moved;
+        self.turns += other.turns;
         for (&vector, &count) in &other.interrupts {
             *self.interrupts.entry(vector).or_default() += count;
         }

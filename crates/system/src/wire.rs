@@ -52,6 +52,9 @@ pub enum CpuEvent<'a> {
     Recorder(RecorderStats),
     /// The guest does what is not modelled.
     Refused(GuestRefusal),
+    /// A turn of this CPU begins: what follows comes after every word of turns with a lower
+    /// number, whosever they are. The first has number 1.
+    Turn(u64),
 }
 
 /// The way through the guest's page tables to one page.
@@ -157,6 +160,7 @@ mod operation {
     pub const GAP: u8 = 10;
     pub const REFUSED: u8 = 11;
     pub const STATS: u8 = 12;
+    pub const TURN: u8 = 13;
 }
 
 /// Words of the record that a word begins.
@@ -170,6 +174,12 @@ pub(crate) fn record_words(word: u64) -> usize {
         (3, operation::MAPPING) => 1 + 2 * pairs + 8,
         _ => 1,
     }
+}
+
+/// The number of the turn that a record's first word begins, if it begins one.
+pub(crate) fn turn_of(word: u64) -> Option<u64> {
+    let begins = (word >> 59 & 3, (word >> 48) as u8) == (3, operation::TURN);
+    begins.then_some(word & ((1 << 48) - 1))
 }
 
 /// An address of 48 bits, sign-extended.
@@ -247,7 +257,7 @@ impl Decoder {
         let word = words[0];
         let (code, payload) = ((word >> 48) as u8, word & ((1 << 48) - 1));
         let pairs = (word >> 56 & 7) as usize;
-        if !(operation::BEGIN..=operation::STATS).contains(&code) {
+        if !(operation::BEGIN..=operation::TURN).contains(&code) {
             let operation = code;
             return Err(WireError::Operation { cpu, at, operation });
         }
@@ -303,6 +313,7 @@ fn event_of(code: u8, payload: u64, rest: &[u64]) -> CpuEvent<'_> {
             4 => GuestRefusal::Virtual,
             reason => GuestRefusal::Unknown(reason),
         }),
+        operation::TURN => CpuEvent::Turn(payload),
         code => unreachable!("operation {code} has been looked at"),
     }
 }
@@ -350,6 +361,7 @@ mod tests {
             0x1234_5000,
             control(operation::INTERRUPT, 14),
             control(operation::REFUSED, 3),
+            control(operation::TURN, 70),
         ];
         let mut seen = Seen::default();
         assert_eq!(Decoder::new(0).decode(&words, &mut seen), Ok(words.len()));
@@ -362,6 +374,7 @@ mod tests {
             "Cr3(305418240)",
             "Interrupt(14)",
             "Refused(Invpcid)",
+            "Turn(70)",
         ];
         assert_eq!(seen.0[..3], expected[..3]);
         assert_eq!(seen.0[3], format!("Invlpg({})", 0xffff_ffff_8123_4000_u64));
@@ -395,7 +408,7 @@ mod tests {
                 .unwrap_err()
         };
         let at = 2;
-        for code in [0, 13, 255] {
+        for code in [0, 14, 255] {
             let operation = code;
             let expected = WireError::Operation {
                 cpu: 3,

@@ -20,8 +20,9 @@ fn model() -> Cpu<Functional> {
         schemes: Vec::new(),
         pcid: false,
         timing: CoreTiming::None,
+        private_caches: false,
     };
-    Cpu::new(model.functional("paging").unwrap())
+    Cpu::new(model.functional("paging", 1).unwrap().remove(0))
 }
 
 fn counted(cpu: &Cpu<Functional>) -> [u64; 4] {
@@ -107,11 +108,10 @@ fn a_recorded_guest_misses_as_often_in_both() {
     let mut all: Vec<(Decoder, Cpu<Functional>, Decoder, Second)> = (0..cpus)
         .map(|cpu| (Decoder::new(cpu), model(), Decoder::new(cpu), Second::new()))
         .collect();
-    let mut words = Vec::new();
-    while let Ok(cpu) = reader.next(&mut words).unwrap() {
+    while let Ok((cpu, words)) = reader.next_part().unwrap() {
         let (decoder, cpu, again, second) = &mut all[cpu];
-        decoder.decode(&words, cpu).unwrap();
-        again.decode(&words, second).unwrap();
+        decoder.decode(words, cpu).unwrap();
+        again.decode(words, second).unwrap();
     }
     for (at, (_, cpu, _, second)) in all.iter().enumerate() {
         eprintln!("CPU {at}: {:?}", second.counts);

@@ -53,6 +53,7 @@ fn model(timing: CoreTiming) -> SystemModel {
         schemes: vec!["paging".into(), "colt".into()],
         pcid: false,
         timing,
+        private_caches: false,
     }
 }
 
@@ -90,9 +91,9 @@ fn joined_in(file: &Path) -> usize {
         fn event(&mut self, _: CpuEvent<'_>) {}
     }
     let mut reader = RecordingReader::open(file).unwrap();
-    let (mut words, mut seen) = (Vec::new(), Joined(0));
-    while let Ok(cpu) = reader.next(&mut words).unwrap() {
-        Decoder::new(cpu).decode(&words, &mut seen).unwrap();
+    let mut seen = Joined(0);
+    while let Ok((cpu, words)) = reader.next_part().unwrap() {
+        Decoder::new(cpu).decode(words, &mut seen).unwrap();
     }
     seen.0
 }
@@ -153,6 +154,48 @@ fn every_walk_of_a_tiny_machine_is_known() {
     let timed = replay(&timed, || false, |_| ()).unwrap();
     assert_eq!(timed.schemes[0].user.counts.walks_data, counts.walks_data);
     assert!(timed.schemes[0].user.walk_percent.unwrap() > 1.0);
+}
+
+#[test]
+fn two_cpus_come_in_their_turns() {
+    if !emulator() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pair.sys");
+    let mut options = options(assembled(directory.path(), "PAIR"), Some(file.clone()));
+    options.guest.cpus = 2;
+    options.model = model(CoreTiming::All);
+    let report = run(&options, || false, |_| ()).unwrap();
+    assert_eq!(report.recorder.mismatches, 0);
+    let turns: Vec<u64> = report.events_by_cpu.iter().map(|cpu| cpu.turns).collect();
+    // Each waits for the other twenty times, and one more turn tells of the end.
+    assert!(turns.iter().all(|&turns| turns > 20), "{turns:?}");
+    let last_level = &report.schemes[0].last_level;
+    // The second CPU reads the first one's 64 lines, their page tables and the code.
+    assert!(last_level[1].of_others >= 64 + 8, "{last_level:?}");
+
+    let again = run(&options, || false, |_| ()).unwrap();
+    let apart = ReplayedMachine {
+        file: file.clone(),
+        model: SystemModel {
+            private_caches: true,
+            ..model(CoreTiming::All)
+        },
+    };
+    let shared = ReplayedMachine {
+        file,
+        model: model(CoreTiming::All),
+    };
+    let replayed = replay(&shared, || false, |_| ()).unwrap();
+    for other in [again, replayed] {
+        assert_eq!(other.digests, report.digests);
+        assert_eq!(other.schemes, report.schemes);
+        assert_eq!(other.events_by_cpu, report.events_by_cpu);
+    }
+    let apart = replay(&apart, || false, |_| ()).unwrap();
+    let misses = |run: &SystemRun| run.schemes[0].last_level[1].misses;
+    assert!(misses(&report) + 64 <= misses(&apart), "{last_level:?}");
 }
 
 #[test]

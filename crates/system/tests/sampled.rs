@@ -27,6 +27,7 @@ fn model() -> SystemModel {
         schemes: vec!["paging".into()],
         pcid: false,
         timing: CoreTiming::All,
+        private_caches: false,
     }
 }
 
@@ -75,11 +76,11 @@ fn intervals_hold_what_a_full_run_measures() {
     let (mut held, mut all) = ([0; 2], 0);
     for guest in 1..=3 {
         let words = words(guest);
-        let full = fed(&words, model.core("paging").unwrap());
+        let full = fed(&words, model.cores("paging", 1).unwrap().remove(0));
         let expected = figures(&full.total(), width);
         for seed in 1..=5 {
             let plan = SamplePlan { seed, ..PLAN };
-            let sampled = fed(&words, model.sampled("paging", plan, 0).unwrap());
+            let sampled = fed(&words, model.sampled("paging", plan, 1).unwrap().remove(0));
             assert_eq!(
                 without_time(sampled.total()),
                 without_time(full.total()),

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words as bytes: an access is a control byte, its size and gap where they are not what they most
-//! often are, and the distance from the last address of the same kind and mode. Other words follow
-//! a control byte of kind 3 as they are.
+//! often are, and the distance from the CPU's last address of the same kind and mode. Other words
+//! follow a control byte of kind 3 as they are.
 //!
 //! ```text
 //! control byte = kind (2 bits), kernel mode, same instruction, gap follows, size follows
+//!              | 3 (2 bits), 0
+//!              | 3 (2 bits), 1, CPU (4 bits): whose the words are that follow
 //! ```
 
+use crate::guest::CPUS;
 use crate::wire::record_words;
+use std::ops::Range;
 
 const GAP: u8 = 1 << 4;
 const SIZE: u8 = 1 << 5;
 /// Bits of a word that a control byte stands for, and where they are in a word.
 const KIND_SHIFT: u32 = 59;
 const ADDRESS: u64 = (1 << 48) - 1;
+
+/// In a control byte of kind 3: another CPU, and where its number is.
+const CPU: u8 = 1 << 2;
+const CPU_SHIFT: u32 = 3;
 
 /// What has gone before in a block.
 #[derive(Clone, Debug, Default)]
@@ -62,14 +70,20 @@ fn take_byte(bytes: &mut &[u8]) -> Option<u8> {
 /// Codes words of one block one record after another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Encoder {
-    state: State,
+    /// By CPU.
+    states: [State; CPUS],
+    /// Whose words come; at the beginning of a block nobody's.
+    cpu: Option<usize>,
     /// What has been coded.
     pub(super) bytes: Vec<u8>,
 }
 
 impl Encoder {
-    /// Codes whole records.
-    pub(super) fn encode(&mut self, words: &[u64]) {
+    /// Codes whole records of a CPU.
+    pub(super) fn encode(&mut self, cpu: usize, words: &[u64]) {
+        if self.cpu.replace(cpu) != Some(cpu) {
+            self.bytes.push(3 | CPU | (cpu as u8) << CPU_SHIFT);
+        }
         let mut at = 0;
         while let Some(&word) = words.get(at) {
             let kind = (word >> KIND_SHIFT & 3) as u8;
@@ -81,40 +95,50 @@ impl Encoder {
                 }
                 at += length;
             } else {
-                self.access(word, kind);
+                self.access(cpu, word, kind);
                 at += 1;
             }
         }
     }
 
-    fn access(&mut self, word: u64, kind: u8) {
+    fn access(&mut self, cpu: usize, word: u64, kind: u8) {
+        let state = &mut self.states[cpu];
         let mode = (word >> 61 & 3) as u8;
         let (gap, size) = ((word >> 48) as u8, (word >> 56 & 7) as u8);
         let place = usize::from(kind * 2 + (mode & 1));
-        let resized = self.state.size[place] != size;
+        let resized = state.size[place] != size;
         let flags = if gap != 0 { GAP } else { 0 } | if resized { SIZE } else { 0 };
         self.bytes.push(kind | mode << 2 | flags);
         if resized {
             self.bytes.push(size);
-            self.state.size[place] = size;
+            state.size[place] = size;
         }
         if gap != 0 {
             self.bytes.push(gap);
         }
         let address = word & ADDRESS;
-        put_varint(
-            &mut self.bytes,
-            zigzag(address.wrapping_sub(self.state.address[place])),
-        );
-        self.state.address[place] = address;
+        let delta = address.wrapping_sub(state.address[place]);
+        put_varint(&mut self.bytes, zigzag(delta));
+        state.address[place] = address;
     }
 }
 
-/// The words that `bytes`, a whole block, stand for; None if they stand for none.
-pub(super) fn decode(mut bytes: &[u8], words: &mut Vec<u64>) -> Option<()> {
-    let mut state = State::default();
+/// The words that `bytes`, a whole block, stand for: appended to `words`, with the CPU of each
+/// part of them. None if they stand for none.
+pub(super) fn decode(mut bytes: &[u8], words: &mut Vec<u64>) -> Option<Vec<(usize, Range<usize>)>> {
+    let mut states: [State; CPUS] = Default::default();
+    let mut parts: Vec<(usize, Range<usize>)> = Vec::new();
     while let Some(control) = take_byte(&mut bytes) {
         let (kind, mode) = (control & 3, control >> 2 & 3);
+        if control & (3 | CPU) == 3 | CPU {
+            let at = words.len();
+            if let Some((_, part)) = parts.last_mut() {
+                part.end = at;
+            }
+            parts.push((usize::from(control >> CPU_SHIFT) % CPUS, at..at));
+            continue;
+        }
+        let state = &mut states[parts.last()?.0];
         if kind == 3 {
             let (first, _) = bytes.split_first_chunk::<8>()?;
             let word = u64::from_le_bytes(*first);
@@ -145,5 +169,6 @@ pub(super) fn decode(mut bytes: &[u8], words: &mut Vec<u64>) -> Option<()> {
                 | u64::from(mode) << 61,
         );
     }
-    Some(())
+    parts.last_mut()?.1.end = words.len();
+    Some(parts)
 }

@@ -2,15 +2,15 @@
 //! A recorded machine: the words of all rings in one file, to be simulated again and again.
 //!
 //! ```text
-//! file   = "AMPSYS01", u32 header length, header (JSON: FileHeader), u32 CRC of the header,
+//! file   = "AMPSYS02", u32 header length, header (JSON: FileHeader), u32 CRC of the header,
 //!          block*, end
-//! block  = u32 CPU, u32 words, u32 raw bytes, u32 stored bytes, u32 CRC-32 of the raw bytes,
-//!          zstd frame
+//! block  = u32 words, u32 raw bytes, u32 stored bytes, u32 CRC-32 of the raw bytes, zstd frame
 //! end    = u32 0xffffffff, u64 words in all
 //! ```
-//! All integers are little-endian. A block holds whole records of one CPU and can be read by
-//! itself (`code`). Blocks of different CPUs come as they were taken; those of one CPU are in
-//! its order. A file that was cut off is read up to its last whole block.
+//! All integers are little-endian. A block holds whole records and can be read by itself (`code`).
+//! Words are in the order of the CPUs' turns, those of several CPUs in one block, so that they are
+//! simulated as they are read. A file that was cut off is read up to its last whole block. Files of
+//! version 1 kept the CPUs apart and no order among them; they are refused.
 
 mod code;
 mod reader;
@@ -22,7 +22,9 @@ pub use writer::RecordingWriter;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-const MAGIC: &[u8; 8] = b"AMPSYS01";
+const MAGIC: &[u8; 8] = b"AMPSYS02";
+/// Of files without an order among CPUs.
+const OLD_MAGIC: &[u8; 8] = b"AMPSYS01";
 const END: u32 = u32::MAX;
 /// Raw bytes after which a block ends, and the most that one may have.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -50,8 +52,14 @@ pub enum FileError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// It is no such file.
-    #[error("no recording of a machine: it does not begin with AMPSYS01")]
+    #[error("no recording of a machine: it does not begin with AMPSYS02")]
     NotOurs,
+    /// It was recorded before the order among CPUs was.
+    #[error(
+        "the recording is of version 1 (AMPSYS01), which does not tell in what order the CPUs took \
+         turns; record the guest again"
+    )]
+    NoOrder,
     /// The header cannot be read.
     #[error("the header is damaged: {0}")]
     Header(String),

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading a recorded machine.
 
-use super::{END, FileError, FileHeader, MAGIC, MOST_BLOCK_BYTES, MOST_HEADER_BYTES, code};
+use super::{
+    END, FileError, FileHeader, MAGIC, MOST_BLOCK_BYTES, MOST_HEADER_BYTES, OLD_MAGIC, code,
+};
 use crate::guest::CPUS;
 use std::fs::File;
 use std::io::{BufReader, Read};
+use std::ops::Range;
 use std::path::Path;
 
-/// Reads blocks one after another.
+/// Reads words one part of a turn after another.
 pub struct RecordingReader<R> {
     input: R,
     header: FileHeader,
     block: u64,
     words: u64,
+    /// The words of the block that is read, and which of them are whose, the last first.
+    block_words: Vec<u64>,
+    parts: Vec<(usize, Range<usize>)>,
 }
 
 /// How a file ended.
@@ -41,8 +47,11 @@ impl<R: Read> RecordingReader<R> {
     /// If the start cannot be read or is none of ours.
     pub fn new(mut input: R) -> Result<Self, FileError> {
         let mut magic = [0; 8];
-        if !filled(&mut input, &mut magic)? || magic != *MAGIC {
+        if !filled(&mut input, &mut magic)? || ![MAGIC, OLD_MAGIC].contains(&&magic) {
             return Err(FileError::NotOurs);
+        }
+        if magic == *OLD_MAGIC {
+            return Err(FileError::NoOrder);
         }
         let damaged = |what: &str| FileError::Header(what.to_owned());
         let length = number(&mut input)?.ok_or_else(|| damaged("it is cut off"))?;
@@ -66,6 +75,8 @@ impl<R: Read> RecordingReader<R> {
             header,
             block: 0,
             words: 0,
+            block_words: Vec::new(),
+            parts: Vec::new(),
         })
     }
 
@@ -74,19 +85,28 @@ impl<R: Read> RecordingReader<R> {
         &self.header
     }
 
-    /// Reads the next block into `words`, which it empties first; returns its CPU, or how the file
-    /// ended.
+    /// The next words of one CPU, in the order in which they were recorded: whole records; or how
+    /// the file ended.
     ///
     /// # Errors
-    /// If the block is damaged.
-    pub fn next(&mut self, words: &mut Vec<u64>) -> Result<Result<usize, ReadEnd>, FileError> {
-        words.clear();
+    /// If the block that they are in is damaged.
+    pub fn next_part(&mut self) -> Result<Result<(usize, &[u64]), ReadEnd>, FileError> {
+        while self.parts.is_empty() {
+            if let Err(end) = self.next_block()? {
+                return Ok(Err(end));
+            }
+        }
+        let (cpu, part) = self.parts.pop().expect("a block has parts");
+        Ok(Ok((cpu, &self.block_words[part])))
+    }
+
+    fn next_block(&mut self) -> Result<Result<(), ReadEnd>, FileError> {
         let block = self.block;
         let damaged = |what| FileError::Block { block, what };
-        let Some(cpu) = number(&mut self.input)? else {
+        let Some(count) = number(&mut self.input)? else {
             return Ok(Err(ReadEnd::CutOff));
         };
-        if cpu == END {
+        if count == END {
             let mut total = [0; 8];
             if !filled(&mut self.input, &mut total)? {
                 return Ok(Err(ReadEnd::CutOff));
@@ -96,17 +116,14 @@ impl<R: Read> RecordingReader<R> {
                 false => Err(damaged("the file tells of another number of words")),
             };
         }
-        if cpu as usize >= self.header.cpus {
-            return Err(damaged("it is of a CPU that there is not"));
-        }
-        let mut head = [0; 4];
+        let mut head = [0; 3];
         for part in &mut head {
             match number(&mut self.input)? {
                 Some(value) => *part = value,
                 None => return Ok(Err(ReadEnd::CutOff)),
             }
         }
-        let [count, raw, stored, crc] = head;
+        let [raw, stored, crc] = head;
         if raw > MOST_BLOCK_BYTES || stored > MOST_BLOCK_BYTES {
             return Err(damaged("it is too long"));
         }
@@ -119,13 +136,19 @@ impl<R: Read> RecordingReader<R> {
         if bytes.len() != raw as usize || crc32fast::hash(&bytes) != crc {
             return Err(damaged("its checksum differs"));
         }
-        code::decode(&bytes, words).ok_or_else(|| damaged("it holds what is no record"))?;
-        if words.len() != count as usize {
+        self.block_words.clear();
+        let parts = code::decode(&bytes, &mut self.block_words);
+        self.parts = parts.ok_or_else(|| damaged("it holds what is no record"))?;
+        self.parts.reverse();
+        if self.block_words.len() != count as usize {
             return Err(damaged("it has another number of words than it says"));
+        }
+        if self.parts.iter().any(|&(cpu, _)| cpu >= self.header.cpus) {
+            return Err(damaged("it is of a CPU that there is not"));
         }
         self.block += 1;
         self.words += u64::from(count);
-        Ok(Ok(cpu as usize))
+        Ok(Ok(()))
     }
 }
 

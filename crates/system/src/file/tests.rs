@@ -13,7 +13,7 @@ fn records() -> impl Strategy<Value = Vec<u64>> {
         let (own, bytes) = (word & ADDRESS_GAP_AND_MODE, word >> 7 & 6);
         vec![own | kind << 59 | bytes << 56]
     });
-    let control = (1..=12u64, 1..=4u64, any::<u64>(), any::<[u64; 16]>()).prop_map(
+    let control = (1..=13u64, 1..=4u64, any::<u64>(), any::<[u64; 16]>()).prop_map(
         |(operation, pairs, payload, more)| {
             let word = 3 << 59 | pairs << 56 | operation << 48 | payload & 0xffff_ffff_ffff;
             let length = crate::wire::record_words(word);
@@ -46,13 +46,22 @@ fn written(parts: &[(usize, Vec<u64>)], cpus: usize) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Result<(Vec<Vec<u64>>, ReadEnd), FileError> {
     let mut reader = RecordingReader::new(bytes)?;
     let mut all = vec![Vec::new(); reader.header().cpus];
-    let mut words = Vec::new();
     loop {
-        match reader.next(&mut words)? {
-            Ok(cpu) => all[cpu].extend_from_slice(&words),
+        match reader.next_part()? {
+            Ok((cpu, words)) => all[cpu].extend_from_slice(words),
             Err(end) => return Ok((all, end)),
         }
     }
+}
+
+/// All words in the order of the file, each with its CPU.
+fn in_order(bytes: &[u8]) -> Vec<(usize, u64)> {
+    let mut reader = RecordingReader::new(bytes).unwrap();
+    let mut all = Vec::new();
+    while let Ok((cpu, words)) = reader.next_part().unwrap() {
+        all.extend(words.iter().map(|&word| (cpu, word)));
+    }
+    all
 }
 
 proptest! {
@@ -65,6 +74,18 @@ proptest! {
         prop_assert_eq!(end, ReadEnd::Whole);
         prop_assert_eq!(&all[0], &[first, third].concat());
         prop_assert_eq!(&all[1], &second);
+    }
+
+    #[test]
+    fn words_of_all_cpus_keep_their_order(
+        parts in prop::collection::vec((0..16usize, records()), 0..40),
+    ) {
+        let pairs = |(cpu, words): &(usize, Vec<u64>)| {
+            let cpu = *cpu;
+            words.clone().into_iter().map(move |word| (cpu, word))
+        };
+        let expected: Vec<(usize, u64)> = parts.iter().flat_map(pairs).collect();
+        prop_assert_eq!(in_order(&written(&parts, 16)), expected);
     }
 
     #[test]
@@ -107,9 +128,11 @@ fn a_file_cut_off_anywhere_gives_its_whole_blocks() {
 
 #[test]
 fn what_is_no_recording_is_refused() {
-    for bytes in [&b""[..], b"AMPSYS0", b"AMPSYS02....", &[0; 64]] {
+    for bytes in [&b""[..], b"AMPSYS0", b"AMPSYS03....", &[0; 64]] {
         assert!(matches!(read(bytes), Err(FileError::NotOurs)), "{bytes:?}");
     }
+    let old = read(b"AMPSYS01....").unwrap_err();
+    assert!(old.to_string().contains("of version 1 (AMPSYS01)"), "{old}");
     let mut long = MAGIC.to_vec();
     long.extend(u32::MAX.to_le_bytes());
     assert!(matches!(read(&long), Err(FileError::Header(_))));

@@ -13,7 +13,8 @@ const LEVEL: i32 = 1;
 /// Writes the words of all CPUs.
 pub struct RecordingWriter {
     out: BufWriter<File>,
-    blocks: Vec<(Encoder, u32)>,
+    block: Encoder,
+    block_words: u32,
     words: u64,
     bytes: u64,
 }
@@ -32,42 +33,42 @@ impl RecordingWriter {
         out.write_all(&crc32fast::hash(&json).to_le_bytes())?;
         Ok(RecordingWriter {
             out,
-            blocks: (0..header.cpus).map(|_| (Encoder::default(), 0)).collect(),
+            block: Encoder::default(),
+            block_words: 0,
             words: 0,
             bytes: (MAGIC.len() + json.len() + 8) as u64,
         })
     }
 
-    /// Takes whole records of a CPU.
+    /// Takes whole records of a CPU, which come after all that were taken before.
     ///
     /// # Errors
     /// If the file cannot be written (a full disk): what is there is read up to the last block.
     pub fn put(&mut self, cpu: usize, words: &[u64]) -> io::Result<()> {
-        let (encoder, count) = &mut self.blocks[cpu];
-        encoder.encode(words);
-        *count += words.len() as u32;
-        match encoder.bytes.len() >= BLOCK_BYTES {
-            true => self.end_block(cpu),
+        self.block.encode(cpu, words);
+        self.block_words += words.len() as u32;
+        match self.block.bytes.len() >= BLOCK_BYTES {
+            true => self.end_block(),
             false => Ok(()),
         }
     }
 
-    fn end_block(&mut self, cpu: usize) -> io::Result<()> {
-        let (encoder, count) = std::mem::take(&mut self.blocks[cpu]);
-        let stored = zstd::bulk::compress(&encoder.bytes, LEVEL)?;
+    fn end_block(&mut self) -> io::Result<()> {
+        let bytes = std::mem::take(&mut self.block).bytes;
+        let count = std::mem::take(&mut self.block_words);
+        let stored = zstd::bulk::compress(&bytes, LEVEL)?;
         let head = [
-            cpu as u32,
             count,
-            encoder.bytes.len() as u32,
+            bytes.len() as u32,
             stored.len() as u32,
-            crc32fast::hash(&encoder.bytes),
+            crc32fast::hash(&bytes),
         ];
         for number in head {
             self.out.write_all(&number.to_le_bytes())?;
         }
         self.out.write_all(&stored)?;
         self.words += u64::from(count);
-        self.bytes += 20 + stored.len() as u64;
+        self.bytes += 16 + stored.len() as u64;
         Ok(())
     }
 
@@ -76,10 +77,8 @@ impl RecordingWriter {
     /// # Errors
     /// If it cannot be written.
     pub fn finish(mut self) -> io::Result<u64> {
-        for cpu in 0..self.blocks.len() {
-            if self.blocks[cpu].1 > 0 {
-                self.end_block(cpu)?;
-            }
+        if self.block_words > 0 {
+            self.end_block()?;
         }
         self.out.write_all(&END.to_le_bytes())?;
         self.out.write_all(&self.words.to_le_bytes())?;

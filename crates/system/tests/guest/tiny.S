@@ -8,6 +8,7 @@
  *   VIRTUAL  VMRUN between the markers
  *   SILENT   no marker
  *   ENDLESS  a begin and no end
+ *   PAIR     two CPUs that read the same pages in turns, ROUNDS times each
  */
 #define MAGIC 0x1badb002
 #define MARKER(code) .byte 0x0f, 0x1f, 0x80; .long 0x616d7000 + (code)
@@ -21,6 +22,11 @@
 #define ALIAS 0x40400000	/* the first 2 MB, and the code in them, once more */
 #define HIGH 0xffff800000000000
 #define PAGES 64
+#define ROUNDS 20
+/* words by which the two CPUs wait for each other */
+#define TABLES_ARE_THERE 0x230000
+#define SECOND_IS_THERE 0x230040
+#define BATON 0x230080
 
 	.text
 	.code32
@@ -34,6 +40,22 @@ _start:
 	jmp off32
 #endif
 	cld
+#ifdef PAIR
+	/* the second CPU starts at 0x8000: INIT, then two SIPIs by the local APIC */
+	movl $second, %esi
+	movl $0x8000, %edi
+	movl $(second_end - second), %ecx
+	rep movsb
+	movl $0x1000000, 0xfee00310
+	movl $0x4500, 0xfee00300
+	movl $100000, %ecx
+1:	loop 1b
+	movl $0x4608, 0xfee00300
+	movl $100000, %ecx
+1:	loop 1b
+	movl $0x4608, 0xfee00300
+	xorl %ebp, %ebp
+#endif
 	xorl %eax, %eax
 	movl $ROOT, %edi
 	movl $0x5000, %ecx
@@ -66,6 +88,8 @@ _start:
 	/* the same below another root */
 	movl $0x201003, OTHER_ROOT
 	movl $0x205003, OTHER_ROOT + 8 * 256
+	movl $1, TABLES_ARE_THERE
+long_mode:
 	movl $ROOT, %eax
 	movl %eax, %cr3
 	movl %cr4, %eax
@@ -105,6 +129,13 @@ off32:	movw $0x604, %dx
 	.endm
 
 start64:
+#ifdef PAIR
+	testl %ebp, %ebp
+	jnz pong
+1:	pause			/* lets the emulator go on with the other CPU */
+	cmpl $0, SECOND_IS_THERE
+	je 1b
+#endif
 #ifndef SILENT
 	movl $7, %edi
 	MARKER(0)
@@ -160,6 +191,16 @@ start64:
 	jmp *%rax		/* a walk for code */
 3:
 #endif
+#ifdef PAIR
+	movl $ROUNDS, %ebx
+ping:	TOUCH LOW		/* what is read here is read by the other CPU next */
+	movl $1, BATON
+1:	pause
+	cmpl $0, BATON
+	jne 1b
+	decl %ebx
+	jnz ping
+#endif
 #if !defined(SILENT) && !defined(ENDLESS)
 	movl $9, %edi
 	MARKER(2)
@@ -171,10 +212,46 @@ off:	movw $0x604, %dx
 	outw %ax, %dx
 	jmp off
 
+#ifdef PAIR
+pong:	movl $1, SECOND_IS_THERE
+2:	pause
+	cmpl $0, BATON
+	je 2b
+	TOUCH LOW
+	movl $0, BATON
+	jmp 2b
+
+	.code32
+second32:
+	movw $16, %ax
+	movw %ax, %ds
+	movw %ax, %es
+	movw %ax, %ss
+	movl $1, %ebp
+1:	pause
+	cmpl $0, TABLES_ARE_THERE
+	je 1b
+	jmp long_mode
+
+	.code16
+second:	cli
+	lgdtl %cs:(descriptor32 - second)
+	movl %cr0, %eax
+	orl $1, %eax
+	movl %eax, %cr0
+	ljmpl $8, $second32
+descriptor32:
+	.word 23
+	.long gdt32
+second_end:
+	.code64
+#endif
+
 	.balign 64
 probe:	jmp *%rbx
 	.balign 64
 gdt:	.quad 0, 0x00209a0000000000
+gdt32:	.quad 0, 0x00cf9a000000ffff, 0x00cf92000000ffff
 descriptor:
 	.word 15
 	.long gdt

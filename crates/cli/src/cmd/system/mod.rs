@@ -143,6 +143,9 @@ struct ModelArgs {
     /// everything. Figures have intervals.
     #[arg(long, conflicts_with = "timed")]
     sample: bool,
+    /// Give the core behind each CPU a last-level cache to itself; without it all share one.
+    #[arg(long)]
+    private_caches: bool,
     #[command(flatten)]
     windows: WindowArgs,
     /// Keep entries over a change of address space, as if the guest used PCIDs (QEMU has none).
@@ -215,6 +218,7 @@ pub fn run(args: &SystemArgs) -> anyhow::Result<Verdict> {
                 schemes: vec!["paging".into()],
                 pcid: false,
                 timing: CoreTiming::None,
+                private_caches: false,
             };
             let out = Some(record.out.clone());
             boot(&record.guest, model, &record.output, out)
@@ -229,6 +233,7 @@ fn simulated(args: &ModelArgs) -> anyhow::Result<SystemModel> {
         machine: machines::named(&args.machine)?,
         schemes: args.scheme.clone(),
         pcid: args.pcid,
+        private_caches: args.private_caches,
         timing: match (args.timed, args.sample) {
             (_, true) => CoreTiming::Sampled(SamplePlan {
                 period: args.windows.sample_period,

@@ -3,6 +3,7 @@
 
 use ample_pfn::format_bytes;
 use ample_report::{Align, Table};
+use ample_system::hardware::LastCounts;
 use ample_system::report::{AreaReport, CountsReport, SchemeReport, SystemRun};
 use ample_system::sample::{SamplePlan, SampledFigure, SamplingReport};
 
@@ -34,7 +35,7 @@ pub(super) fn text(run: &SystemRun, top: usize) -> String {
         );
     }
     for scheme in &run.schemes {
-        text += &format!("\n{}", of_scheme(scheme, run.timed, top));
+        text += &format!("\n{}", of_scheme(scheme, run, top));
     }
     let events = &run.events;
     text += &format!(
@@ -71,7 +72,8 @@ fn name_of(vector: u8) -> String {
     name.to_owned()
 }
 
-fn of_scheme(scheme: &SchemeReport, timed: bool, top: usize) -> String {
+fn of_scheme(scheme: &SchemeReport, run: &SystemRun, top: usize) -> String {
+    let timed = run.timed;
     let mut heads = vec![
         (scheme.scheme.as_str(), Align::Left),
         ("M instr", Align::Right),
@@ -106,6 +108,7 @@ fn of_scheme(scheme: &SchemeReport, timed: bool, top: usize) -> String {
     if !walked.is_empty() {
         text += &format!("walks at the kernel's addresses: {}\n", walked.join(", "));
     }
+    text += &last_level(scheme, run.shared_last_level);
     if let Some(sampling) = &scheme.sampling {
         text += &sampled(sampling);
     }
@@ -114,6 +117,28 @@ fn of_scheme(scheme: &SchemeReport, timed: bool, top: usize) -> String {
         text += &format!("… {left} more address spaces (--top)\n");
     }
     text
+}
+
+/// What each CPU asked of the last-level cache, if there is one.
+fn last_level(scheme: &SchemeReport, shared: bool) -> String {
+    let of_cpu = |(cpu, counts): (usize, &LastCounts)| {
+        let percent = |part: u64| 100.0 * part as f64 / counts.lookups.max(1) as f64;
+        let lookups = counts.lookups as f64 / 1e6;
+        let mut text = format!(
+            "CPU {cpu} {lookups:.3} M look-ups, {:.2} % to memory",
+            percent(counts.misses)
+        );
+        if shared {
+            text += &format!(", {:.2} % brought in by others", percent(counts.of_others));
+        }
+        text
+    };
+    let cpus: Vec<String> = scheme.last_level.iter().enumerate().map(of_cpu).collect();
+    match (cpus.is_empty(), shared) {
+        (true, _) => String::new(),
+        (_, true) => format!("shared last level: {}\n", cpus.join("; ")),
+        (_, false) => format!("last level: {}\n", cpus.join("; ")),
+    }
 }
 
 fn of_area(report: &AreaReport) -> String {
