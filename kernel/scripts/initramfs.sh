@@ -73,7 +73,9 @@ mkdir -p "$root/lib/x86_64-linux-gnu"
 cp -nL /lib/x86_64-linux-gnu/libnss_files.so.2 "$root/lib/x86_64-linux-gnu/" 2>/dev/null || true
 
 if [ -n "$tree" ]; then
-	cp "$tree/../module-$(basename "$tree")/ample_hostile.ko" "$root/lib/modules/"
+	modules=$tree/../module-$(basename "$tree")
+	cp "$modules/ample_hostile.ko" "$root/lib/modules/"
+	[[ $plan != mover* ]] || cp "$modules/ample_mover.ko" "$root/lib/modules/"
 fi
 # The command itself, for the plans that scan; a debug build will do.
 for ample in "$here"/../target/{release,debug}/ample; do

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guests whose pages move while they are in use, by an engine that their emulator has.
+
+usage: engine.py [--build DIR] [--out DIR] [--mem 512M] [--moves N] [--kernel ample] [--again]
+                 [--table]
+
+Runs the plan mover (pinned memory, direct I/O, registered buffers, zero-copy sends, bad commands)
+for each design of the engine and number of CPUs, and mover_border (a region that shrinks over
+pinned pages) with the engine and without. Writes OUT/engine.json; exit 1 if a byte was not as
+written. A run of the same kernel is not repeated unless --again asks for it. --table puts what was
+found into results/data/show instead; `ample-results` makes the pages anew afterwards.
+"""
+import json
+import subprocess
+import sys
+
+import runs
+import system_tables
+
+AMPLE = runs.ROOT / "target/release/ample"
+# CPUs, design, entries of the table
+LOADS = ((1, "cacheable", 16), (2, "cacheable", 16), (4, "non-cacheable", 16), (8, "cacheable", 64),
+         (8, "non-cacheable", 4))
+KINDS = ("pinned", "reset", "disk", "uring", "anew", "send", "short", "stay", "bad")
+
+
+def run(args, name, plan, cpus, design, table, append):
+    """The report of one guest."""
+    tree, out = args.build / args.kernel, args.out / f"{name}.json"
+    build = f"{runs.kernel_id(tree)} {args.mem} {plan} {cpus} {design} {table} {append}"
+    stamp = out.with_suffix(".kernel")
+    if not args.again and stamp.exists() and stamp.read_text() == build:
+        return json.loads(out.read_text())
+    args.out.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    disk = args.out / "disk.img"
+    disk.unlink(missing_ok=True)
+    with disk.open("wb") as image:
+        image.truncate(256 << 20)
+    subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", disk], check=True)
+    print(f"{name}: {append}", file=sys.stderr)
+    words = [AMPLE, "system", "engine", "--json", "--kernel", tree, "--plan", plan, "--memory",
+             args.mem, "--cpus", cpus, "--design", design, "--table", table, "--append", append,
+             "--limit", 3600, "--console", out.with_suffix(".console"), "--", "-drive",
+             f"file={disk},if=virtio,format=raw,cache=unsafe"]
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, check=False)
+    if done.returncode:
+        sys.exit(f"engine.py: {name} did not end well; {out.with_suffix('.console')}")
+    out.write_bytes(done.stdout)
+    stamp.write_text(build)
+    return json.loads(done.stdout)
+
+
+def said(report, what):
+    """What the plan printed under that name."""
+    return next(o.get("value", o) for o in report["guest"] if o["what"] == what)
+
+
+def loads(args):
+    """One row a guest and load."""
+    rows = []
+    for cpus, design, table in LOADS:
+        report = run(args, f"mover-{cpus}-{design}-{table}", "mover", cpus, design, table,
+                     f"contiguitas=on ample.moves={args.moves} ample.threads={cpus}")
+        for kind in KINDS:
+            told = said(report, kind)
+            rows.append({"cpus": cpus, "design": design, "table": table, "load": kind,
+                         "moves": told["moves"], "operations": told["operations"],
+                         "wrong": told["wrong"], "seconds": told["seconds"]})
+        rows.append({"cpus": cpus, "design": design, "table": table, "load": "all",
+                     "moves": report["moved"], "operations": None,
+                     "wrong": report["installed"] - report["moved"] - report["aborted"],
+                     "seconds": report["wall_s"], "most_entries": report["most_entries"],
+                     "full": report["records"].get("TableFull", 0)})
+    return rows
+
+
+def borders(args):
+    """The region before and after it has been asked to shrink."""
+    rows = []
+    for out_of in (4, 16):
+        for idle in (1, 0):
+            report = run(args, f"border-{out_of}-{idle}", "mover_border", 2, "cacheable", 64,
+                         f"contiguitas=256M ample.idle={idle} ample.out_of={out_of}")
+            held, after, block = (said(report, what) for what in ("held", "after", "block"))
+            rows.append({"out_of": out_of, "engine": not idle,
+                         "pinned_bytes": said(report, "spread")["operations"] * 4096,
+                         "held_bytes": held["bytes"], "after_bytes": after["bytes"],
+                         "moved": report["moved"], "wrong": said(report, "spread")["wrong"],
+                         "block": block})
+    return rows
+
+
+def tabulate(found):
+    """Rows of the two results."""
+    mib = 1 << 20
+    path = system_tables.DATA / "system-engine.json"
+    rows = [[r["load"], r["cpus"], r["design"], r["table"], r["moves"], r["operations"], r["wrong"],
+             round(r["moves"] / max(r["seconds"], 0.1))] for r in found["loads"]]
+    system_tables.write(path, {**json.loads(path.read_text()), "rows": rows})
+    path = system_tables.DATA / "system-engine-border.json"
+    rows = [[f"1 in {r['out_of']}", "yes" if r["engine"] else "no", round(r["pinned_bytes"] / mib),
+             round(r["held_bytes"] / mib), round(r["after_bytes"] / mib), r["moved"], r["wrong"],
+             r["block"]["slab"] + r["block"]["page_tables"]] for r in found["borders"]]
+    system_tables.write(path, {**json.loads(path.read_text()), "rows": rows})
+
+
+def main():
+    parser = runs.parser(__doc__, "system-engine", "512M")
+    parser.add_argument("--moves", type=int, default=50000)
+    parser.add_argument("--kernel", default="ample", help="tree below --build: ample, debug")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    args = parser.parse_args()
+    out = args.out / "engine.json"
+    if args.table:
+        tabulate(json.loads(out.read_text()))
+        return
+    found = {"loads": loads(args), "borders": borders(args)}
+    out.write_text(json.dumps(found, indent=1))
+    wrong = sum(row["wrong"] for rows in found.values() for row in rows)
+    for rows in found.values():
+        for row in rows:
+            print("  ".join(f"{key} {value}" for key, value in row.items()))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
