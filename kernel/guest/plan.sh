@@ -82,6 +82,14 @@ extfrag_crossing() {
 		/sys/kernel/tracing/trace
 }
 
+# await PORT: until somebody listens there, half a minute at most
+await() {
+	tries=0
+	while [ $tries -lt 150 ] && ! netstat -ltn 2> /dev/null | grep -q ":$1 "; do
+		sleep 0.2; tries=$((tries + 1))
+	done
+}
+
 # huge_1g: ask for as many 1 GB pages as memory could hold; give them back
 huge_1g() {
 	[ -d /sys/kernel/mm/hugepages/hugepages-1048576kB ] || { echo null; return; }

@@ -6,10 +6,11 @@ usage: engine.py [--build DIR] [--out DIR] [--mem 512M] [--moves N] [--kernel am
                  [--table]
 
 Runs the plan mover (pinned memory, direct I/O, registered buffers, zero-copy sends, bad commands)
-for each design of the engine and number of CPUs, and mover_border (a region that shrinks over
-pinned pages) with the engine and without. Writes OUT/engine.json; exit 1 if a byte was not as
-written. A run of the same kernel is not repeated unless --again asks for it. --table puts what was
-found into results/data/show instead; `ample-results` makes the pages anew afterwards.
+for several numbers of CPUs and designs of the engine, mover_service (redis and memcached), and
+mover_border (a region that shrinks over pinned pages) with the engine and without. Writes
+OUT/engine.json; exit 1 if a byte was not as written. A run of the same kernel is not repeated
+unless --again asks for it. --table puts what was found into results/data/show instead;
+`ample-results` makes the pages anew afterwards.
 """
 import json
 import subprocess
@@ -19,9 +20,10 @@ import runs
 import system_tables
 
 AMPLE = runs.ROOT / "target/release/ample"
-# CPUs, design, entries of the table
-LOADS = ((1, "cacheable", 16), (2, "cacheable", 16), (4, "non-cacheable", 16), (8, "cacheable", 64),
-         (8, "non-cacheable", 4))
+# CPUs, design, entries of the table, divisor of the moves: the host's CPUs are shared
+LOADS = ((1, "cacheable", 16, 1), (2, "cacheable", 16, 1), (4, "non-cacheable", 16, 4),
+         (8, "cacheable", 64, 10))
+SERVICES = ("redis", "memcached")
 KINDS = ("pinned", "reset", "disk", "uring", "anew", "send", "short", "stay", "bad")
 
 
@@ -60,10 +62,12 @@ def said(report, what):
 def loads(args):
     """One row a guest and load."""
     rows = []
-    for cpus, design, table in LOADS:
-        report = run(args, f"mover-{cpus}-{design}-{table}", "mover", cpus, design, table,
-                     f"contiguitas=on ample.moves={args.moves} ample.threads={cpus}")
-        for kind in KINDS:
+    guests = [("mover", KINDS, *load) for load in LOADS]
+    guests.append(("mover_service", SERVICES, 2, "cacheable", 64, 1))
+    for plan, kinds, cpus, design, table, divisor in guests:
+        report = run(args, f"{plan}-{cpus}-{design}-{table}", plan, cpus, design, table,
+                     f"contiguitas=on ample.moves={args.moves // divisor} ample.threads={cpus}")
+        for kind in kinds:
             told = said(report, kind)
             rows.append({"cpus": cpus, "design": design, "table": table, "load": kind,
                          "moves": told["moves"], "operations": told["operations"],

@@ -58,17 +58,18 @@ fn made(seed: u64) -> TurnsMade {
 
 /// Each CPU in one turn: it loads 64 pages, line after line.
 fn same_lines_in_turn() -> TurnsMade {
+    // Present, writable, accessed, dirty.
+    let leaf = |page: u64| (0x10_0000 + (page << 12)) | 0x63;
     let one = |cpu: usize| {
         let mut words = vec![turn(cpu + 1), 3 << 59 | 1 << 48, 7, 0x1000, 0];
         for page in 0..64u64 {
             let va = 0x40_0000 + (page << 12);
             words.push(va | 3 << 59 | 9 << 48 | 4 << 56);
-            let entry = 0x10_0000 + (page << 12) | 0x63;
             let path = [(0x1000, 0x2063), (0x2000, 0x3063), (0x3010, 0x4063)];
             words.extend(path.into_iter().flat_map(|(at, entry)| [at, entry]));
-            words.extend([0x4000 + 8 * page, entry]);
+            words.extend([0x4000 + 8 * page, leaf(page)]);
             let line = page & !7;
-            words.extend((line..line + 8).map(|page| 0x10_0000 + (page << 12) | 0x63));
+            words.extend((line..line + 8).map(leaf));
             words.extend((0..64).map(|line| va + 64 * line));
         }
         words.extend([3 << 59 | 2 << 48, 7, 64 * 64]);

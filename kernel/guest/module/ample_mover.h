@@ -6,11 +6,16 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Move the pages of [address, address + 4096 * pages); moved: how many have begun to. */
+/*
+ * Move the pages of [address, address + 4096 * pages) of a process, 0 for the caller; moved: how
+ * many have begun to. Pages that are not there are left out.
+ */
 struct mover_range {
 	__u64 address;
 	__u32 pages;
 	__u32 moved;
+	__u32 pid;
+	__u32 unused;
 };
 
 /*

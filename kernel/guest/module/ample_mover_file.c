@@ -9,6 +9,7 @@
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/random.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
@@ -121,32 +122,47 @@ static long sums(struct holder *h, void __user *arg)
 	return 0;
 }
 
+static struct mm_struct *memory_of(u32 pid)
+{
+	struct task_struct *task;
+	struct mm_struct *mm;
+
+	rcu_read_lock();
+	task = pid ? pid_task(find_vpid(pid), PIDTYPE_PID) : current;
+	mm = task ? get_task_mm(task) : NULL;
+	rcu_read_unlock();
+	return mm;
+}
+
 static long move(void __user *arg)
 {
+	struct mm_struct *mm;
 	struct page **pages;
 	struct mover_range r;
-	long ret = 0;
 
 	if (copy_from_user(&r, arg, sizeof(r)))
 		return -EFAULT;
+	mm = memory_of(r.pid);
 	pages = kmalloc_array(PAIRS, sizeof(*pages), GFP_KERNEL);
-	if (!pages)
-		return -ENOMEM;
-	for (r.moved = 0; r.pages && !fatal_signal_pending(current);) {
-		int got = get_user_pages_fast(r.address, min_t(u32, r.pages, PAIRS), FOLL_WRITE,
-					      pages);
+	for (r.moved = 0; mm && pages && r.pages && !fatal_signal_pending(current);) {
+		long got;
 
-		if (got <= 0) {
-			ret = got ?: -EFAULT;
-			break;
-		}
-		r.moved += contiguitas_hw_move(pages, got);
+		mmap_read_lock(mm);
+		got = get_user_pages_remote(mm, r.address, min_t(u32, r.pages, PAIRS), FOLL_WRITE,
+					    pages, NULL);
+		mmap_read_unlock(mm);
+		if (got > 0)
+			r.moved += contiguitas_hw_move(pages, got);
+		got = max(got, 1L);
 		r.address += 4096ull * got;
 		r.pages -= got;
 		cond_resched();
 	}
 	kfree(pages);
-	return ret ?: copy_to_user(arg, &r, sizeof(r)) ? -EFAULT : 0;
+	if (!mm)
+		return -ESRCH;
+	mmput(mm);
+	return !pages ? -ENOMEM : copy_to_user(arg, &r, sizeof(r)) ? -EFAULT : 0;
 }
 
 /* A write as it comes. Other doorbells between its parts may mix with it: for tests alone. */

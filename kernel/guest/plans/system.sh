@@ -39,14 +39,6 @@ mkdir -p /tmp/roi /mnt/www /var/log/nginx /var/lib/nginx
 # has FLAG: of the first CPU, as JSON
 has() { if grep -m1 '^flags' /proc/cpuinfo | grep -qw $1; then echo true; else echo false; fi; }
 
-# await PORT: until somebody listens there, half a minute at most
-await() {
-	tries=0
-	while [ $tries -lt 150 ] && ! netstat -ltn 2> /dev/null | grep -q ":$1 "; do
-		sleep 0.2; tries=$((tries + 1))
-	done
-}
-
 # Files of 4 to 64 KiB, $mib in all, in a tmpfs, which has no huge page for so small a file; by one
 # process, since emulation takes a hundredth of a second for each that starts
 www() {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Memory whose pages move while a program uses them, for mover.c and mover_io.c. */
+/* Memory whose pages move while a program uses them, for the programs mover*.c. */
 #ifndef MOVER_H
 #define MOVER_H
 
@@ -45,7 +45,7 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void allocate(const char *mib)
+static inline void allocate(const char *mib)
 {
 	pages = strtoul(mib, NULL, 0) << 8;
 	buffer = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
@@ -66,7 +66,7 @@ static int opened(void)
 }
 
 /* Moves random runs of the buffer until enough have begun, or nothing moves any more. */
-static void *mover(void *arg)
+static inline void *mover(void *arg)
 {
 	uint64_t state = 0x9e3779b97f4a7c15ULL;
 	unsigned long idle = 0;
@@ -118,13 +118,13 @@ static int report(double took, uint64_t operations, uint64_t wrong, uint64_t tol
 	return wrong || begun < wanted;
 }
 
-static void fill(uint64_t *page, uint64_t what)
+static inline void fill(uint64_t *page, uint64_t what)
 {
 	for (unsigned long i = 0; i < PAGE / 8; i++)
 		page[i] = (what << 16 | i) * 0x9e3779b97f4a7c15ULL;
 }
 
-static uint64_t differs(const uint64_t *page, uint64_t what)
+static inline uint64_t differs(const uint64_t *page, uint64_t what)
 {
 	uint64_t wrong = 0;
 

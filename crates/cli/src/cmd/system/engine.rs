@@ -69,7 +69,7 @@ pub(super) struct Engine {
 }
 
 const EXAMPLES: &str = "Examples (make kernel builds the kernels):
-  ample system engine --kernel build/kernel/ample --plan engine
+  ample system engine --kernel build/kernel/ample --plan mover
                                              a plan whose kernel moves pages in use
   ample system engine --kernel bzImage --initrd my.cpio.gz --table 4 --console boot.log
                                              your own driver, with a small table
