@@ -21,8 +21,7 @@ import system_tables
 
 AMPLE = runs.ROOT / "target/release/ample"
 # CPUs, design, entries of the table, divisor of the moves: the host's CPUs are shared
-LOADS = ((1, "cacheable", 16, 1), (2, "cacheable", 16, 1), (4, "non-cacheable", 16, 4),
-         (8, "cacheable", 64, 10))
+LOADS = ((1, "cacheable", 16, 1), (2, "cacheable", 16, 1), (4, "non-cacheable", 64, 20))
 SERVICES = ("redis", "memcached")
 KINDS = ("pinned", "reset", "disk", "uring", "anew", "send", "short", "stay", "bad")
 
@@ -63,7 +62,7 @@ def loads(args):
     """One row a guest and load."""
     rows = []
     guests = [("mover", KINDS, *load) for load in LOADS]
-    guests.append(("mover_service", SERVICES, 2, "cacheable", 64, 1))
+    guests.append(("mover_service", SERVICES, 2, "cacheable", 64, 10))
     for plan, kinds, cpus, design, table, divisor in guests:
         report = run(args, f"{plan}-{cpus}-{design}-{table}", plan, cpus, design, table,
                      f"contiguitas=on ample.moves={args.moves // divisor} ample.threads={cpus}")

@@ -147,6 +147,8 @@ static void expect_counted(struct kunit *test, struct contiguitas_node *n)
 	int i;
 
 	for (i = 0; i < MAX_NR_ZONES; i++) {
+		if (!populated_zone(&zones[i]))
+			continue;	/* its lists may never have been made */
 		spin_lock_irqsave(&zones[i].lock, flags);
 		listed = listed_low(&zones[i]);
 		counted = zones[i].nr_free_unmovable;
@@ -277,6 +279,33 @@ static void test_pinnable(struct kunit *test)
 	folio_put(folio);
 }
 
+static int owner_stays(struct contiguitas_owner *owner, struct page *src, struct page *dst)
+{
+	return -EBUSY;
+}
+
+/* A page of a program has one owner at most, and gets another when that one lets go. */
+static void test_owner(struct kunit *test)
+{
+	struct contiguitas_owner mine = { .moved = owner_stays }, other = mine;
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	KUNIT_EXPECT_EQ(test, contiguitas_own(&folio->page, &mine), -EBUSY);
+	/* PAGE_MAPPING_ANON, which has another name since 6.17 */
+	folio->mapping = (void *)1UL;
+	KUNIT_EXPECT_EQ(test, contiguitas_own(&folio->page, &mine), 0);
+	KUNIT_EXPECT_EQ(test, contiguitas_own(&folio->page, &other), -EBUSY);
+	contiguitas_disown(&folio->page, &other);
+	KUNIT_EXPECT_EQ(test, contiguitas_own(&folio->page, &other), -EBUSY);
+	contiguitas_disown(&folio->page, &mine);
+	KUNIT_EXPECT_EQ(test, contiguitas_own(&folio->page, &other), 0);
+	contiguitas_disown(&folio->page, &other);
+	KUNIT_EXPECT_NULL(test, folio_get_private(folio));
+	folio->mapping = NULL;
+	folio_put(folio);
+}
+
 /* A device that can move the one page it is shown. */
 static struct page *hw_src, *hw_dst;
 static int hw_cleared, hw_shown_typed;
@@ -352,6 +381,7 @@ static struct kunit_case contiguitas_cases[] = {
 	KUNIT_CASE(test_claim_past_isolation),
 	KUNIT_CASE(test_keep_low),
 	KUNIT_CASE(test_pinnable),
+	KUNIT_CASE(test_owner),
 	KUNIT_CASE(test_hardware_seam),
 	{}
 };
