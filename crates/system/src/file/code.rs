@@ -79,13 +79,14 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Codes whole records of a CPU.
-    pub(super) fn encode(&mut self, cpu: usize, words: &[u64]) {
+    /// Codes whole records of a CPU until there are `most` bytes or more; returns how many words
+    /// that took. Where a block ends depends on the words alone, not on the parts they come in.
+    pub(super) fn encode(&mut self, cpu: usize, words: &[u64], most: usize) -> usize {
         if self.cpu.replace(cpu) != Some(cpu) {
             self.bytes.push(3 | CPU | (cpu as u8) << CPU_SHIFT);
         }
         let mut at = 0;
-        while let Some(&word) = words.get(at) {
+        while let Some(&word) = words.get(at).filter(|_| self.bytes.len() < most) {
             let kind = (word >> KIND_SHIFT & 3) as u8;
             if kind == 3 {
                 self.bytes.push(kind);
@@ -99,6 +100,7 @@ impl Encoder {
                 at += 1;
             }
         }
+        at
     }
 
     fn access(&mut self, cpu: usize, word: u64, kind: u8) {

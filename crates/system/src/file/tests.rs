@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use super::*;
+use ample_kit::random::SplitMix64;
 use proptest::prelude::*;
 
 /// What of a random word is an access's own.
@@ -124,6 +125,21 @@ fn a_file_cut_off_anywhere_gives_its_whole_blocks() {
         seen.insert(all[0].len());
     }
     assert!(seen.len() > 1, "{seen:?}");
+}
+
+#[test]
+fn a_file_does_not_depend_on_the_parts_that_its_words_came_in() {
+    let mut random = SplitMix64::new(1);
+    let words: Vec<u64> = (0..400_000).map(|_| random.below(1 << 32)).collect();
+    let cut = |length| -> Vec<(usize, Vec<u64>)> {
+        let parts = words.chunks(length).map(|part| (0, part.to_vec()));
+        parts.chain([(1, words[..9].to_vec())]).collect()
+    };
+    let whole = written(&cut(words.len()), 2);
+    assert!(whole.len() > 1 << 20, "{} bytes are one block", whole.len());
+    for length in [1, 777, 65_536] {
+        assert!(written(&cut(length), 2) == whole, "parts of {length}");
+    }
 }
 
 #[test]

@@ -45,12 +45,16 @@ impl RecordingWriter {
     /// # Errors
     /// If the file cannot be written (a full disk): what is there is read up to the last block.
     pub fn put(&mut self, cpu: usize, words: &[u64]) -> io::Result<()> {
-        self.block.encode(cpu, words);
-        self.block_words += words.len() as u32;
-        match self.block.bytes.len() >= BLOCK_BYTES {
-            true => self.end_block(),
-            false => Ok(()),
+        let mut rest = words;
+        while !rest.is_empty() {
+            let coded = self.block.encode(cpu, rest, BLOCK_BYTES);
+            self.block_words += coded as u32;
+            rest = &rest[coded..];
+            if self.block.bytes.len() >= BLOCK_BYTES {
+                self.end_block()?;
+            }
         }
+        Ok(())
     }
 
     fn end_block(&mut self) -> io::Result<()> {
