@@ -28,7 +28,7 @@
 struct ctg_move {
 	struct list_head list;
 	struct folio *src, *dst;
-	bool owned;	/* the owner uses @dst; the pin that it had of @src is ours */
+	struct contiguitas_owner *told;	/* uses @dst; the pin that it had of @src is ours */
 };
 
 static DEFINE_MUTEX(owners_lock);	/* held while an owner is told */
@@ -185,7 +185,9 @@ static void take_back(struct folio *src, struct folio *dst)
 	while (!retarget(dst, src))
 		cond_resched();
 	forget_translations();
-	ctg_hw->clear(&src->page);
+	/* What a device does not let go of must never be another's. */
+	if (WARN_ON_ONCE(ctg_hw->clear(&src->page)))
+		folio_get(dst);
 }
 
 static int send_programs(struct folio *src, struct folio *dst)
@@ -245,33 +247,46 @@ put_back:
 	return ret;
 }
 
-/*
- * The owner's pin goes with the data: it gets one of the new frame, and that of the old one is
- * dropped when nothing that it has begun can use it any more, or the owner is gone.
- */
+static void drop_old_pin(struct ctg_move *move)
+{
+	folio_put_refs(move->src, GUP_PIN_COUNTING_BIAS);
+	move->told = NULL;
+}
+
+/* Asks whoever owns the pin of the old frame to use the new one, of which he gets a pin first. */
 static void tell_owner(struct ctg_move *move)
 {
 	struct page *src = &move->src->page, *dst = &move->dst->page;
-	struct contiguitas_owner *owner;
-	int ret = 0;
+	struct contiguitas_owner *owner = owner_of(move->src);
+	int ret;
 
-	mutex_lock(&owners_lock);
-	owner = owner_of(move->owned ? move->dst : move->src);
-	if (owner && !move->owned)
-		folio_ref_add(move->dst, GUP_PIN_COUNTING_BIAS);
-	if (owner)
-		ret = owner->moved(owner, src, dst);
-	if (owner && !move->owned && ret && ret != -EINPROGRESS) {
+	if (!owner)
+		return;
+	folio_ref_add(move->dst, GUP_PIN_COUNTING_BIAS);
+	ret = owner->moved(owner, src, dst);
+	if (ret && ret != -EINPROGRESS) {
 		folio_put_refs(move->dst, GUP_PIN_COUNTING_BIAS);
-	} else if (owner && !move->owned) {
-		move->dst->private = owner;
-		move->src->private = NULL;
-		move->owned = true;
+		return;
 	}
-	if (move->owned && !ret) {
-		folio_put_refs(move->src, GUP_PIN_COUNTING_BIAS);
-		move->owned = false;
-	}
+	move->dst->private = owner;
+	move->src->private = NULL;
+	move->told = owner;
+	if (!ret)
+		drop_old_pin(move);
+}
+
+/*
+ * The owner's pin goes with the data. That of the old frame is dropped when nothing that the owner
+ * has begun can use it any more, or the owner is gone.
+ */
+static void ask_owner(struct ctg_move *move)
+{
+	mutex_lock(&owners_lock);
+	if (!move->told)
+		tell_owner(move);
+	else if (owner_of(move->dst) != move->told ||
+		 !move->told->moved(move->told, &move->src->page, &move->dst->page))
+		drop_old_pin(move);
 	mutex_unlock(&owners_lock);
 }
 
@@ -281,7 +296,7 @@ static bool finish(struct ctg_move *move)
 	struct page *src = &move->src->page, *dst = &move->dst->page;
 
 	if (folio_ref_count(move->src) != 1)
-		tell_owner(move);
+		ask_owner(move);
 	if (folio_ref_count(move->src) != 1)
 		return false;
 	if (ctg_hw->migrate(src, dst, 0) || ctg_hw->clear(src))
