@@ -51,7 +51,10 @@ def main():
     parser.add_argument("--core", action="store_true", help="of the first patches alone")
     args = parser.parse_args()
     rows, hooks = {}, [0, 0]
-    for patch in sorted((KERNEL / "patches").glob("01*.patch" if args.core else "*.patch")):
+    names = "01*.patch" if args.core else "*.patch"
+    # those of every release, and of the first alone
+    patches = [p for of in ("patches", "patches-6.12") for p in (KERNEL / of).glob(names)]
+    for patch in sorted(patches, key=lambda patch: patch.name):
         for name in re.findall(r"^Adds: (.*)$", patch.read_text(), re.M):
             if not is_test(name):
                 rows[name] = count((KERNEL / "src" / name).read_text())
