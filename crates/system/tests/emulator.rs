@@ -2,6 +2,8 @@
 //! Machines of a few instructions under the emulator: every walk is known, and so is what is
 //! refused. Needs gcc and qemu-system-x86_64 9.2 or later; without them there is nothing to test.
 
+mod emulated;
+
 use ample_machine::MachineConfig;
 use ample_system::file::RecordingReader;
 use ample_system::guest::Guest;
@@ -14,20 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Whether the emulator is there; says so where it is not.
+/// Whether an emulator is there that plugins can watch as they need to.
 fn emulator() -> bool {
-    let told = Command::new("qemu-system-x86_64").arg("--version").output();
-    let told = told.map(|told| String::from_utf8_lossy(&told.stdout).into_owned());
-    let version = told.unwrap_or_default();
-    let number = version.split("version ").nth(1).unwrap_or_default();
-    let mut parts = number
-        .split('.')
-        .map(|part| part.parse::<u32>().unwrap_or(0));
-    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (9, 2);
-    if !found {
-        eprintln!("skipped: no qemu-system-x86_64 9.2 or later (make qemu installs it)");
-    }
-    found
+    emulated::emulator((9, 2))
 }
 
 /// Assembles the tiny machine with a macro defined; returns its image.
@@ -60,14 +51,8 @@ fn model(timing: CoreTiming) -> SystemModel {
 fn options(kernel: PathBuf, out: Option<PathBuf>) -> RunOptions {
     RunOptions {
         guest: Guest {
-            kernel,
-            initrd: None,
-            symbols: None,
-            append: String::new(),
-            memory_bytes: 64 << 20,
-            cpus: 1,
             verify: true,
-            emulator: Vec::new(),
+            ..emulated::guest(kernel, 1)
         },
         model: model(CoreTiming::None),
         limit: Duration::from_secs(120),

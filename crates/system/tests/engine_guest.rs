@@ -2,29 +2,13 @@
 //! A machine of a few instructions that commands the migration engine under the emulator. Needs gcc
 //! and qemu-system-x86_64 10 or later; without them there is nothing to test.
 
+mod emulated;
+
 use ample_migration::protocol::Design;
 use ample_system::engine::run::{EngineOptions, EngineRun, run_engine};
-use ample_system::guest::Guest;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-
-/// Whether the emulator is there; says so where it is not.
-fn emulator() -> bool {
-    let told = Command::new("qemu-system-x86_64").arg("--version").output();
-    let told = told.map(|told| String::from_utf8_lossy(&told.stdout).into_owned());
-    let version = told.unwrap_or_default();
-    let number = version.split("version ").nth(1).unwrap_or_default();
-    let major = number
-        .split('.')
-        .next()
-        .and_then(|major| major.parse().ok());
-    let found = major.unwrap_or(0) >= 10;
-    if !found {
-        eprintln!("skipped: no qemu-system-x86_64 10 or later (make qemu installs it)");
-    }
-    found
-}
 
 /// Builds the machine; returns its image.
 fn built(directory: &Path) -> PathBuf {
@@ -50,16 +34,7 @@ fn built(directory: &Path) -> PathBuf {
 
 fn ran(kernel: PathBuf, design: Design, seconds: u64) -> anyhow::Result<EngineRun> {
     let options = EngineOptions {
-        guest: Guest {
-            kernel,
-            initrd: None,
-            symbols: None,
-            append: String::new(),
-            memory_bytes: 64 << 20,
-            cpus: 2,
-            verify: false,
-            emulator: Vec::new(),
-        },
+        guest: emulated::guest(kernel, 2),
         design,
         table_entries: 4,
         limit: Duration::from_secs(seconds),
@@ -70,7 +45,7 @@ fn ran(kernel: PathBuf, design: Design, seconds: u64) -> anyhow::Result<EngineRu
 
 #[test]
 fn pages_and_code_move_in_a_machine_that_uses_them() {
-    if !emulator() {
+    if !emulated::emulator((10, 0)) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -88,7 +63,7 @@ fn pages_and_code_move_in_a_machine_that_uses_them() {
 
 #[test]
 fn a_guest_without_a_driver_is_ended_at_its_limit() {
-    if !emulator() {
+    if !emulated::emulator((10, 0)) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -3,13 +3,12 @@
 
 use super::super::Verdict;
 use super::super::sim::stop_on_interrupt;
-use super::plan;
+use super::plan::{BootArgs, Scratch};
 use ample_lab::stop;
 use ample_migration::protocol::Design;
-use ample_pfn::{format_bytes, parse_bytes};
+use ample_pfn::format_bytes;
 use ample_system::engine::device::EngineCounts;
 use ample_system::engine::run::{EngineOptions, EngineRun, mapping_warning, run_engine};
-use ample_system::guest::Guest;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -29,24 +28,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Engine {
-    /// A bzImage, or the tree of Linux in which one was built.
-    #[arg(long, value_name = "FILE|TREE")]
-    kernel: PathBuf,
-    /// What the kernel unpacks as its first file system.
-    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
-    initrd: Option<PathBuf>,
-    /// A plan of kernel/guest/plans, run by the project's own initramfs (in its source tree).
-    #[arg(long, value_name = "NAME")]
-    plan: Option<String>,
-    /// Further words for the kernel's command line.
-    #[arg(long, value_name = "WORDS", default_value = "")]
-    append: String,
-    /// Memory of the guest.
-    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = parse_bytes)]
-    memory: u64,
-    /// Virtual CPUs.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    cpus: usize,
+    #[command(flatten)]
+    boot: BootArgs,
     /// How lines of a page under migration may be cached: cacheable, or non-cacheable once copied.
     #[arg(long, value_name = "DESIGN", default_value = "cacheable", value_parser = design)]
     design: Design,
@@ -54,18 +37,12 @@ pub(super) struct Engine {
     #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::value_parser!(u8).range(1..))]
     table: u8,
-    /// Most wall time, seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
-    limit: u64,
     /// Write the guest's console to this file, as it comes.
     #[arg(long, value_name = "FILE")]
     console: Option<PathBuf>,
     /// Print one object, schema ample.system.engine/1.
     #[arg(long)]
     json: bool,
-    /// Further arguments of the emulator, after --.
-    #[arg(last = true, value_name = "ARGUMENTS")]
-    emulator: Vec<String>,
 }
 
 const EXAMPLES: &str = "Examples (make kernel builds the kernels):
@@ -91,26 +68,16 @@ fn design(name: &str) -> Result<Design, String> {
 
 /// Boots and serves the guest.
 pub(super) fn run(args: &Engine) -> anyhow::Result<Verdict> {
-    let scratch = plan::Scratch::new()?;
-    let (append, planned) = plan::boot(args.plan.as_deref(), &args.kernel, &args.append, &scratch)?;
+    let scratch = Scratch::new()?;
     let options = EngineOptions {
-        guest: Guest {
-            kernel: plan::image(&args.kernel),
-            initrd: planned.or_else(|| args.initrd.clone()),
-            symbols: None,
-            append,
-            memory_bytes: args.memory,
-            cpus: args.cpus,
-            verify: false,
-            emulator: args.emulator.clone(),
-        },
+        guest: args.boot.guest(&scratch)?,
         design: args.design,
         table_entries: args.table,
-        limit: Duration::from_secs(args.limit),
+        limit: args.boot.limit(),
         console: args.console.clone(),
     };
     stop_on_interrupt()?;
-    if let Some(warning) = mapping_warning(args.memory) {
+    if let Some(warning) = mapping_warning(options.guest.memory_bytes) {
         eprintln!("ample: {warning}");
     }
     eprintln!("booting; the guest runs until it powers off (Ctrl-C ends it)");

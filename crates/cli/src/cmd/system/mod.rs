@@ -9,16 +9,15 @@ mod table;
 use super::Verdict;
 use super::sim::stop_on_interrupt;
 use ample_lab::{machines, stop};
-use ample_pfn::parse_bytes;
 use ample_system::guest::Guest;
 use ample_system::hardware::{CoreTiming, SystemModel};
 use ample_system::report::SystemRun;
 use ample_system::run::{ReplayedMachine, RunOptions};
 use ample_system::sample::SamplePlan;
 use live::LiveWalks;
+use plan::BootArgs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Boot a kernel in an emulator and see what address translation costs it and its programs.
 ///
@@ -87,39 +86,17 @@ struct Replay {
     output: OutputArgs,
 }
 
-/// What to boot.
+/// What to boot and watch.
 #[derive(Debug, clap::Args)]
 struct GuestArgs {
-    /// A bzImage, or the tree of Linux in which one was built.
-    #[arg(long, value_name = "FILE|TREE")]
-    kernel: PathBuf,
-    /// What the kernel unpacks as its first file system.
-    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
-    initrd: Option<PathBuf>,
+    #[command(flatten)]
+    boot: BootArgs,
     /// The kernel's System.map, by which processes get their names; a tree has its own.
     #[arg(long, value_name = "FILE")]
     symbols: Option<PathBuf>,
-    /// A plan of kernel/guest/plans, run by the project's own initramfs (in its source tree).
-    #[arg(long, value_name = "NAME")]
-    plan: Option<String>,
-    /// Further words for the kernel's command line.
-    #[arg(long, value_name = "WORDS", default_value = "")]
-    append: String,
-    /// Memory of the guest.
-    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = parse_bytes)]
-    memory: u64,
-    /// Virtual CPUs.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    cpus: usize,
     /// Compare the physical address of each access with the emulator's; slower.
     #[arg(long)]
     verify: bool,
-    /// Most wall time, seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
-    limit: u64,
-    /// Further arguments of the emulator, after --.
-    #[arg(last = true, value_name = "ARGUMENTS")]
-    emulator: Vec<String>,
 }
 
 /// What to simulate.
@@ -255,20 +232,14 @@ fn boot(
     out: Option<PathBuf>,
 ) -> anyhow::Result<Verdict> {
     let scratch = plan::Scratch::new()?;
-    let (append, planned) = plan::boot(args.plan.as_deref(), &args.kernel, &args.append, &scratch)?;
     let options = RunOptions {
         guest: Guest {
-            kernel: plan::image(&args.kernel),
-            initrd: planned.or_else(|| args.initrd.clone()),
-            symbols: args.symbols.clone().or_else(|| plan::symbols(&args.kernel)),
-            append,
-            memory_bytes: args.memory,
-            cpus: args.cpus,
+            symbols: args.symbols.clone().or_else(|| args.boot.symbols()),
             verify: args.verify,
-            emulator: args.emulator.clone(),
+            ..args.boot.guest(&scratch)?
         },
         model,
-        limit: Duration::from_secs(args.limit),
+        limit: args.boot.limit(),
         out,
     };
     stop_on_interrupt()?;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The project's own guests: kernels by their tree, plans by their name.
+//! What to boot, for every command that boots: kernels by their tree, the project's own plans by
+//! their name.
 
+use ample_pfn::parse_bytes;
+use ample_system::guest::Guest;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Where the initramfs is built, below the root of the source tree.
 const BUILDER: &str = "kernel/scripts/initramfs.sh";
@@ -25,33 +29,75 @@ impl Drop for Scratch {
     }
 }
 
+/// What to boot.
+#[derive(Debug, clap::Args)]
+pub(super) struct BootArgs {
+    /// A bzImage, or the tree of Linux in which one was built.
+    #[arg(long, value_name = "FILE|TREE")]
+    kernel: PathBuf,
+    /// What the kernel unpacks as its first file system.
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    initrd: Option<PathBuf>,
+    /// A plan of kernel/guest/plans, run by the project's own initramfs (in its source tree).
+    #[arg(long, value_name = "NAME")]
+    plan: Option<String>,
+    /// Further words for the kernel's command line.
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    append: String,
+    /// Memory of the guest.
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = parse_bytes)]
+    memory: u64,
+    /// Virtual CPUs.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    cpus: usize,
+    /// Most wall time, seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    limit: u64,
+    /// Further arguments of the emulator, after --.
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    emulator: Vec<String>,
+}
+
+impl BootArgs {
+    /// The guest; the initramfs of a plan is built in `scratch`.
+    pub(super) fn guest(&self, scratch: &Scratch) -> anyhow::Result<Guest> {
+        let mut append = self.append.split_whitespace().collect::<Vec<_>>().join(" ");
+        let initrd = match &self.plan {
+            Some(plan) => {
+                append = format!("ample.plan={plan} {append}");
+                Some(initramfs(plan, &self.kernel, &append, scratch)?)
+            }
+            None => self.initrd.clone(),
+        };
+        Ok(Guest {
+            kernel: image(&self.kernel),
+            initrd,
+            symbols: None,
+            append,
+            memory_bytes: self.memory,
+            cpus: self.cpus,
+            verify: false,
+            emulator: self.emulator.clone(),
+        })
+    }
+
+    /// The System.map in a kernel's tree.
+    pub(super) fn symbols(&self) -> Option<PathBuf> {
+        Some(self.kernel.join("System.map")).filter(|path| path.is_file())
+    }
+
+    /// Most wall time.
+    pub(super) fn limit(&self) -> Duration {
+        Duration::from_secs(self.limit)
+    }
+}
+
 /// The image of a kernel that is named by its file or its tree.
-pub(super) fn image(kernel: &Path) -> PathBuf {
+fn image(kernel: &Path) -> PathBuf {
     match kernel.is_dir() {
         true => kernel.join("arch/x86/boot/bzImage"),
         false => kernel.to_owned(),
     }
-}
-
-/// The System.map in a kernel's tree.
-pub(super) fn symbols(kernel: &Path) -> Option<PathBuf> {
-    Some(kernel.join("System.map")).filter(|path| path.is_file())
-}
-
-/// The words for the kernel's command line, and the initramfs of a plan if there is one.
-pub(super) fn boot(
-    plan: Option<&str>,
-    kernel: &Path,
-    append: &str,
-    scratch: &Scratch,
-) -> anyhow::Result<(String, Option<PathBuf>)> {
-    let append = append.split_whitespace().collect::<Vec<_>>().join(" ");
-    let Some(plan) = plan else {
-        return Ok((append, None));
-    };
-    let append = format!("ample.plan={plan} {append}");
-    let initrd = initramfs(plan, kernel, &append, scratch)?;
-    Ok((append, Some(initrd)))
 }
 
 /// Builds the initramfs that runs `plan` with `parameters`, words of the kernel's command line, on
