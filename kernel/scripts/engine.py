@@ -3,21 +3,18 @@
 """Guests whose pages move while they are in use, by an engine that their emulator has.
 
 usage: engine.py [--build DIR] [--out DIR] [--mem 512M] [--moves N] [--kernel ample] [--again]
-                 [--table]
 
 Runs the plan mover (pinned memory, direct I/O, registered buffers, zero-copy sends, bad commands)
 for several numbers of CPUs and designs of the engine, mover_service (redis and memcached), and
 mover_border (a region that shrinks over pinned pages) with the engine and without. Writes
 OUT/engine.json; exit 1 if a byte was not as written. A run of the same kernel is not repeated
-unless --again asks for it. --table puts what was found into results/data/show instead;
-`ample-results` makes the pages anew afterwards.
+unless --again asks for it.
 """
 import json
 import subprocess
 import sys
 
 import runs
-import system_tables
 
 AMPLE = runs.ROOT / "target/release/ample"
 # CPUs, design, entries of the table, divisor of the moves: the host's CPUs are shared
@@ -27,30 +24,20 @@ KINDS = ("pinned", "reset", "disk", "uring", "anew", "send", "short", "stay", "b
 
 
 def run(args, name, plan, cpus, design, table, append):
-    """The report of one guest."""
-    tree, out = args.build / args.kernel, args.out / f"{name}.json"
-    build = f"{runs.kernel_id(tree)} {args.mem} {plan} {cpus} {design} {table} {append}"
-    stamp = out.with_suffix(".kernel")
-    if not args.again and stamp.exists() and stamp.read_text() == build:
-        return json.loads(out.read_text())
-    args.out.mkdir(parents=True, exist_ok=True)
-    stamp.unlink(missing_ok=True)
-    disk = args.out / "disk.img"
-    disk.unlink(missing_ok=True)
-    with disk.open("wb") as image:
-        image.truncate(256 << 20)
-    subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", disk], check=True)
-    print(f"{name}: {append}", file=sys.stderr)
-    words = [AMPLE, "system", "engine", "--json", "--kernel", tree, "--plan", plan, "--memory",
-             args.mem, "--cpus", cpus, "--design", design, "--table", table, "--append", append,
-             "--limit", 3600, "--console", out.with_suffix(".console"), "--", "-drive",
-             f"file={disk},if=virtio,format=raw,cache=unsafe"]
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, check=False)
-    if done.returncode:
-        sys.exit(f"engine.py: {name} did not end well; {out.with_suffix('.console')}")
-    out.write_bytes(done.stdout)
-    stamp.write_text(build)
-    return json.loads(done.stdout)
+    """The report of one guest, which has an empty disk."""
+    disk, tree = args.out / "disk.img", args.build / args.kernel
+
+    def empty_disk():
+        disk.unlink(missing_ok=True)
+        with disk.open("wb") as image:
+            image.truncate(256 << 20)
+        subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", disk], check=True)
+
+    return runs.report(args, name, args.kernel, [
+        AMPLE, "system", "engine", "--json", "--kernel", tree, "--plan", plan, "--memory", args.mem,
+        "--cpus", cpus, "--design", design, "--table", table, "--append", append, "--limit", 3600,
+        "--console", args.out / f"{name}.console", "--", "-drive",
+        f"file={disk},if=virtio,format=raw,cache=unsafe"], empty_disk)
 
 
 def said(report, what):
@@ -95,33 +82,14 @@ def borders(args):
     return rows
 
 
-def tabulate(found):
-    """Rows of the two results."""
-    mib = 1 << 20
-    path = system_tables.DATA / "system-engine.json"
-    rows = [[r["load"], r["cpus"], r["design"], r["table"], r["moves"], r["operations"], r["wrong"],
-             round(r["moves"] / max(r["seconds"], 0.1))] for r in found["loads"]]
-    system_tables.write(path, {**json.loads(path.read_text()), "rows": rows})
-    path = system_tables.DATA / "system-engine-border.json"
-    rows = [[f"1 in {r['out_of']}", "yes" if r["engine"] else "no", round(r["pinned_bytes"] / mib),
-             round(r["held_bytes"] / mib), round(r["after_bytes"] / mib), r["moved"], r["wrong"],
-             r["block"]["slab"] + r["block"]["page_tables"]] for r in found["borders"]]
-    system_tables.write(path, {**json.loads(path.read_text()), "rows": rows})
-
-
 def main():
-    parser = runs.parser(__doc__, "system-engine", "512M")
-    parser.add_argument("--moves", type=int, default=50000)
+    parser = runs.parser(__doc__, "system", "512M")
+    parser.add_argument("--moves", type=int, default=20000)
     parser.add_argument("--kernel", default="ample", help="tree below --build: ample, debug")
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
-    out = args.out / "engine.json"
-    if args.table:
-        tabulate(json.loads(out.read_text()))
-        return
     found = {"loads": loads(args), "borders": borders(args)}
-    out.write_text(json.dumps(found, indent=1))
+    (args.out / "engine.json").write_text(json.dumps(found, indent=1))
     wrong = sum(row["wrong"] for rows in found.values() for row in rows)
     for rows in found.values():
         for row in rows:

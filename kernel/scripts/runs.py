@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import pathlib
+import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Releases of Linux but the first have trees and runs of their own, as in the Makefile.
@@ -41,3 +43,25 @@ def finished(where, kernel, last):
     objects = [json.loads(line) for line in done.read_text().splitlines()]
     found = {o["what"]: o.get("value", o) for o in objects}
     return found if last in found else None
+
+
+def report(args, name, kernel, words, before=lambda: None):
+    """
+    What `ample system` reports of a guest, asked for by `words`: from OUT/NAME.json, if it is of
+    that kernel and of the same words and --again is not given. `before` is called before a run.
+    """
+    out, words = args.out / f"{name}.json", [str(word) for word in words]
+    build = " ".join([kernel_id(args.build / kernel), *words[1:]])
+    stamp = out.with_suffix(".kernel")
+    if not args.again and stamp.exists() and stamp.read_text() == build:
+        return json.loads(out.read_text())
+    args.out.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    before()
+    print(f"{name}: {words[words.index('--append') + 1]}", file=sys.stderr)
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
+    if done.returncode:
+        sys.exit(f"{name} did not end well")
+    out.write_bytes(done.stdout)
+    stamp.write_text(build)
+    return json.loads(done.stdout)

@@ -38,22 +38,9 @@ SCHEMES = "paging,colt,rmm"
 
 def run(args, name, parameters, *options, kernel="stock", extra="", command="run"):
     """The report of one guest."""
-    tree, out = args.build / kernel, args.out / f"{name}.json"
-    build = f"{runs.kernel_id(tree)} {parameters} {options} {extra}"
-    stamp = out.with_suffix(".kernel")
-    if not args.again and stamp.exists() and stamp.read_text() == build:
-        return json.loads(out.read_text())
-    args.out.mkdir(parents=True, exist_ok=True)
-    stamp.unlink(missing_ok=True)
-    print(f"{name}: {parameters}", file=sys.stderr)
-    words = [AMPLE, "system", command, "--json", "--kernel", tree, "--plan", "system", "--memory",
-               args.mem, "--append", f"{parameters} {extra}", *options]
-    done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
-    if done.returncode:
-        sys.exit(f"system.py: {name} did not end well")
-    out.write_bytes(done.stdout)
-    stamp.write_text(build)
-    return json.loads(done.stdout)
+    return runs.report(args, name, kernel, [
+        AMPLE, "system", command, "--json", "--kernel", args.build / kernel, "--plan", "system",
+        "--memory", args.mem, "--append", f"{parameters} {extra}", *options])
 
 
 def said(report, what):

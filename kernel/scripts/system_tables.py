@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Puts what system.py has found into the results: results/data/show/system-*.json.
+"""Puts what system.py and engine.py have found into the results: results/data/show/system-*.json.
 
-usage: system_tables.py check|walks [--out DIR]
+usage: system_tables.py check|walks|engine [--out DIR]
 
 check  every row of OUT/check.json, into system-check
 walks  the programs of OUT/walks.json, into system-walks and system-fragmented; rows of other
        programs stay. A figure of several seeds is their mean, with the lowest and the highest
+engine every row of OUT/engine.json, into system-engine and system-engine-border
 Dates the results and notes the version. `ample-results` makes their pages anew afterwards.
 """
 import datetime
@@ -136,18 +137,38 @@ def put(name, fresh, keys):
     print(f"{path.relative_to(runs.ROOT)}: {len(fresh)} rows of {len(rows)} are new")
 
 
+def replace(name, rows):
+    """Replaces all rows of a result."""
+    path = DATA / f"{name}.json"
+    write(path, {**json.loads(path.read_text()), "rows": rows})
+
+
+def engine(found):
+    """Both results of the migration engine."""
+    mib = 1 << 20
+    replace("system-engine", [
+        [r["load"], r["cpus"], r["design"], r["table"], r["moves"], r["operations"], r["wrong"],
+         round(r["moves"] / max(r["seconds"], 0.1))] for r in found["loads"]])
+    replace("system-engine-border", [
+        [f"1 in {r['out_of']}", "yes" if r["engine"] else "no", round(r["pinned_bytes"] / mib),
+         round(r["held_bytes"] / mib), round(r["after_bytes"] / mib), r["moved"], r["wrong"],
+         r["block"]["slab"] + r["block"]["page_tables"]] for r in found["borders"]])
+
+
 def main():
     parser = runs.parser(__doc__, "system", "1G")
-    parser.add_argument("what", choices=("check", "walks"))
+    parser.add_argument("what", choices=("check", "walks", "engine"))
     args = parser.parse_args()
     found = args.out / f"{args.what}.json"
     if not found.exists():
         sys.exit(f"system_tables.py: no {found}; make system-{args.what} writes it")
     rows = json.loads(found.read_text())
     if args.what == "check":
-        path = DATA / "system-check.json"
-        cells = [[r[key] for key in ("guest", "what", "expected", "found")] for r in rows]
-        write(path, {**json.loads(path.read_text()), "rows": cells})
+        replace("system-check", [[r[key] for key in ("guest", "what", "expected", "found")]
+                                 for r in rows])
+        return
+    if args.what == "engine":
+        engine(rows)
         return
     all_runs = Runs(rows)
     put("system-walks", [of_fresh(all_runs, program, pages) for program in all_runs.programs

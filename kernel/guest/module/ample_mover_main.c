@@ -23,7 +23,7 @@
 #define DOORBELL_AT	12
 #define ANSWER_WITHIN	(30 * HZ)
 
-enum { INSTALL = 1, MIGRATE, CLEAR, RESET };
+enum { INSTALL = 1, MIGRATE, CLEAR };
 enum { INSTALLED = 1, COPIED, CLEARED, OVERLAP = 24, TABLE_FULL = 25, DROPPED = 26 };
 
 struct pair {

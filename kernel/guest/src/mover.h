@@ -65,20 +65,15 @@ static int opened(void)
 	return fd;
 }
 
-/* Moves random runs of the buffer until enough have begun, or nothing moves any more. */
-static inline void *mover(void *arg)
+/* Moves ranges, as they are drawn, until enough have begun, or nothing moves any more. */
+static void move_ranges(struct mover_range (*draw)(uint64_t *state))
 {
 	uint64_t state = 0x9e3779b97f4a7c15ULL;
 	unsigned long idle = 0;
 	int fd = opened();
 
-	(void)arg;
 	while (begun < wanted && idle < 100) {
-		unsigned long at = drawn(&state) % pages, run = drawn(&state) % 256 + 1;
-		struct mover_range range = {
-			.address = (uintptr_t)buffer + at * PAGE,
-			.pages = at + run > pages ? pages - at : run,
-		};
+		struct mover_range range = draw(&state);
 
 		if (ioctl(fd, MOVER_MOVE, &range))
 			die("mover: move");
@@ -87,6 +82,23 @@ static inline void *mover(void *arg)
 	}
 	close(fd);
 	__atomic_store_n(&over, 1, __ATOMIC_RELEASE);
+}
+
+static inline struct mover_range of_buffer(uint64_t *state)
+{
+	unsigned long at = drawn(state) % pages, run = drawn(state) % 256 + 1;
+
+	return (struct mover_range){
+		.address = (uintptr_t)buffer + at * PAGE,
+		.pages = at + run > pages ? pages - at : run,
+	};
+}
+
+/* A thread that moves the buffer. */
+static inline void *mover(void *arg)
+{
+	(void)arg;
+	move_ranges(of_buffer);
 	return NULL;
 }
 

@@ -19,50 +19,67 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-/* A device reads and writes pages while they move: what it has fetched must be what was written. */
-static int disk(char **argv)
+enum { PIECE = 32 };	/* pages of a transfer, and of a registered buffer */
+
+/* Reads or writes a piece of the file, all of it, from or into its pages of the buffer. */
+typedef void transfer(int file, unsigned long piece, int writes);
+
+static struct iovec *pieces;
+
+static void directly(int file, unsigned long piece, int writes)
 {
-	int fd = open(argv[2], O_RDWR | O_CREAT | O_TRUNC | O_DIRECT, 0600);
+	const struct iovec *p = &pieces[piece];
+	off_t at = piece * p->iov_len;
+	ssize_t done = writes ? pwritev(file, p, 1, at) : preadv(file, p, 1, at);
+
+	if (done != (ssize_t)p->iov_len)
+		die("mover: direct I/O");
+}
+
+/*
+ * A device reads and writes pages while they move: what it has fetched must be what was written.
+ * `after` is done to a piece between two.
+ */
+static int files(char **argv, void (*begin)(void), transfer *transfer, void (*after)(unsigned long))
+{
+	int file = open(argv[2], O_RDWR | O_CREAT | O_TRUNC | O_DIRECT, 0600);
 	uint64_t wrong = 0, done = 0, state = 7, *is;
 	double from = seconds();
 	pthread_t thread;
 
-	if (fd < 0)
+	if (file < 0)
 		die(argv[2]);
 	allocate(argv[3]);
 	wanted = strtoul(argv[4], NULL, 0);
 	is = calloc(pages, sizeof(*is));
-	for (unsigned long p = 0; p < pages; p++)
-		fill((uint64_t *)(buffer + p * PAGE), 0);
-	for (unsigned long p = 0; p < pages; p += 64)
-		if (pwrite(fd, buffer + p * PAGE, 64 * PAGE, p * PAGE) != 64 * (long)PAGE)
-			die("mover: write");
+	pieces = calloc(pages / PIECE, sizeof(*pieces));
+	for (unsigned long i = 0; i < pages / PIECE; i++)
+		pieces[i] = (struct iovec){ buffer + i * PIECE * PAGE, PIECE * PAGE };
+	begin();
 	pthread_create(&thread, NULL, mover, NULL);
 	while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
-		unsigned long at = drawn(&state) % pages & ~15UL;
-		ssize_t got;
+		unsigned long piece = drawn(&state) % (pages / PIECE), p = piece * PIECE, i;
 
-		for (unsigned long p = at; p < at + 16; p++)
-			fill((uint64_t *)(buffer + p * PAGE), ++is[p]);
-		got = pwrite(fd, buffer + at * PAGE, 16 * PAGE, at * PAGE);
-		if (got != 16 * (long)PAGE)
-			die("mover: write");
-		memset(buffer + at * PAGE, 0xee, 16 * PAGE);
-		got = pread(fd, buffer + at * PAGE, 16 * PAGE, at * PAGE);
-		if (got != 16 * (long)PAGE)
-			die("mover: read");
-		for (unsigned long p = at; p < at + 16; p++)
-			wrong += differs((uint64_t *)(buffer + p * PAGE), is[p]);
-		done += 32;
+		for (i = p; i < p + PIECE; i++)
+			fill((uint64_t *)(buffer + i * PAGE), ++is[i]);
+		transfer(file, piece, 1);
+		memset(pieces[piece].iov_base, 0xee, pieces[piece].iov_len);
+		transfer(file, piece, 0);
+		for (i = p; i < p + PIECE; i++)
+			wrong += differs((uint64_t *)(buffer + i * PAGE), is[i]);
+		done += 2 * PIECE;
+		after(piece);
 	}
 	pthread_join(thread, NULL);
 	for (unsigned long p = 0; p < pages; p++)
-		wrong += differs((uint64_t *)(buffer + p * PAGE), is[p]);
-	close(fd);
+		if (is[p])
+			wrong += differs((uint64_t *)(buffer + p * PAGE), is[p]);
+	close(file);
 	return report(seconds() - from, done, wrong, 0);
 }
 
-enum { REGISTERED = 32 };	/* pages of a registered buffer */
+static void nothing(void) { }
+static void nothing_of(unsigned long piece) { (void)piece; }
 
 /* A ring with room for one entry at a time. */
 static struct {
@@ -72,7 +89,7 @@ static struct {
 	struct io_uring_cqe *done;
 } ring;
 
-static void ring_with(struct iovec *buffers, unsigned long many)
+static void register_pieces(void)
 {
 	struct io_uring_params p = { 0 };
 	char *submitted, *done;
@@ -91,18 +108,20 @@ static void ring_with(struct iovec *buffers, unsigned long many)
 	ring.done_tail = (uint32_t *)(done + p.cq_off.tail);
 	ring.mask = *(uint32_t *)(done + p.cq_off.ring_mask);
 	ring.done = (struct io_uring_cqe *)(done + p.cq_off.cqes);
-	if (syscall(__NR_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS, buffers, many))
+	if (syscall(__NR_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS, pieces,
+		    pages / PIECE))
 		die("mover: registering buffers");
 }
 
-/* Reads or writes a registered buffer, all of it. */
-static void ring_do(int what, int file, unsigned long index, const struct iovec *b)
+static void by_ring(int file, unsigned long piece, int writes)
 {
+	const struct iovec *b = &pieces[piece];
 	uint32_t head = *ring.done_head;
 
 	*ring.entries = (struct io_uring_sqe){
-		.opcode = what, .fd = file, .off = index * b->iov_len,
-		.addr = (uintptr_t)b->iov_base, .len = b->iov_len, .buf_index = index,
+		.opcode = writes ? IORING_OP_WRITE_FIXED : IORING_OP_READ_FIXED, .fd = file,
+		.off = piece * b->iov_len, .addr = (uintptr_t)b->iov_base, .len = b->iov_len,
+		.buf_index = piece,
 	};
 	__atomic_store_n(ring.submit_tail, *ring.submit_tail + 1, __ATOMIC_RELEASE);
 	while (syscall(__NR_io_uring_enter, ring.fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0)
@@ -117,49 +136,16 @@ static void ring_do(int what, int file, unsigned long index, const struct iovec 
 	__atomic_store_n(ring.done_head, head + 1, __ATOMIC_RELEASE);
 }
 
-static int uring(char **argv, int anew)
+/* Where the kernel is no owner, old frames go with what was registered before. */
+static void register_again(unsigned long piece)
 {
-	int file = open(argv[2], O_RDWR | O_CREAT | O_TRUNC | O_DIRECT, 0600);
-	uint64_t wrong = 0, done = 0, state = 7, *is;
-	struct iovec *buffers;
-	double from = seconds();
-	pthread_t thread;
+	struct io_uring_rsrc_update2 again = {
+		.offset = piece, .nr = 1, .data = (uintptr_t)&pieces[piece],
+	};
 
-	if (file < 0)
-		die(argv[2]);
-	allocate(argv[3]);
-	wanted = strtoul(argv[4], NULL, 0);
-	is = calloc(pages, sizeof(*is));
-	buffers = calloc(pages / REGISTERED, sizeof(*buffers));
-	for (unsigned long b = 0; b < pages / REGISTERED; b++)
-		buffers[b] = (struct iovec){ buffer + b * REGISTERED * PAGE, REGISTERED * PAGE };
-	ring_with(buffers, pages / REGISTERED);
-	pthread_create(&thread, NULL, mover, NULL);
-	while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
-		unsigned long b = drawn(&state) % (pages / REGISTERED), p = b * REGISTERED, i;
-		struct io_uring_rsrc_update2 again = {
-			.offset = b, .nr = 1, .data = (uintptr_t)&buffers[b],
-		};
-
-		for (i = p; i < p + REGISTERED; i++)
-			fill((uint64_t *)(buffer + i * PAGE), ++is[i]);
-		ring_do(IORING_OP_WRITE_FIXED, file, b, &buffers[b]);
-		memset(buffers[b].iov_base, 0xee, buffers[b].iov_len);
-		ring_do(IORING_OP_READ_FIXED, file, b, &buffers[b]);
-		for (i = p; i < p + REGISTERED; i++)
-			wrong += differs((uint64_t *)(buffer + i * PAGE), is[i]);
-		done += 2 * REGISTERED;
-		if (!anew)
-			continue;
-		/* Where the kernel is no owner, old frames go with what was registered before. */
-		if (syscall(__NR_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS_UPDATE, &again,
-			    sizeof(again)) != 1)
-			die("mover: registering again");
-	}
-	pthread_join(thread, NULL);
-	close(ring.fd);
-	close(file);
-	return report(seconds() - from, done, wrong, 0);
+	if (syscall(__NR_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS_UPDATE, &again,
+		    sizeof(again)) != 1)
+		die("mover: registering again");
 }
 
 static int pair[2];
@@ -273,9 +259,10 @@ static int send_all(char **argv)
 int main(int argc, char **argv)
 {
 	if (argc == 5 && !strcmp(argv[1], "disk"))
-		return disk(argv);
+		return files(argv, nothing, directly, nothing_of);
 	if ((argc == 5 || argc == 6) && !strcmp(argv[1], "uring"))
-		return uring(argv, argc == 6);
+		return files(argv, register_pieces, by_ring,
+			     argc == 6 ? register_again : nothing_of);
 	if (argc == 4 && !strcmp(argv[1], "send"))
 		return send_all(argv);
 	fprintf(stderr, "usage: mover_io disk FILE MIB MOVES | uring FILE MIB MOVES [anew] | "

@@ -115,29 +115,22 @@ static unsigned long find_ranges(void)
 	return count;
 }
 
+/* The process's memory changes: its ranges are looked up again each time. */
+static struct mover_range of_service(uint64_t *state)
+{
+	unsigned long i = drawn(state) % find_ranges();
+	unsigned long many = (ranges[i].to - ranges[i].from) / PAGE, at = drawn(state) % many;
+
+	return (struct mover_range){
+		.address = ranges[i].from + at * PAGE, .pages = many - at < 128 ? many - at : 128,
+		.pid = pid,
+	};
+}
+
 static void *move_service(void *arg)
 {
-	uint64_t state = 0x9e3779b97f4a7c15ULL;
-	int fd = opened();
-
 	(void)arg;
-	for (unsigned long round = 0, count = 0; begun < wanted; round++) {
-		struct mover_range range = { .pid = pid };
-		unsigned long many, at, i;
-
-		if (round % 64 == 0)
-			count = find_ranges();
-		i = drawn(&state) % count;
-		many = (ranges[i].to - ranges[i].from) / PAGE;
-		at = drawn(&state) % many;
-		range.address = ranges[i].from + at * PAGE;
-		range.pages = many - at < 128 ? many - at : 128;
-		if (ioctl(fd, MOVER_MOVE, &range))
-			die("mover_service: move");
-		begun += range.moved;
-	}
-	close(fd);
-	__atomic_store_n(&over, 1, __ATOMIC_RELEASE);
+	move_ranges(of_service);
 	return NULL;
 }
 
