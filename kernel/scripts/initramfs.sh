@@ -79,7 +79,7 @@ if [ -n "$tree" ]; then
 fi
 # The command itself, for the plans that scan; a debug build will do.
 for ample in "$here"/../target/{release,debug}/ample; do
-	[[ $plan = scan || $plan = record_* ]] || break
+	[[ $plan = scan || $plan = agent || $plan = record_* ]] || break
 	if [ -x "$ample" ] && [ ! -e "$root/usr/bin/ample" ]; then
 		add "$ample"
 		strip "$root/usr/bin/ample"
