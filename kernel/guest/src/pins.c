@@ -4,6 +4,7 @@
  * and say how long that took.
  * usage: pins longterm|register|vmsplice BORDER_PFN
  *        pins device FILE
+ *        pins bulk MIB SECONDS	pin that much at once, say how long it took and hold it
  * exit: 0 all below the border, 1 some above, 2 could not test
  */
 #define _GNU_SOURCE
@@ -52,10 +53,10 @@ static unsigned long above(const char *buf, unsigned long pages, uint64_t border
 	return n;
 }
 
-static int pin_longterm(char *buf)
+static int pin_longterm(char *buf, unsigned long pages)
 {
 	struct pin_longterm_test args = {
-		.addr = (uintptr_t)buf, .size = PAGES * PAGE,
+		.addr = (uintptr_t)buf, .size = pages * PAGE,
 		.flags = PIN_LONGTERM_TEST_FLAG_USE_WRITE | PIN_LONGTERM_TEST_FLAG_USE_FAST,
 	};
 	int fd = open("/sys/kernel/debug/gup_test", O_RDWR);
@@ -81,29 +82,50 @@ static int pin_vmsplice(char *buf)
 	return pipe(fds) ? -1 : vmsplice(fds[1], &iov, 1, 0) != 16 * (long)PAGE;
 }
 
+/* Pins and says how long it took. */
+static int timed_pin(char *buf, unsigned long pages)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	if (pin_longterm(buf, pages)) {
+		perror("pins: cannot pin");
+		return 2;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	printf("{\"pages\": %lu, \"ms\": %ld}\n", pages, (to.tv_sec - from.tv_sec) * 1000 +
+	       (to.tv_nsec - from.tv_nsec) / 1000000);
+	fflush(stdout);
+	return 0;
+}
+
 /* Pages of a device stay where they are: the pin has to return, within the life of a test. */
 static int pin_device(const char *file)
 {
 	int fd = open(file, O_RDWR);
 	char *buf = mmap(NULL, 2UL << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	struct timespec from, to;
-	int ret;
 
 	if (buf == MAP_FAILED) {
 		perror(file);
 		return 2;
 	}
 	buf[0] = 1;
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	ret = pin_longterm(buf);
-	clock_gettime(CLOCK_MONOTONIC, &to);
-	if (ret) {
-		perror("pins: cannot pin");
+	return timed_pin(buf, PAGES);
+}
+
+static int pin_bulk(unsigned long mib, unsigned int seconds)
+{
+	char *buf = mmap(NULL, mib << 20, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	int ret;
+
+	if (buf == MAP_FAILED) {
+		perror("pins: mmap");
 		return 2;
 	}
-	printf("{\"pages\": %lu, \"ms\": %ld}\n", PAGES, (to.tv_sec - from.tv_sec) * 1000 +
-	       (to.tv_nsec - from.tv_nsec) / 1000000);
-	return 0;
+	ret = timed_pin(buf, (mib << 20) / PAGE);
+	sleep(ret ? 0 : seconds);
+	return ret;
 }
 
 int main(int argc, char **argv)
@@ -116,15 +138,17 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && !strcmp(argv[1], "device"))
 		return pin_device(argv[2]);
+	if (argc == 4 && !strcmp(argv[1], "bulk"))
+		return pin_bulk(strtoul(argv[2], NULL, 0), strtoul(argv[3], NULL, 0));
 	if (!border || buf == MAP_FAILED) {
 		fprintf(stderr, "usage: pins longterm|register|vmsplice BORDER_PFN, "
-			"or pins device FILE\n");
+			"pins device FILE, or pins bulk MIB SECONDS\n");
 		return 2;
 	}
 	memset(buf, 1, PAGES * PAGE);
 	was = above(buf, PAGES, border);
 	if (!strcmp(argv[1], "longterm")) {
-		ret = pin_longterm(buf);
+		ret = pin_longterm(buf, PAGES);
 	} else if (!strcmp(argv[1], "register")) {
 		ret = pin_register(buf);
 	} else {

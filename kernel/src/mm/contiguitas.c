@@ -356,6 +356,7 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 	int ret = 0;
 
 	mutex_lock(&n->resize_lock);
+	WRITE_ONCE(n->resizing, current);
 	while (ret >= 0 && (expand ? ctg_size(n) < target_pages : ctg_size(n) > target_pages)) {
 		unsigned long from = ctg_size(n);
 
@@ -375,6 +376,7 @@ int ctg_resize(struct contiguitas_node *n, unsigned long target_pages, bool must
 			ctg_served(n);
 		cond_resched();
 	}
+	WRITE_ONCE(n->resizing, NULL);
 	mutex_unlock(&n->resize_lock);
 	return min(ret, 0);
 }

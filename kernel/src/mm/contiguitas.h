@@ -39,6 +39,7 @@ struct contiguitas_node {
 	unsigned long claim_dry;	/* jiffies: a desperate claim found nothing */
 
 	struct mutex resize_lock;	/* one resize at a time */
+	struct task_struct *resizing;	/* who has it, and empties blocks */
 	struct task_struct *task;
 	wait_queue_head_t wait;		/* the resizer sleeps here */
 	wait_queue_head_t done;		/* those who need its work sleep here */
@@ -110,6 +111,18 @@ static inline void contiguitas_account_free(struct zone *zone, int nr_pages, int
 static inline long contiguitas_free_low(struct zone *zone) { return 0; }
 static inline void contiguitas_account_free(struct zone *zone, int nr_pages, int mt) { }
 #endif
+
+/*
+ * Is the caller the resizer, or does it empty blocks for the border? Compaction waits
+ * where most pages are isolated already, and whoever has isolated them, for a long-term
+ * pin of much memory, waits for the border.
+ */
+static inline bool contiguitas_resizing(int nid)
+{
+	struct contiguitas_node *n = contiguitas_enabled() ? contiguitas_nodes[nid] : NULL;
+
+	return n && (n->task == current || READ_ONCE(n->resizing) == current);
+}
 
 /*
  * What the low side of @zone lacks has to come from above the border: reclaim
