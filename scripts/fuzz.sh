@@ -45,3 +45,4 @@ fuzz fleet fleet_table crates/fleet/fuzz/seeds/fleet_table
 fuzz fleet fleet_texts crates/fleet/fuzz/seeds/fleet_texts
 fuzz lab fleet_spec experiments/fleets
 fuzz store store_texts crates/store/fuzz/seeds/store_texts
+fuzz system recording crates/system/fuzz/seeds/recording

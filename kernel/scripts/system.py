@@ -80,8 +80,10 @@ def chases(args, checks):
         checks.held(report, name)
         checks.equal("loads of the chase", name, steps, user["loads"])
         checks.equal("walks for its data", name, walks, user["walks_data"])
-        checks.equal("its memory on huge pages, KiB", name,
-                     mib * 1024 if pages == "2m" else 0, told["anon_huge_kib"])
+        huge = mib * 1024 if pages == "2m" else 0
+        checks.equal("its memory on huge pages by smaps, KiB", name, huge, told["anon_huge_kib"])
+        checks.equal("by kpageflags, which page-types reads, KiB", name, huge,
+                     told["flagged_huge_kib"])
         size = 1 if pages == "2m" else 0
         checks.equal("walks that found a page of that size", name, walks,
                      user["walks_by_size"][size] - user["walks_fetch"] * (size == 0))

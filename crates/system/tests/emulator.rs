@@ -218,6 +218,31 @@ fn what_cannot_be_followed_is_refused_by_name() {
     }
 }
 
+/// The emulator refuses it before the guest is booted, and says which version it has.
+#[test]
+fn a_plugin_of_another_version_is_told() {
+    if !emulator() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("other.c");
+    let shown = r#"__attribute__((visibility("default"))) int"#;
+    let text = format!(
+        "{shown} qemu_plugin_version = 99; {shown} qemu_plugin_install(void) {{ return 0; }}"
+    );
+    std::fs::write(&source, text).unwrap();
+    let other = directory.path().join("other.so");
+    let built = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&other, &source])
+        .status();
+    assert!(built.unwrap().success());
+    let mut options = options(assembled(directory.path(), "COUNTS"), None);
+    options.guest.emulator = vec!["-plugin".into(), other.display().to_string()];
+    let error = run(&options, || false, |_| ()).unwrap_err();
+    assert!(format!("{error:#}").contains("API version 99"), "{error:#}");
+}
+
 #[test]
 fn a_region_that_does_not_end_is_reported_at_the_end() {
     if !emulator() {

@@ -28,6 +28,8 @@
 #define GIB (1UL << 30)
 #define PAGE 4096UL
 #define LINE 64UL
+#define FRAME ((1UL << 55) - 1)	/* in a word of pagemap */
+#define KPF_THP (1UL << 22)
 #ifndef MAP_HUGE_1GB
 #define MAP_HUGE_1GB (30 << 26)
 #endif
@@ -116,6 +118,30 @@ static void huge_pages(const char *p, size_t bytes, unsigned long *thp, unsigned
 	}
 	if (f)
 		fclose(f);
+}
+
+/*
+ * KiB of that range on pages with the flag of transparent huge pages, from the tables that
+ * page-types reads; 0 without the right to
+ */
+static unsigned long flagged_huge_kib(const char *p, size_t bytes)
+{
+	FILE *map = fopen("/proc/self/pagemap", "r"), *flags = fopen("/proc/kpageflags", "r");
+	uint64_t frame, flag;
+	unsigned long kib = 0;
+
+	for (size_t at = 0; map && flags && at < bytes; at += PAGE) {
+		if (fseek(map, ((uintptr_t)p + at) / PAGE * 8, SEEK_SET) ||
+		    fread(&frame, 8, 1, map) != 1 ||
+		    fseek(flags, (frame & FRAME) * 8, SEEK_SET) || fread(&flag, 8, 1, flags) != 1)
+			break;
+		kib += flag & KPF_THP ? PAGE / 1024 : 0;
+	}
+	if (map)
+		fclose(map);
+	if (flags)
+		fclose(flags);
+	return kib;
 }
 
 static long minor_faults(void)
@@ -207,8 +233,9 @@ static int chase(unsigned long mib, unsigned long steps, unsigned long seed, uns
 	huge_pages(p, bytes, &thp, &hugetlb);
 	printf("{\"mib\": %lu, \"steps\": %lu, \"seed\": %lu, \"pages\": %zu, \"page_kib\": %u, "
 	       "\"anon_huge_kib\": %lu, \"hugetlb_kib\": %lu, \"address\": %lu, "
-	       "\"last_address\": %lu, \"pid\": %d, \"minor_faults\": %ld}\n", mib, steps, seed,
-	       pages, kib, thp, hugetlb, (unsigned long)p, (unsigned long)at, getpid(), faults);
+	       "\"last_address\": %lu, \"pid\": %d, \"minor_faults\": %ld, "
+	       "\"flagged_huge_kib\": %lu}\n", mib, steps, seed, pages, kib, thp, hugetlb,
+	       (unsigned long)p, (unsigned long)at, getpid(), faults, flagged_huge_kib(p, bytes));
 	return 0;
 }
 
