@@ -143,6 +143,15 @@ def replace(name, rows):
     write(path, {**json.loads(path.read_text()), "rows": rows})
 
 
+def shown(expected, found):
+    """Both cells of a check: numbers as they are; of what is no number, whether it holds."""
+    if isinstance(expected, bool):
+        return "yes", "yes" if found else "no"
+    if isinstance(expected, list):
+        return "equal", "equal" if found == expected else "differ"
+    return expected, found
+
+
 def engine(found):
     """Both results of the migration engine."""
     mib = 1 << 20
@@ -164,7 +173,7 @@ def main():
         sys.exit(f"system_tables.py: no {found}; make system-{args.what} writes it")
     rows = json.loads(found.read_text())
     if args.what == "check":
-        replace("system-check", [[r[key] for key in ("guest", "what", "expected", "found")]
+        replace("system-check", [[r["guest"], r["what"], *shown(r["expected"], r["found"])]
                                  for r in rows])
         return
     if args.what == "engine":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # A service that pins a share of memory at its start (RDMA, a GPU, io_uring): the region has to grow
-# by what is pinned and not by much more. Whoever pins has isolated most pages while he waits for the
-# border: where the resizer waited for that in turn, the pin of a quarter of memory took a minute.
+# by what is pinned and not by much more. Whoever pins has isolated most pages while he waits for
+# the border: where the resizer waited for that in turn, pinning a quarter of memory took a minute.
 total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
 mib=${mib:-$((total / 4))}
 region() {
