@@ -231,3 +231,16 @@ uncrossed() {
 	echo "@@ {\"what\": \"extfrag\", \"value\": $(cat /tmp/extfrag)}"
 	grep -q '"crossing_events": 0}' /tmp/extfrag
 }
+
+# border_block: what stops a border that goes down: pages of the block at it by their flags, free
+# ones left out (bit 10), by the shell's own means as far as they go: each new process would put
+# page tables there
+border_block() {
+	dd if=/proc/kpageflags bs=8 skip=$(($(border) - 1024)) count=1024 2> /dev/null |
+		od -v -An -t x8 -w8 | awk '{ f = $1; n = substr(f, 14, 1)
+			if (n ~ /[4567cdef]/) free++; else if (f ~ /00000080$/) slab++
+			else if (substr(f, 10, 1) ~ /[4567cdef]/) tables++
+			else if (f ~ /[1-9a-f]/) user++; else bare++ }
+		END { printf "{\"slab\": %d, \"page_tables\": %d, ", slab, tables
+			printf "\"user\": %d, \"bare\": %d}", user, bare }'
+}

@@ -20,15 +20,7 @@ for attempt in $(seq 40); do
 	! echo "$least" > $trigger || break
 done 2> /dev/null
 region after
-# What stopped it: pages of the block at the border by their flags, free ones left out (bit 10).
-dd if=/proc/kpageflags bs=8 skip=$(($(border) - 1024)) count=1024 2> /dev/null |
-	od -v -An -t x8 -w8 | awk '{ f = $1; n = substr(f, 14, 1)
-		if (n ~ /[4567cdef]/) free++; else if (f ~ /00000080$/) slab++
-		else if (substr(f, 10, 1) ~ /[4567cdef]/) tables++
-		else if (f ~ /[1-9a-f]/) user++; else bare++ }
-	END { printf "{\"slab\": %d, \"page_tables\": %d, ", slab, tables
-		printf "\"user\": %d, \"bare\": %d}", user, bare }' > /tmp/block
-result block cat /tmp/block
+result block border_block
 contiguity after_contiguity
 touch /tmp/spread.over
 wait $spread
