@@ -29,6 +29,7 @@ PLANS = {
     "waits": ("waits", "--mem 2G --disk 2048", "on", ""),
     "splice": ("splice", "--mem 6G --disk 6000", "on", ""),
     "gigantic": ("gigantic", "--mem 3400M", "1G", ""),
+    "pin_bulk": ("pin_bulk", "--mem 512M", "on", "ample.mib=128"),
     "cycles": ("cycles", "--mem 2G --smp 4 --disk 1024", "on",
                "page_owner=on ample.cycles=200 ample.user=75 ample.storm=64"),
 }
