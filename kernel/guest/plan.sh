@@ -233,8 +233,7 @@ uncrossed() {
 }
 
 # border_block: what stops a border that goes down: pages of the block at it by their flags, free
-# ones left out (bit 10), by the shell's own means as far as they go: each new process would put
-# page tables there
+# ones left out (bit 10)
 border_block() {
 	dd if=/proc/kpageflags bs=8 skip=$(($(border) - 1024)) count=1024 2> /dev/null |
 		od -v -An -t x8 -w8 | awk '{ f = $1; n = substr(f, 14, 1)

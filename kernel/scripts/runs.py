@@ -61,7 +61,7 @@ def report(args, name, kernel, words, before=lambda: None):
     print(f"{name}: {words[words.index('--append') + 1]}", file=sys.stderr)
     done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
     if done.returncode:
-        sys.exit(f"{name} did not end well")
+        sys.exit(f"{name} did not end well: {' '.join(words)}")
     out.write_bytes(done.stdout)
     stamp.write_text(build)
     return json.loads(done.stdout)

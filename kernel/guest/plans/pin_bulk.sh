@@ -11,9 +11,10 @@ region() {
 }
 for round in 1 2 3; do
 	region before_$round
-	start=$(region_mib) used=$(($(region_mib) - $(region_mib unmovable_free_bytes)))
+	most=$(region_mib)
+	used=$((most - $(region_mib unmovable_free_bytes)))
 	pins bulk $mib 12 > /tmp/pinned &
-	pinned=$! most=$start
+	pinned=$!
 	while kill -0 $pinned 2> /dev/null; do
 		now=$(region_mib)
 		[ $now -le $most ] || most=$now

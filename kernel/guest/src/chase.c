@@ -15,12 +15,14 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "roi.h"
 
@@ -126,21 +128,18 @@ static void huge_pages(const char *p, size_t bytes, unsigned long *thp, unsigned
  */
 static unsigned long flagged_huge_kib(const char *p, size_t bytes)
 {
-	FILE *map = fopen("/proc/self/pagemap", "r"), *flags = fopen("/proc/kpageflags", "r");
+	int map = open("/proc/self/pagemap", O_RDONLY), flags = open("/proc/kpageflags", O_RDONLY);
 	uint64_t frame, flag;
 	unsigned long kib = 0;
 
-	for (size_t at = 0; map && flags && at < bytes; at += PAGE) {
-		if (fseek(map, ((uintptr_t)p + at) / PAGE * 8, SEEK_SET) ||
-		    fread(&frame, 8, 1, map) != 1 ||
-		    fseek(flags, (frame & FRAME) * 8, SEEK_SET) || fread(&flag, 8, 1, flags) != 1)
+	for (size_t at = 0; at < bytes; at += PAGE) {
+		if (pread(map, &frame, 8, ((uintptr_t)p + at) / PAGE * 8) != 8 ||
+		    pread(flags, &flag, 8, (frame & FRAME) * 8) != 8)
 			break;
 		kib += flag & KPF_THP ? PAGE / 1024 : 0;
 	}
-	if (map)
-		fclose(map);
-	if (flags)
-		fclose(flags);
+	close(map);
+	close(flags);
 	return kib;
 }
 
