@@ -14,8 +14,8 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
 	malloc-lifetimes count-instructions \
 	record-pages agent-hour fleet-bench fleet-files fleet-spark fleet-ray fleet-search \
-	python wheel dist fmt lint book book-pages book-run pages-check screenshots deny \
-	advisories hw hw-full hw-cost rtl tighten clean
+	fleet-search-table python wheel dist fmt lint book book-pages book-run pages-check screenshots \
+	deny advisories hw hw-full hw-cost rtl tighten clean
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
@@ -68,6 +68,9 @@ fleet-ray:       ## simulate a fleet on two nodes of Ray, one killed in the midd
 fleet-search:    ## search the constants of Algorithm 1 over four objectives (ARGS="--help")
 	@scripts/setup.sh python
 	scripts/python.sh search $(ARGS)
+
+fleet-search-table: ## put the front that fleet-search found into the results (FROM=search.json)
+	scripts/search-table.py $(FROM)
 
 python:          ## test the Python package: types, notebook, the bytes of the command
 	@scripts/setup.sh python

@@ -169,6 +169,7 @@ mod tests {
             "mmu.l2.0.geometry.ways=16",
             "memory.mshrs=9",
             "mmu.pwc=absent",
+            "memory.dram.limits={}",
         ];
         let set: Vec<_> = set
             .iter()
@@ -178,6 +179,7 @@ mod tests {
         assert_eq!(machine.mmu.l2[0].geometry.ways, 16);
         assert_eq!(machine.memory.mshrs, 9);
         assert_eq!(machine.mmu.pwc, ample_translate::PwcKind::Absent);
+        assert_eq!(machine.memory.dram.limits, Some(Default::default()));
     }
 
     #[test]

@@ -187,6 +187,22 @@ impl MachineConfig {
         for (name, value, least) in times {
             within(format!("memory.dram.{name}"), value.into(), least, 10_000)?;
         }
+        if let Some(limits) = &dram.limits {
+            let fields = [
+                ("trrd", limits.trrd, 10_000),
+                ("tfaw", limits.tfaw, 10_000),
+                ("twtr", limits.twtr, 10_000),
+                ("trfc", limits.trfc, 1_000_000),
+                ("trefi", limits.trefi, 100_000_000),
+                ("write_batch", limits.write_batch, 1024),
+            ];
+            for (name, value, most) in fields {
+                within(format!("memory.dram.limits.{name}"), value.into(), 0, most)?;
+            }
+            if let Err(wrong) = limits.check(dram.tras + dram.trp) {
+                return bad(format!("memory.{}", wrong.field), wrong.reason);
+            }
+        }
         within("memory.dram.channels", dram.channels.into(), 1, 1024)?;
         within("memory.dram.banks", dram.banks.into(), 1, 4096)?;
         let row = u64::from(dram.row_bytes);
@@ -245,6 +261,7 @@ impl MachineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ample_memory::LimitsConfig;
 
     fn refused(change: impl Fn(&mut MachineConfig)) -> String {
         let mut machine = MachineConfig::preset("skylake").unwrap();
@@ -280,5 +297,15 @@ mod tests {
         assert!(refused(|m| m.mmu.pwc = PwcKind::PerLevel(vec![])).contains("absent"));
         assert!(refused(|m| m.memory.dram.channels = 0).contains("dram.channels"));
         assert!(refused(|m| m.mmu.l1i.clear()).contains("begin with 4k"));
+        let limits = refused(|m| {
+            m.memory.dram.limits = Some(LimitsConfig {
+                trefi: 100,
+                ..LimitsConfig::default()
+            });
+        });
+        assert!(
+            limits.starts_with("memory.dram.limits: trefi: "),
+            "{limits}"
+        );
     }
 }

@@ -4,7 +4,8 @@
 //! Unloaded read latencies follow the timing parameters: a row hit CL + BL/2, a closed bank tRCD
 //! more, a conflict tRP more again: 26, 48 and 70 cycles for DDR4-3200 22-22-22.
 
-use crate::{BadParams, MainMemory, ReorderConfig};
+use crate::limits::Limits;
+use crate::{BadParams, LimitsConfig, MainMemory, ReorderConfig};
 use ample_kit::divisor::Divisor;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,10 @@ pub struct DramConfig {
     /// A controller that reorders; without it requests are served as they come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder: Option<ReorderConfig>,
+    /// Refresh, activations and turns of the bus where requests are served as they come; without
+    /// it they cost nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsConfig>,
 }
 
 impl DramConfig {
@@ -52,18 +57,27 @@ impl DramConfig {
             row_bytes: 8192,
             controller_ns,
             reorder: None,
+            limits: None,
         }
     }
 
     /// Checks what could not be built.
     ///
     /// # Errors
-    /// If there is no channel, bank or time, or a row is shorter than a line.
+    /// If there is no channel, bank or time, a row is shorter than a line, or a controller that
+    /// reorders is given the limits of one that does not.
     pub fn check(&self) -> Result<(), BadParams> {
         let timed = self.tck_ns > 0.0 && self.tck_ns.is_finite() && self.controller_ns >= 0.0;
         if self.channels == 0 || self.banks == 0 || self.row_bytes < 64 || !timed {
             let reason = "channels, banks, row_bytes (64 or more) and tck_ns must be positive";
             return Err(BadParams::new("dram", reason));
+        }
+        if self.reorder.is_some() && self.limits.is_some() {
+            let reason = "a controller that reorders has limits of its own; leave one of them out";
+            return Err(BadParams::new("dram.limits", reason));
+        }
+        if let Some(limits) = &self.limits {
+            limits.check(self.tras.saturating_add(self.trp))?;
         }
         self.reorder
             .iter()
@@ -103,6 +117,7 @@ pub struct Dram {
     tras: u64,
     transfer: u64,
     controller: u64,
+    limits: Option<Box<Limits>>,
     /// Accesses by state of the row: hit, closed, conflict.
     pub row_state: [u64; 3],
     /// Lines read.
@@ -138,6 +153,10 @@ impl Dram {
             tras: units(config.tras),
             transfer: units(config.burst / 2).max(1),
             controller: (config.controller_ns / unit_ns).round() as u64,
+            limits: config.limits.map(|limits| {
+                let cycle = config.tck_ns / unit_ns;
+                Box::new(Limits::new(&limits, config.channels, config.cl, cycle))
+            }),
             row_state: [0; 3],
             reads: 0,
             writes: 0,
@@ -166,43 +185,63 @@ impl Dram {
     #[inline]
     pub fn read(&mut self, line: u64, now: u64) -> u64 {
         self.reads += 1;
-        self.access(line, now)
+        let at = self.access(line, now);
+        debug_assert!(self.all_are_counted(), "an access of no kind");
+        at
     }
 
+    /// Channel of a line, its bank among all, and its row in the bank.
     #[inline]
-    fn access(&mut self, line: u64, now: u64) -> u64 {
+    fn place(&self, line: u64) -> (u64, usize, u64) {
         let (row_line, _) = self.channels.split(line);
         let (row_number, _) = self.lines_per_row.split(row_line);
         let (_, channel) = self.channels.split(line ^ row_number);
         let (row, _) = self.banks_per_channel.split(row_number);
         // Rows that differ only above the bank bits are spread over banks (permutation).
         let (_, bank) = self.banks_per_channel.split(row_number ^ row);
+        (channel, (channel * self.channel_banks + bank) as usize, row)
+    }
+
+    #[inline]
+    fn access(&mut self, line: u64, now: u64) -> u64 {
+        let (channel, bank, row) = self.place(line);
         let [hit, closed, conflict] = self.to_data;
         let half = self.controller / 2;
         let arrive = now + half;
-        let bank = &mut self.banks[(channel * self.channel_banks + bank) as usize];
+        let bank = &mut self.banks[bank];
         // A request earlier than the last one served comes from further back in the core's
         // window; it does not wait for what in truth came after it.
         let is_early = arrive < bank.last;
-        let start = match is_early {
+        let mut start = match is_early {
             true => arrive,
             false => arrive.max(bank.free),
         };
+        if let Some(limits) = &self.limits {
+            start = limits.after_refresh(channel, start);
+            if limits.is_closed(channel, bank.activated, start) {
+                bank.row = 0;
+            }
+        }
         let data = if bank.row == row + 1 {
             self.row_state[0] += 1;
             start + hit
-        } else if bank.row == 0 {
-            self.row_state[1] += 1;
-            bank.activated = start;
-            start + closed
         } else {
-            self.row_state[2] += 1;
-            let precharge = match is_early {
-                true => start,
-                false => start.max(bank.activated + self.tras),
-            };
-            bank.activated = precharge + (conflict - closed);
-            precharge + conflict
+            let mut activate = start;
+            if bank.row == 0 {
+                self.row_state[1] += 1;
+            } else {
+                self.row_state[2] += 1;
+                let precharge = match is_early {
+                    true => start,
+                    false => start.max(bank.activated + self.tras),
+                };
+                activate = precharge + (conflict - closed);
+            }
+            if let Some(limits) = &mut self.limits {
+                activate = limits.activation(channel, activate);
+            }
+            bank.activated = activate;
+            activate + closed
         };
         debug_assert!(data >= arrive + hit, "data before the command to read them");
         bank.row = row + 1;
@@ -214,20 +253,45 @@ impl Dram {
             end >= data + self.transfer,
             "a burst takes its time on the bus"
         );
-        let served: u64 = self.row_state.iter().sum();
-        debug_assert_eq!(served, self.reads + self.writes, "an access of no kind");
         end + (self.controller - half)
+    }
+
+    /// Lines that are written together, and the turns of the bus before and behind them.
+    #[cold]
+    fn write_batch(&mut self, channel: u64, lines: &[u64], now: u64, turns: u64) {
+        let ends = lines.iter().map(|&line| self.access(line, now));
+        let end = ends.max().unwrap_or(now);
+        for _ in 0..turns.div_ceil(self.transfer) {
+            self.transfer_end(channel, end);
+        }
+    }
+
+    /// Every access has been of one kind, or waits to be written.
+    fn all_are_counted(&self) -> bool {
+        let waiting = self.limits.as_ref().map_or(0, |limits| limits.waiting());
+        self.row_state.iter().sum::<u64>() + waiting == self.reads + self.writes
     }
 }
 
 impl MainMemory for Dram {
-    /// Occupies its bank and the bus.
+    /// Occupies its bank and the bus, with limits once enough lines wait.
     #[inline]
     fn write(&mut self, line: u64, now: u64) {
         self.writes += 1;
         #[cfg(test)]
         self.written.push(line);
-        self.access(line, now);
+        if self.limits.is_none() {
+            self.access(line, now);
+            return;
+        }
+        let (channel, ..) = self.place(line);
+        if let Some(limits) = &mut self.limits {
+            let turns = limits.turns;
+            if let Some(lines) = limits.write(channel, line) {
+                self.write_batch(channel, &lines, now, turns);
+            }
+        }
+        debug_assert!(self.all_are_counted(), "an access of no kind");
     }
 }
 

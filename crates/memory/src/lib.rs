@@ -12,6 +12,9 @@ mod cache;
 mod dram;
 mod hierarchy;
 mod last;
+mod limits;
+#[cfg(test)]
+mod limits_tests;
 mod reorder;
 mod shared;
 
@@ -19,6 +22,7 @@ pub use cache::{Cache, CacheConfig, LINE_BYTES, Victim};
 pub use dram::{Dram, DramConfig};
 pub use hierarchy::{HitCounts, MemoryConfig, PrivateMemory};
 pub use last::{LastLevel, MainMemory};
+pub use limits::LimitsConfig;
 pub use reorder::{Arrival, ReorderConfig, ReorderingDram};
 pub use shared::{LastCounts, LastPort, SharedLast};
 

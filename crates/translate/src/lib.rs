@@ -7,6 +7,9 @@
 //! [`Engine`] translates one access at a time. Functional runs use [`NoMemory`] as the way to
 //! memory; a timed core brings its own [`Port`]. A new scheme implements [`Scheme`].
 
+// A scheme that was written outside of this crate compiles in its folder without a change.
+extern crate self as ample_translate;
+
 pub mod config;
 pub mod engine;
 pub mod error;

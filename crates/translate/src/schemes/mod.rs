@@ -17,3 +17,8 @@ pub use perforated::{
 pub use registry::{REGISTRY, SchemeEntry, SchemeParameter, SchemeValues, base_name, by_name};
 pub use rmm::rmm;
 pub use segment::segment;
+
+/// The scheme of the guide (docs/translation.md), where it would be moved to.
+#[cfg(test)]
+#[path = "../../tests/victim/mod.rs"]
+mod victim;

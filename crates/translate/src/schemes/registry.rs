@@ -184,6 +184,25 @@ pub fn by_name(asked: &str) -> Result<Box<dyn Scheme>, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schemes::victim;
+
+    #[test]
+    fn a_scheme_that_is_moved_here_is_made_as_the_guide_says() {
+        let entry = SchemeEntry {
+            name: "victim",
+            what: "a victim buffer behind the L2 TLB",
+            parameters: &[SchemeParameter {
+                name: "entries",
+                what: "walks whose results it keeps",
+                default: 8,
+                range: 1..=1024,
+            }],
+            make: |values| victim::victim(values.get("entries")),
+        };
+        let made = (entry.make)(&entry.values(":entries=16").expect("in its range"));
+        assert_eq!(made.name(), entry.name);
+        assert!(entry.values(":entries=0").is_err());
+    }
 
     #[test]
     fn parameters_are_checked() {
