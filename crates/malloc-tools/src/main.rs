@@ -9,6 +9,7 @@ use ample_malloc_tools::attach::Attached;
 use ample_malloc_tools::lifetime::{self, LifetimePlan};
 use ample_malloc_tools::{bench, driver, figures, fill, heaps, replay, turnover};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -47,16 +48,26 @@ const SAMPLE_BYTES: u64 = 512 << 10;
 const STATS_SIGNAL: i32 = 44;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let result = match arguments.first().map(String::as_str) {
-        None | Some("help" | "--help" | "-h") => {
-            print!("{HELP}");
-            return ExitCode::SUCCESS;
+    match words().and_then(|(arguments, command)| obey(&arguments, &command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("ample-malloc: {text}");
+            ExitCode::from(2)
         }
-        Some("run") => run(&arguments[1..]),
+    }
+}
+
+fn obey(arguments: &[String], command: &[OsString]) -> Result<(), String> {
+    let asks = |word: &String| matches!(word.as_str(), "help" | "--help" | "-h");
+    if arguments.is_empty() || arguments.iter().take(2).any(asks) {
+        print!("{HELP}");
+        return Ok(());
+    }
+    match arguments.first().map(String::as_str) {
+        Some("run") => run(&arguments[1..], command),
         Some("stats") => stats(&arguments[1..]),
         Some("profile") => profile(&arguments[1..]),
-        Some("record") => record(&arguments[1..]),
+        Some("record") => record(&arguments[1..], command),
         Some("replay") => run_replay(&arguments[1..]),
         Some("fill") => run_fill(&arguments[1..]),
         Some("figures") => run_figures(&arguments[1..]),
@@ -65,16 +76,7 @@ fn main() -> ExitCode {
         Some("drops") => run_drops(&arguments[1..]),
         Some("lifetimes") => run_lifetimes(&arguments[1..]),
         Some("pageheap") => run_pageheap(&arguments[1..]),
-        Some(other) => Err(format!(
-            "unknown command \"{other}\"; see ample-malloc --help"
-        )),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("ample-malloc: {text}");
-            ExitCode::from(2)
-        }
+        _ => Err(format!("no command {:?}; see --help", arguments[0])),
     }
 }
 
@@ -93,29 +95,35 @@ fn library() -> Result<PathBuf, String> {
     })
 }
 
-/// The command after `--`, and the arguments before.
-fn split(arguments: &[String]) -> Result<(&[String], &[String]), String> {
-    let at = arguments
-        .iter()
-        .position(|argument| argument == "--")
-        .ok_or("put -- between the options and the command")?;
-    if at + 1 == arguments.len() {
-        return Err("there is no command after --".into());
-    }
-    Ok((&arguments[..at], &arguments[at + 1..]))
+/// The arguments before `--`, which are text, and the command after it, which need not be.
+fn words() -> Result<(Vec<String>, Vec<OsString>), String> {
+    let mut all: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let command = match all.iter().position(|word| word == "--") {
+        Some(at) => all.split_off(at).split_off(1),
+        None => Vec::new(),
+    };
+    let text = |word: OsString| {
+        word.into_string()
+            .map_err(|word| format!("{} is not text", word.display()))
+    };
+    let before: Result<_, _> = all.into_iter().map(text).collect();
+    Ok((before?, command))
 }
 
-fn start(command: &[String], options: &str) -> Result<(), String> {
+fn start(command: &[OsString], options: &str) -> Result<(), String> {
+    let [program, arguments @ ..] = command else {
+        return Err("put -- and a command behind the options".into());
+    };
     let mut list = options.to_string();
     if let Ok(more) = std::env::var("AMPLE_MALLOC") {
         list = format!("{list},{more}");
     }
-    let error = Command::new(&command[0])
-        .args(&command[1..])
+    let error = Command::new(program)
+        .args(arguments)
         .env("LD_PRELOAD", library()?)
         .env("AMPLE_MALLOC", list)
         .exec();
-    Err(format!("cannot run {}: {error}", command[0]))
+    Err(format!("cannot run {}: {error}", program.display()))
 }
 
 fn stats_path(pid: &str) -> String {
@@ -125,9 +133,8 @@ fn stats_path(pid: &str) -> String {
     )
 }
 
-fn run(arguments: &[String]) -> Result<(), String> {
-    let (before, command) = split(arguments)?;
-    let options = match before {
+fn run(arguments: &[String], command: &[OsString]) -> Result<(), String> {
+    let options = match arguments {
         [] => String::new(),
         [flag, list] if flag == "--options" => format!(",{list}"),
         _ => return Err("usage: ample-malloc run [--options LIST] -- COMMAND...".into()),
@@ -140,9 +147,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
     start(command, &list)
 }
 
-fn record(arguments: &[String]) -> Result<(), String> {
-    let (before, command) = split(arguments)?;
-    let [file] = before else {
+fn record(arguments: &[String], command: &[OsString]) -> Result<(), String> {
+    let [file] = arguments else {
         return Err("usage: ample-malloc record FILE -- COMMAND...".into());
     };
     if file.contains(',') {

@@ -10,7 +10,7 @@ use crate::watch::socket;
 use crate::watch::stats::{self, StatsForm};
 use crate::watch::upkeep;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
 
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
 static FORM: AtomicU8 = AtomicU8::new(0);
@@ -107,7 +107,7 @@ pub fn requested(what: u8) {
         Some(kind) if path.is_some() => {
             with_file(&path, "", |fd| observe::write_profile(fd, kind));
         }
-        Some(kind) => observe::write_profile(2, kind),
+        Some(kind) => to_stderr(|fd| observe::write_profile(fd, kind)),
         None => write_to(path),
     }
 }
@@ -118,7 +118,50 @@ fn write_to(path: Path) {
     if path.is_some() {
         with_file(&path, "", |fd| stats::write(fd, form));
     } else {
-        stats::write(2, form);
+        to_stderr(|fd| stats::write(fd, form));
+    }
+}
+
+/// A duplicate of stderr, made when the library was loaded, and which file it is; -1 for none.
+static STDERR: AtomicI32 = AtomicI32::new(-1);
+static STDERR_FILE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Device and number of the file behind a descriptor.
+fn file_of(fd: i32) -> Option<[u64; 2]> {
+    // SAFETY: the kernel fills the structure, and zero is a valid value of each of its fields.
+    unsafe {
+        let mut found: libc::stat = core::mem::zeroed();
+        (libc::fstat(fd, &raw mut found) == 0).then_some([found.st_dev, found.st_ino])
+    }
+}
+
+/// Keeps stderr for the end: programs close theirs, and may have opened a file of their own in its
+/// place by then (coreutils close it at exit).
+fn keep_stderr() {
+    if let Some(file) = file_of(2) {
+        for (kept, own) in STDERR_FILE.iter().zip(file) {
+            kept.store(own, Ordering::Relaxed);
+        }
+        // Far from the numbers that a program's own files get, and gone after exec.
+        // SAFETY: duplicates a descriptor.
+        let kept = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 200) };
+        STDERR.store(kept, Ordering::Relaxed);
+    }
+}
+
+/// Writes to stderr where it is the file that it was, or to its duplicate; else to nothing.
+fn to_stderr(write: impl FnOnce(i32)) {
+    let kept = STDERR.load(Ordering::Relaxed);
+    if kept < 0 {
+        // Not kept: nobody asked for anything at exit.
+        return write(2);
+    }
+    let wanted = [0, 1].map(|at| STDERR_FILE[at].load(Ordering::Relaxed));
+    let own = [2, kept]
+        .into_iter()
+        .find(|&fd| file_of(fd) == Some(wanted));
+    if let Some(fd) = own {
+        write(fd);
     }
 }
 
@@ -128,6 +171,10 @@ pub fn loaded() {
         let paths = PATHS.lock();
         (paths.record, paths.profile, paths.socket)
     };
+    let asked = AT_EXIT.load(Ordering::Relaxed) || SIGNAL.load(Ordering::Relaxed) > 0;
+    if asked {
+        keep_stderr();
+    }
     socket::start(socket);
     if record.is_some() {
         if numa::nodes() > 1 {

@@ -3,6 +3,7 @@
 
 #![cfg(all(target_os = "linux", feature = "preload"))]
 
+mod closed;
 mod groups;
 mod misuse;
 mod socket;
