@@ -3,13 +3,13 @@
 
 use ample_lab::stop;
 use anyhow::Result;
-use pyo3::exceptions::{PyException, PyPermissionError};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyPermissionError};
 use pyo3::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 pyo3::create_exception!(
@@ -28,12 +28,50 @@ const PATIENCE_TICKS: u32 = 40;
 /// last of them has ended.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
+/// The process whose threads the jobs run in; 0 before the first.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Set by the system when Ctrl-C is pressed; the interpreter tells it to its main thread alone.
+static PRESSED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
 struct Job;
 
 impl Job {
-    fn begin() -> Job {
-        RUNNING.fetch_add(1, Ordering::SeqCst);
-        Job
+    fn begin() -> PyResult<Job> {
+        let own = std::process::id();
+        let first = PROCESS.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst);
+        if first.is_err_and(|first| first != own) {
+            return Err(AmpleError::new_err(
+                "this process was forked from one that had used Ample, and threads do not survive \
+                 a fork; start processes by \"spawn\" or \"forkserver\"",
+            ));
+        }
+        let pressed = PRESSED.get_or_init(|| {
+            let pressed = Arc::new(AtomicBool::new(false));
+            // The handler of the interpreter is called as before. Without ours only the main
+            // thread hears of Ctrl-C.
+            let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, pressed.clone());
+            pressed
+        });
+        if RUNNING.fetch_add(1, Ordering::SeqCst) == 0 {
+            pressed.store(false, Ordering::SeqCst);
+        }
+        Ok(Job)
+    }
+}
+
+/// What Ctrl-C raises in a thread that the interpreter does not tell of it; nothing where the
+/// program has a handler of its own.
+fn interrupted(py: Python<'_>) -> PyResult<()> {
+    let pressed = PRESSED.get().is_some_and(|own| own.load(Ordering::SeqCst));
+    if !pressed {
+        return Ok(());
+    }
+    let signal = py.import("signal")?;
+    let handler = signal.call_method1("getsignal", (signal_hook::consts::SIGINT,))?;
+    match handler.is(&signal.getattr("default_int_handler")?) {
+        true => Err(PyKeyboardInterrupt::new_err(())),
+        false => Ok(()),
     }
 }
 
@@ -82,7 +120,7 @@ pub fn work<T: Send + 'static>(
     let told: Told =
         Arc::new(move |done: f64| own.store((done * 1000.0) as u64, Ordering::Relaxed));
     let (sender, receiver) = mpsc::channel();
-    let running = Job::begin();
+    let running = Job::begin()?;
     std::thread::spawn(move || {
         let done = catch_unwind(AssertUnwindSafe(|| job(&told)));
         let ended_early = stop::requested();
@@ -106,10 +144,15 @@ pub fn work<T: Send + 'static>(
             Err(RecvTimeoutError::Timeout) => {}
         }
         let now = share.load(Ordering::Relaxed);
-        let mut asked = py.check_signals();
-        if let (Some(progress), true, Ok(())) = (progress, now != shown, &asked) {
-            asked = progress.call1((now as f64 / 1000.0,)).map(drop);
+        let mut asked = py.check_signals().and_then(|()| interrupted(py));
+        if let Some(progress) = progress.filter(|_| now != shown) {
             shown = now;
+            let called = progress.call1((now as f64 / 1000.0,)).map(drop);
+            // The flag would end the jobs of other threads too: this one goes on unheard.
+            match called {
+                Err(raised) if RUNNING.load(Ordering::SeqCst) > 1 => return Err(raised),
+                called => asked = asked.and(called),
+            }
         }
         if let Err(raised) = asked {
             stop::flag().store(true, Ordering::SeqCst);

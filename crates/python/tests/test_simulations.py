@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import signal
 import subprocess
@@ -138,6 +139,41 @@ def test_progress_rises_and_may_end_the_run() -> None:
     ample.simulate("web", memory_gb=0.0625, hours=0.01)
 
 
+def test_an_error_in_one_thread_ends_no_other_work() -> None:
+    begun = threading.Event()
+    found: list[int] = []
+
+    def other() -> None:
+        def tell(_: float) -> None:
+            begun.set()
+
+        run = ample.simulate("web", memory_gb=0.25, hours=0.5, progress=tell)
+        found.append(len(run["samples"]))
+
+    def stop(share: float) -> None:
+        raise RuntimeError("enough")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert begun.wait(60)
+    with pytest.raises(RuntimeError, match="enough"):
+        ample.simulate("web", memory_gb=0.25, hours=0.5, progress=stop)
+    thread.join()
+    assert found and found[0] > 1
+
+
+def test_a_forked_process_is_refused_and_does_not_hang() -> None:
+    ample.simulate("web", memory_gb=0.0625, hours=0.01)
+    child = os.fork()
+    if child == 0:
+        try:
+            ample.simulate("web", memory_gb=0.0625, hours=0.01)
+        except ample.AmpleError as error:
+            os._exit(7 if "fork" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
 def test_the_interpreter_goes_on_meanwhile() -> None:
     ended = threading.Event()
 
@@ -152,6 +188,33 @@ def test_the_interpreter_goes_on_meanwhile() -> None:
         turns += 1
     thread.join()
     assert turns > 3
+
+
+def test_interrupt_ends_work_in_every_thread() -> None:
+    code = (
+        "import ample, threading\n"
+        "told = threading.Event()\n"
+        "def run():\n"
+        "    try:\n"
+        "        ample.simulate('web', memory_gb=1, hours=500, progress=lambda _: told.set())\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('ended', flush=True)\n"
+        "thread = threading.Thread(target=run)\n"
+        "thread.start()\n"
+        "told.wait()\n"
+        "print('begun', flush=True)\n"
+        "try:\n"
+        "    thread.join()\n"
+        "except KeyboardInterrupt:\n"
+        "    thread.join()\n"
+        "    print('both', flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=120)
+    assert rest == "ended\nboth\n"
 
 
 def test_interrupt_ends_it() -> None:
