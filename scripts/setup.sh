@@ -21,7 +21,7 @@ wanted() { # wanted PART: is it asked for?
 
 # What a build needs: a C compiler for zstd and the policy header; clang and libelf for the BPF
 # reader (bpf/*.bpf.c is compiled for the bpf target).
-packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certificates)
+packages=(gcc libc6-dev make pkg-config clang libelf-dev zlib1g-dev git ca-certificates jq)
 if wanted rtl || [[ $what == cost ]]; then
 	packages+=(g++ iverilog verilator yosys)
 fi
@@ -40,7 +40,7 @@ if wanted pages; then
 	packages+=(chromium python3 python3-venv)
 fi
 if [[ $what == test ]]; then
-	packages+=(jq g++ dpkg-dev systemd python3 python3-venv util-linux)
+	packages+=(g++ dpkg-dev systemd python3 python3-venv util-linux)
 fi
 if [[ $what == dist ]]; then
 	packages+=(dpkg-dev lintian mmdebstrap python3 systemd systemd-container skopeo)

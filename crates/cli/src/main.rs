@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Ok(verdict) => verdict.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ample: error: {error:#}");
+            eprintln!("ample: error: {}", cmd::printed(&error));
             ExitCode::from(2)
         }
     }

@@ -138,10 +138,15 @@ fn listening(at: &Path) -> (Child, String) {
         line.clear();
         assert_ne!(errors.read_line(&mut line).unwrap(), 0, "it ended");
     }
+    let address = address_in(&line).to_string();
+    (agent, address)
+}
+
+/// The address in the line that says where the metrics are.
+fn address_in(line: &str) -> &str {
     let address = line.trim().strip_prefix("metrics at http://");
     let address = address.and_then(|rest| rest.strip_suffix("/metrics"));
-    let address = address.unwrap_or_else(|| panic!("{line}")).to_string();
-    (agent, address)
+    address.unwrap_or_else(|| panic!("{line}"))
 }
 
 fn scrape(address: &str) -> String {
@@ -202,7 +207,7 @@ fn a_storm_of_scrapes_costs_no_more_than_one() {
         .collect();
     let files = std::fs::read_dir(format!("/proc/{}/fd", agent.id())).unwrap();
     assert!(
-        files.count() < 32,
+        files.count() < 64,
         "more clients wait in the queue of the kernel"
     );
     drop(idle);
@@ -223,6 +228,49 @@ fn a_storm_of_scrapes_costs_no_more_than_one() {
     );
     agent.kill().unwrap();
     agent.wait().unwrap();
+}
+
+#[test]
+fn scans_are_not_delivered_into_the_spool_and_a_spool_has_one_agent() {
+    let host = host();
+    let at = host.path();
+    let once = ["agent", "--once", "--root", "root", "--spool", "spool"];
+    assert!(ample(at, &once).status.success());
+    std::os::unix::fs::symlink("spool", at.join("link")).unwrap();
+    std::fs::create_dir(at.join("spool/sub")).unwrap();
+    let before = files(&at.join("spool"));
+    for place in ["spool", "link", "spool/sub", "./spool/", "link/sub/new"] {
+        let output = ample(at, &[&once[..], &["--deliver", place]].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{place}: {text}");
+        assert!(text.contains("is in the spool"), "{place}: {text}");
+        assert_eq!(files(&at.join("spool")), before, "{place}");
+    }
+    let (mut agent, _) = listening(at);
+    let other = ample(at, &once);
+    let text = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert_eq!(other.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("another ample agent uses the spool"),
+        "{text}"
+    );
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(ample(at, &once).status.success());
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_before_the_first_scan() {
+    let host = host();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let agent = ["agent", "--root", "root", "--spool", "spool", "--listen"];
+    let output = ample(host.path(), &[&agent[..], &[&address]].concat());
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains(&address), "{text}");
+    let spool = files(&host.path().join("spool"));
+    assert!(spool.is_empty(), "{spool:?}");
 }
 
 /// The kernel ends a process that writes beyond RLIMIT_FSIZE: a crash at exactly that byte.
@@ -286,23 +334,41 @@ fn an_agent_that_is_started_again_rests_first() {
     let now = now.unwrap().as_nanos();
     // The scan before the crash used ten seconds.
     let last = format!("{} 10000000000\n", now - 1_000_000_000);
-    save(at, &[("spool/.last-scan", last.as_bytes())]);
+    let old: &[u8] = b"of the agent before\n";
+    save(
+        at,
+        &[("spool/.last-scan", last.as_bytes()), ("ample.prom", old)],
+    );
     let mut agent = Command::new(env!("CARGO_BIN_EXE_ample"))
         .args([
             "agent", "--root", "root", "--spool", "spool", "--every", "1s",
         ])
+        .args(["--listen", "0", "--textfile", "ample.prom"])
         .current_dir(at)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut line = String::new();
     let mut errors = BufReader::new(agent.stderr.take().unwrap());
-    errors.read_line(&mut line).unwrap();
+    let mut lines = [String::new(), String::new()];
+    for line in &mut lines {
+        errors.read_line(line).unwrap();
+    }
+    let [listens, line] = lines;
     assert!(line.contains("its share of a processor"), "{line}");
     assert!(
         line.contains("begins in 99"),
         "a hundred times as long: {line}"
     );
+    // Somebody is there meanwhile, and says when the scan begins.
+    let page = scrape(address_in(&listens));
+    assert!(page.contains("ample_agent_scans_total 0\n"), "{page}");
+    let next = page.lines().find_map(|line| {
+        let value = line.strip_prefix("ample_agent_next_scan_timestamp_seconds ");
+        value?.parse::<f64>().ok()
+    });
+    let wanted = now as f64 / 1e9 - 1.0 + 1000.0;
+    assert!((next.unwrap() - wanted).abs() < 1.0, "{next:?}, {wanted}");
+    assert_eq!(std::fs::read(at.join("ample.prom")).unwrap(), old);
     assert_eq!(files(&at.join("spool")), [".last-scan"]);
     agent.kill().unwrap();
     agent.wait().unwrap();

@@ -88,7 +88,8 @@ fn each_thing_that_lacks_has_its_advice() {
     assert_eq!(check(root.path(), "rights"), ("unknown".into(), false));
     for (status, state) in [
         ("Uid:\t7\t7\nCapEff:\t0000000000200000\n", "ok"),
-        ("Uid:\t0\t0\nCapEff:\t00000000a80425fb\n", "missing"),
+        ("Uid:\t0\t0\nCapEff:\t00000000a80425fb\n", "ok"),
+        ("Uid:\t7\t7\nCapEff:\t0000000000000004\n", "ok"),
         ("Uid:\t7\t7\nCapEff:\t0000000000000000\n", "missing"),
         ("CapEff:\tnonsense\n", "unknown"),
     ] {

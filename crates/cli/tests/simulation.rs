@@ -209,6 +209,13 @@ fn wrong_input_says_what_and_where() {
     let foreign = path("foreign.snap");
     std::fs::write(&foreign, "not a snapshot").unwrap();
     assert!(failure(&["whatif", "--snapshot", &foreign]).contains("foreign.snap"));
+    // Said before anything is simulated.
+    for words in [
+        ["whatif", "--hours", "20", "--report", "/"],
+        ["sim", "fig11", "--json", "--figure", "/no/such/x.svg"],
+    ] {
+        assert!(failure(&words).contains("cannot write"), "{words:?}");
+    }
     assert!(failure(&["whatif", "--workload", "nope"]).contains("nope"));
     assert!(failure(&["whatif", "--hours", "0"]).contains("hours"));
     assert!(failure(&["sim", "nope"]).contains("fig11"));

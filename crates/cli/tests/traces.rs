@@ -158,23 +158,49 @@ fn wrong_files_and_options_say_what_to_do() {
     assert!(refused(&["trace", "convert", file, file, "--from", "lackey"]).contains("while"));
     assert!(refused(&["record", "--", "true"]).contains("--program"));
     let own = directory.path().join("t.trace");
-    json(&[
-        "trace",
-        "make",
-        "gups",
-        text(&own),
-        "--scale",
-        "tiny",
-        "--limit",
-        "5000",
-        "--json",
-    ]);
+    let make = ["trace", "make", "gups", text(&own), "--scale", "tiny"];
+    json(&[&make[..], &["--limit", "5000", "--json"]].concat());
     assert!(refused(&["trace", "run", text(&own), "--machine", "x"]).contains("skylake"));
     assert!(refused(&["trace", "run", text(&own), "--warm-up", "5000"]).contains("warm-up"));
     let mut bytes = std::fs::read(&own).unwrap();
     bytes.truncate(bytes.len() - 20);
     std::fs::write(&own, bytes).unwrap();
     assert!(refused(&["trace", "run", text(&own)]).contains("at byte"));
+}
+
+#[test]
+fn a_conversion_that_fails_leaves_what_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let [from, to] = ["noise", "out.trace"].map(|name| directory.path().join(name));
+    let missing = refused(&["trace", "convert", text(&from), text(&to)]);
+    assert!(missing.contains("No such file"), "{missing}");
+    std::fs::write(&from, [0xa5; 64 * 100 + 7]).unwrap();
+    std::fs::write(&to, b"before").unwrap();
+    refused(&[
+        "trace",
+        "convert",
+        text(&from),
+        text(&to),
+        "--from",
+        "champsim",
+    ]);
+    assert_eq!(std::fs::read(&to).unwrap(), b"before");
+    let left = std::fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(left, 2, "no part of it");
+    // A field that no machine has, at its top.
+    let made = [
+        "trace",
+        "make",
+        "gups",
+        text(&to),
+        "--scale",
+        "tiny",
+        "--limit",
+        "5000",
+    ];
+    assert!(ample(&made).status.success());
+    let unknown = refused(&["trace", "run", text(&to), "--set", "walkers=4"]);
+    assert!(unknown.contains("walkers"), "{unknown}");
 }
 
 #[test]

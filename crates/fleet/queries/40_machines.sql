@@ -10,6 +10,8 @@ SELECT
     max(uptime_seconds) AS uptime_seconds,
     max(memory_bytes) AS memory_bytes,
     min(free_bytes) AS free_bytes,
+    min(memory_bytes) AS least_memory_bytes,
+    max(free_bytes) AS most_free_bytes,
     count(*) AS copies
 FROM (
     SELECT host, max(unix_time_seconds) AS unix_time_seconds

@@ -1,24 +1,39 @@
--- Blocks of the latest scan of each host, by size and definition.
+-- Blocks of the latest scan of each host, by size and definition, that count. Of copies that differ
+-- the one counts, as a whole, that has the larger share of unmovable blocks.
 SELECT
-    good.host,
-    good.size_bytes,
-    good.definition,
-    max(machines.kernel) AS kernel,
-    max(machines.role) AS role,
-    max(machines.rack) AS rack,
-    max(machines.uptime_seconds) AS uptime_seconds,
-    max(machines.memory_bytes) AS memory_bytes,
-    min(machines.free_bytes) AS free_bytes,
-    max(blocks) AS blocks,
-    min(free_blocks) AS free_blocks,
-    min(unmovable_blocks_low) AS unmovable_blocks_low,
-    max(unmovable_blocks_high) AS unmovable_blocks_high,
-    min(potential_blocks_low) AS potential_blocks_low,
-    max(potential_blocks_high) AS potential_blocks_high,
-    min(internal_free_ppm_low) AS internal_free_ppm_low,
-    max(internal_free_ppm_high) AS internal_free_ppm_high
-FROM machines
-JOIN good
-    ON good.host = machines.host AND good.unix_time_seconds = machines.unix_time_seconds
-WHERE kind = 'size'
-GROUP BY good.host, good.size_bytes, good.definition
+    host,
+    size_bytes,
+    definition,
+    kernel,
+    role,
+    rack,
+    uptime_seconds,
+    memory_bytes,
+    free_bytes,
+    blocks,
+    free_blocks,
+    unmovable_blocks_low,
+    unmovable_blocks_high,
+    potential_blocks_low,
+    potential_blocks_high,
+    internal_free_ppm_low,
+    internal_free_ppm_high
+FROM (
+    SELECT
+        sizes.*,
+        row_number() OVER (
+            PARTITION BY host, size_bytes, definition
+            ORDER BY
+                unmovable_blocks_high * 1E0 / greatest(blocks, 1) DESC,
+                blocks DESC,
+                unmovable_blocks_low DESC,
+                free_blocks,
+                potential_blocks_low,
+                potential_blocks_high,
+                coalesce(internal_free_ppm_high, -1) DESC,
+                coalesce(internal_free_ppm_low, -1)
+        ) AS place
+    FROM sizes
+    WHERE problem IS NULL
+) AS ranked
+WHERE place = 1

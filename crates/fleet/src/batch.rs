@@ -5,7 +5,7 @@ use crate::digest::RowDigest;
 use crate::row::FleetRow;
 use anyhow::{Result, ensure};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub fn of_rows(rows: &[FleetRow]) -> Result<RecordBatch> {
 /// A batch from a file with the columns of the table, by their names; others are left out.
 ///
 /// # Errors
-/// When a column is missing or of another type.
+/// When a column is missing or of another type, or a number does not fit the table's.
 pub fn conform(batch: &RecordBatch) -> Result<RecordBatch> {
     let schema = Arc::new(schema());
     let mut columns = Vec::with_capacity(schema.fields().len());
@@ -54,9 +54,31 @@ pub fn conform(batch: &RecordBatch) -> Result<RecordBatch> {
             _ => found.is_integer(),
         };
         ensure!(same, "column `{}` is of type {found}", field.name());
-        columns.push(cast(column, field.data_type())?);
+        // A number beyond those of the table is an error, not a gap.
+        let strict = CastOptions {
+            safe: false,
+            ..CastOptions::default()
+        };
+        columns.push(cast_with_options(column, field.data_type(), &strict)?);
     }
     Ok(RecordBatch::try_new(schema, columns)?)
+}
+
+/// Bytes of all texts of a batch that conforms.
+pub fn text_bytes(batch: &RecordBatch) -> u64 {
+    let texts = &batch.columns()[..FleetRow::TEXTS.len()];
+    let bytes = |own: &ArrayRef| {
+        let offsets = own.as_string::<i32>().offsets();
+        offsets
+            .last()
+            .zip(offsets.first())
+            .map(|(last, first)| last - first)
+    };
+    texts
+        .iter()
+        .filter_map(bytes)
+        .map(|bytes| bytes as u64)
+        .sum()
 }
 
 /// Adds the rows of a batch that conforms to a sum.

@@ -14,7 +14,7 @@ use datafusion::prelude::{DataFrame, ParquetReadOptions, SessionConfig, SessionC
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
@@ -54,10 +54,10 @@ impl FleetEngine {
             "parameters",
             RecordBatch::try_new(parameters, values.into())?,
         )?;
-        let paths: Vec<String> = (files.iter())
-            .map(|file| file.to_str().map(str::to_string))
-            .collect::<Option<_>>()
-            .context("a file name that is not text")?;
+        let paths: Vec<String> = files
+            .iter()
+            .map(|file| address(file))
+            .collect::<Result<_>>()?;
         let table_schema = schema();
         let options = ParquetReadOptions::default()
             .schema(&table_schema)
@@ -114,6 +114,22 @@ impl FleetEngine {
         }
         Ok(rows)
     }
+}
+
+/// The address of a file. As an address it is no pattern, whatever letters its name has.
+fn address(file: &Path) -> Result<String> {
+    let whole = std::path::absolute(file)?;
+    let about = || format!("{}: its name is not text", file.display());
+    let text = whole.to_str().with_context(about)?;
+    let mut address = "file://".to_string();
+    for byte in text.bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => address.push(byte.into()),
+            byte if byte.is_ascii_alphanumeric() => address.push(byte.into()),
+            byte => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Ok(address)
 }
 
 /// The rows of a batch, by column names.

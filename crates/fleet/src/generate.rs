@@ -82,8 +82,11 @@ impl Generated {
             } else {
                 uptime + self.every_seconds
             };
+            let machine = template.iter().find(|row| row.free_bytes.is_some());
+            let memory_bytes = machine.and_then(|row| row.memory_bytes);
+            let free_bytes = machine.and_then(|row| scaled(row.free_bytes, free, memory_bytes));
             rows.extend(template.iter().map(|row| {
-                let mut row = perturbed(row, held, free);
+                let mut row = perturbed(row, held, free, [memory_bytes, free_bytes]);
                 row.host = Some(name.clone());
                 row.role = Some(role.into());
                 row.rack = Some(rack.clone());
@@ -97,22 +100,29 @@ impl Generated {
     }
 }
 
-/// The row with unmovable memory times `held` and free memory times `free`, within what can be.
-fn perturbed(row: &FleetRow, held: f64, free: f64) -> FleetRow {
-    let scaled = |value: Option<i64>, factor: f64, most: Option<i64>| {
-        let value = (value? as f64 * factor).round() as i64;
-        Some(most.map_or(value, |most| value.min(most)))
-    };
+fn scaled(value: Option<i64>, factor: f64, most: Option<i64>) -> Option<i64> {
+    let value = (value? as f64 * factor).round() as i64;
+    Some(most.map_or(value, |most| value.min(most)))
+}
+
+/// The row with unmovable memory times `held` and free memory times `free`, within what can be on
+/// a machine of so many bytes, so many of them free.
+fn perturbed(row: &FleetRow, held: f64, free: f64, machine: [Option<i64>; 2]) -> FleetRow {
+    let [whole_blocks, blocks_of_free] =
+        machine.map(|bytes| bytes.zip(row.size_bytes).map(|(bytes, size)| bytes / size));
     let high = scaled(row.unmovable_blocks_high, held, row.blocks);
     let low = scaled(row.unmovable_blocks_low, held, high);
     let potential = |value: Option<i64>, before: Option<i64>, now: Option<i64>| {
-        Some((value? + before? - now?).clamp(0, row.blocks? - now?))
+        let most = (row.blocks? - now?).min(whole_blocks.unwrap_or(i64::MAX));
+        Some((value? + before? - now?).clamp(0, most))
     };
     let potential_low = potential(row.potential_blocks_low, row.unmovable_blocks_high, high);
     let potential_high = potential(row.potential_blocks_high, row.unmovable_blocks_low, low);
+    let most_free = potential_low.or(row.blocks);
+    let most_free = [most_free, blocks_of_free].into_iter().flatten().min();
     FleetRow {
         free_bytes: scaled(row.free_bytes, free, row.memory_bytes),
-        free_blocks: scaled(row.free_blocks, free, potential_low.or(row.blocks)),
+        free_blocks: scaled(row.free_blocks, free, most_free),
         unmovable_blocks_low: low,
         unmovable_blocks_high: high,
         potential_blocks_low: potential_low,

@@ -33,7 +33,7 @@ mod source;
 pub mod study;
 
 pub use digest::RowDigest;
-pub use row::{FleetRow, Labels, SCHEMA_VERSION, rows, rows_of};
+pub use row::{FleetRow, LONGEST_TEXT_BYTES, Labels, SCHEMA_VERSION, rows, rows_of};
 pub use table::encode;
 
 #[cfg(feature = "engine")]
@@ -41,8 +41,10 @@ pub use engine::FleetEngine;
 #[cfg(feature = "engine")]
 pub use generate::Generated;
 #[cfg(feature = "engine")]
+pub use place::Unusable;
+#[cfg(feature = "engine")]
 pub use queries::{Parameters, QUERIES, Query};
 #[cfg(feature = "reader")]
 pub use reader::TableFile;
 #[cfg(feature = "engine")]
-pub use source::{FilesProgress, Sources, Unusable, scans, whole_table};
+pub use source::{FilesProgress, Sources, scans, whole_table};

@@ -24,6 +24,7 @@ pub(crate) struct Merged<'a> {
 }
 
 struct Growing {
+    path: PathBuf,
     writer: ArrowWriter<File>,
     rows: usize,
     digest: RowDigest,
@@ -33,8 +34,18 @@ impl Growing {
     fn close(mut self) -> Result<()> {
         let digest = KeyValue::new(DIGEST_KEY.to_string(), self.digest.to_string());
         self.writer.append_key_value_metadata(digest);
-        self.writer.close()?;
+        let about = || format!("cannot write {}", self.path.display());
+        self.writer.close().with_context(about)?;
         Ok(())
+    }
+}
+
+/// Files of a merge that did not come to its end would be taken for the whole.
+impl Drop for Merged<'_> {
+    fn drop(&mut self) {
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
+        }
     }
 }
 
@@ -53,7 +64,8 @@ impl<'a> Merged<'a> {
             Some(open) => open,
             None => self.start()?,
         };
-        growing.writer.write(batch)?;
+        let about = || format!("cannot write {}", growing.path.display());
+        growing.writer.write(batch).with_context(about)?;
         growing.rows += batch.num_rows();
         growing.digest = growing.digest.and(digest);
         if growing.rows < ROWS_A_FILE {
@@ -68,13 +80,14 @@ impl<'a> Merged<'a> {
         let path = self.folder.join(name);
         let file =
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        self.files.push(path);
+        self.files.push(path.clone());
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_max_row_group_row_count(Some(1 << 17))
             .build();
         let schema = Arc::new(batch::schema());
         Ok(Growing {
+            path,
             writer: ArrowWriter::try_new(file, schema, Some(properties))?,
             rows: 0,
             digest: RowDigest::default(),
@@ -85,6 +98,6 @@ impl<'a> Merged<'a> {
         if let Some(growing) = self.open.take() {
             growing.close()?;
         }
-        Ok(self.files)
+        Ok(std::mem::take(&mut self.files))
     }
 }

@@ -37,7 +37,7 @@ macro_rules! view {
 }
 
 /// All of them, in order.
-pub const QUERIES: [Query; 24] = [
+pub const QUERIES: [Query; 27] = [
     view!("10", "checked"),
     table!("20", "problems"),
     view!("30", "good"),
@@ -47,6 +47,8 @@ pub const QUERIES: [Query; 24] = [
     table!("42", "memory"),
     table!("43", "boots"),
     table!("44", "silent"),
+    table!("45", "sizes"),
+    table!("46", "misfits"),
     table!("50", "blocks"),
     table!("52", "host_sources"),
     view!("55", "ends"),
@@ -62,6 +64,7 @@ pub const QUERIES: [Query; 24] = [
     table!("71", "worst_sources"),
     table!("80", "days"),
     table!("81", "drift"),
+    table!("82", "day_hosts"),
 ];
 
 /// What the questions depend on: the one row of the table `parameters`.

@@ -8,13 +8,18 @@ use arrow::array::RecordBatch;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::reader::ChunkReader;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 /// A table holds at most so many rows for each of its bytes. Writers start a page at least every
 /// twenty thousand rows, of each of the columns, so that the most even table has some 30.
 const ROWS_A_BYTE: u64 = 64;
 /// No name is longer.
 const LONGEST_TEXT_BYTES: usize = 4096;
+/// All texts of a row, in the mean over a file, unless the file itself is large for them.
+const TEXT_BYTES_A_ROW: u64 = 512;
+const TEXT_BYTES_A_BYTE: u64 = 16;
 /// A file of fewer bytes than a table is read where it lies gives no more memory than this.
 const UNPACKED_BYTES: u64 = 1 << 30;
 
@@ -23,6 +28,8 @@ pub struct TableFile<R: ChunkReader + 'static> {
     builder: ParquetRecordBatchReaderBuilder<R>,
     /// Rows in all.
     pub rows: u64,
+    /// Of the file.
+    bytes: u64,
     digest: Option<String>,
 }
 
@@ -70,6 +77,7 @@ impl<R: ChunkReader + 'static> TableFile<R> {
         Ok(TableFile {
             builder: opened.with_projection(mask),
             rows,
+            bytes,
             digest,
         })
     }
@@ -85,11 +93,18 @@ impl<R: ChunkReader + 'static> TableFile<R> {
         let reader = guarded(|| Ok(self.builder.build()?));
         let mut reader = reader?;
         let mut digest = RowDigest::default();
-        let mut found = 0;
+        let (mut found, mut texts) = (0, 0);
         while let Some(batch) = guarded(|| Ok(reader.next().transpose()?))? {
             let batch = batch::conform(&batch)?;
             batch::add_to(&batch, LONGEST_TEXT_BYTES, &mut digest)?;
             found += batch.num_rows() as u64;
+            texts += batch::text_bytes(&batch);
+            // A name that is there once may be unpacked a hundred thousand times.
+            let most = (found + LONGEST_TEXT_BYTES as u64) * TEXT_BYTES_A_ROW;
+            ensure!(
+                texts <= most.max(self.bytes.saturating_mul(TEXT_BYTES_A_BYTE)),
+                "holds names of {texts} bytes in {found} rows"
+            );
             sink(batch)?;
         }
         ensure!(
@@ -108,9 +123,27 @@ impl<R: ChunkReader + 'static> TableFile<R> {
 
 const FIELDS: [&[&str]; 2] = [crate::row::FleetRow::TEXTS, crate::row::FleetRow::NUMBERS];
 
-/// Work in the library, which may panic over a file that was made to break it.
+thread_local! {
+    /// Whether this thread is in the library, where a panic is an answer.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Work in the library, which may panic over a file that was made to break it. Such a panic is told
+/// as an error alone.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(work)) {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let told = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !GUARDED.get() {
+                told(panic);
+            }
+        }));
+    });
+    GUARDED.set(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(false);
+    match done {
         Ok(result) => result,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);

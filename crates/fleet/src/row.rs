@@ -10,7 +10,10 @@ use ample_pfn::{
 /// Version of the table's columns and of their meaning, in every row.
 pub const SCHEMA_VERSION: i64 = 2;
 
-/// What an operator calls a machine; both may be absent.
+/// Longest text in a row: a table with a longer one is refused as a whole.
+pub const LONGEST_TEXT_BYTES: usize = 4096;
+
+/// What an operator calls a machine; both may be absent, and are texts of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
     /// What the machine is for: web, cache, build.

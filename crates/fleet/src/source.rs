@@ -4,28 +4,20 @@
 use crate::batch;
 use crate::digest::RowDigest;
 use crate::merged::Merged;
-use crate::place::{files_of, list};
+use crate::place::{Unusable, files_of, list};
 use crate::reader::TableFile;
 use crate::row::{FleetRow, Labels, rows};
 use ample_host::{Scan, snapshot};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use bytes::Bytes;
 use rayon::prelude::*;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
-
-/// A file that does not count, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unusable {
-    /// The file, or the address of an object that it was.
-    pub file: PathBuf,
-    /// What is wrong with it.
-    pub reason: String,
-}
 
 /// Files for an engine.
 #[derive(Debug, Default)]
@@ -40,10 +32,13 @@ pub struct Sources {
 
 /// Parquet files of at least this size are read where they lie; smaller ones are put together.
 const LARGE_BYTES: u64 = 4 << 20;
-/// Those of more rows too, however small.
+/// Those of more rows too, however small, once they are known to be whole.
 const LARGE_ROWS: u64 = 1 << 18;
-/// Files that one thread reads before it hands over its rows.
+/// And those of less for a row: packed so well, they are best left where they lie.
+const LEAST_BYTES_A_ROW: u64 = 2;
+/// Files that one thread reads before it hands over its rows, and bytes of them.
 const FILES_A_TASK: usize = 64;
+const BYTES_A_TASK: u64 = 2 << 20;
 
 /// Told how many files of how many are done.
 pub type FilesProgress<'a> = &'a (dyn Fn(usize, usize) + Sync);
@@ -59,14 +54,18 @@ impl Sources {
         workspace: &Path,
         progress: FilesProgress<'_>,
     ) -> Result<Sources> {
-        let files = files_of(sources)?;
+        let named = files_of(sources)?;
         let mut gathering = Gathering {
-            found: Sources::default(),
+            found: Sources {
+                read: named.unusable.len(),
+                unusable: named.unusable,
+                ..Sources::default()
+            },
             writer: Merged::new(workspace),
-            of: files.len(),
+            of: named.files.len(),
             progress,
         };
-        gathering.files(files)?;
+        gathering.files(named.files)?;
         let mut found = gathering.found;
         found.files.extend(gathering.writer.finish()?);
         Ok(found)
@@ -107,17 +106,19 @@ impl Gathering<'_> {
         for file in files {
             match kind(&file) {
                 Ok(Kind::LargeTable) => self.found.files.push(file),
-                Ok(_) => {
-                    small.push(file);
+                Ok(Kind::Small { bytes }) => {
+                    small.push((file, bytes));
                     continue;
                 }
                 Err(error) => self.found.skip(file, &error),
             }
             self.done(1);
         }
-        for some in small.chunks(FILES_A_TASK * 2 * rayon::current_num_threads()) {
+        // Whatever the number of threads, so that the same files give the same bytes.
+        let tasks = tasks(small);
+        for some in tasks.chunks(2 * rayon::current_num_threads()) {
             self.put_together(some)?;
-            self.done(some.len());
+            self.done(some.iter().map(Vec::len).sum());
         }
         Ok(())
     }
@@ -128,8 +129,8 @@ impl Gathering<'_> {
     }
 
     /// Adds small files to the large ones of the workspace.
-    fn put_together(&mut self, some: &[PathBuf]) -> Result<()> {
-        let done: Vec<_> = some.par_chunks(FILES_A_TASK).map(read_some).collect();
+    fn put_together(&mut self, tasks: &[Vec<PathBuf>]) -> Result<()> {
+        let done: Vec<_> = tasks.par_iter().map(|files| read_some(files)).collect();
         for taken in done {
             self.found.unusable.extend(taken.unusable);
             if let Some(batch) = taken.batch? {
@@ -143,9 +144,28 @@ impl Gathering<'_> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Snapshot,
-    SmallTable,
+    /// A snapshot, or a table that is read at once.
+    Small {
+        bytes: u64,
+    },
     LargeTable,
+}
+
+/// Files in the order in which they come, so many as one thread reads before it hands over.
+fn tasks(files: Vec<(PathBuf, u64)>) -> Vec<Vec<PathBuf>> {
+    let mut tasks: Vec<Vec<PathBuf>> = Vec::new();
+    let mut held = 0;
+    for (file, bytes) in files {
+        held += bytes;
+        match tasks.last_mut() {
+            Some(task) if task.len() < FILES_A_TASK && held <= BYTES_A_TASK => task.push(file),
+            _ => {
+                held = bytes;
+                tasks.push(vec![file]);
+            }
+        }
+    }
+    tasks
 }
 
 fn is_table(name: &Path) -> bool {
@@ -154,14 +174,23 @@ fn is_table(name: &Path) -> bool {
 
 /// What a file is; a large table has been opened, so that its columns are those of the table.
 fn kind(file: &Path) -> Result<Kind> {
-    if !is_table(file) {
-        return Ok(Kind::Snapshot);
+    let bytes = std::fs::metadata(file)?.len();
+    if !is_table(file) || bytes < LARGE_BYTES {
+        return Ok(Kind::Small { bytes });
     }
-    if std::fs::metadata(file)?.len() < LARGE_BYTES {
-        return Ok(Kind::SmallTable);
-    }
+    has_a_plain_name(file)?;
     TableFile::open(File::open(file)?)?;
     Ok(Kind::LargeTable)
+}
+
+/// An engine opens tables where they lie by addresses, which are text.
+fn has_a_plain_name(file: &Path) -> Result<()> {
+    let plain = |text: &str| !text.contains(char::is_control);
+    ensure!(
+        file.to_str().is_some_and(plain),
+        "its name is not plain text, and it is too large to be copied; rename it"
+    );
+    Ok(())
 }
 
 /// Reads a table to its end.
@@ -217,8 +246,13 @@ fn read_one(file: &Path) -> Result<Option<(Vec<RecordBatch>, RowDigest)>> {
         let rows = named(snapshot::read(file)?, file)?;
         return Ok(Some((vec![batch::of_rows(&rows)?], RowDigest::of(&rows))));
     }
-    let table = TableFile::open(Bytes::from(std::fs::read(file)?))?;
-    if table.rows > LARGE_ROWS {
+    let mut bytes = Vec::new();
+    ample_kit::files::open(file, LARGE_BYTES)?.read_to_end(&mut bytes)?;
+    let most_rows = LARGE_ROWS.min(bytes.len() as u64 / LEAST_BYTES_A_ROW);
+    let table = TableFile::open(Bytes::from(bytes))?;
+    if table.rows > most_rows {
+        has_a_plain_name(file)?;
+        table.read(&mut |_| Ok(()))?;
         return Ok(None);
     }
     let mut batches = Vec::new();
@@ -238,7 +272,7 @@ pub fn scans(paths: &[PathBuf]) -> Result<Vec<Vec<FleetRow>>> {
         let scan = snapshot::read(file).ok()?;
         named(scan, file).ok()
     };
-    Ok(list(paths)?.par_iter().filter_map(read).collect())
+    Ok(list(paths)?.files.par_iter().filter_map(read).collect())
 }
 
 /// A snapshot; one without a host name has the name of its file, one without a time the file's.

@@ -4,7 +4,7 @@
 
 use ample_fleet::{FleetRow, RowDigest, TableFile, encode};
 use anyhow::Result;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, new_null_array};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
@@ -133,6 +133,28 @@ fn a_file_that_is_another_table_says_which_column_is_wrong() {
     );
     assert!(told(encode(&[]).unwrap()).contains("holds no scan"));
     assert!(read(Vec::new()).is_err() && read(b"PAR1PAR1".to_vec()).is_err());
+}
+
+#[test]
+fn a_number_beyond_the_table_is_refused() {
+    let name = *FleetRow::NUMBERS.last().unwrap();
+    let most: ArrayRef = Arc::new(UInt64Array::from(vec![1, u64::MAX]));
+    assert!(read(written(columns(Some((name, most)), 2), 1)).is_err());
+    let fits: ArrayRef = Arc::new(UInt64Array::from(vec![1, 2]));
+    assert!(read(written(columns(Some((name, fits)), 2), 1)).is_ok());
+}
+
+/// A name is there once in the file and in every row of the table.
+#[test]
+fn one_long_name_does_not_become_gigabytes() {
+    let rows = 200_000;
+    let name: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(4096); 1000]));
+    let mut with_name = columns(None, 1000);
+    with_name[3].1 = name;
+    let bomb = written(with_name, rows / 1000);
+    assert!(bomb.len() < 200_000, "{} bytes", bomb.len());
+    let told = read(bomb).unwrap_err().to_string();
+    assert!(told.contains("holds names of"), "{told}");
 }
 
 #[test]

@@ -54,7 +54,9 @@ fn shown(path: &Path) -> String {
 
 fn permission_hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
-        std::io::ErrorKind::PermissionDenied => "; run as root (CAP_SYS_ADMIN)",
+        std::io::ErrorKind::PermissionDenied => {
+            "; run as root (for the BPF reader CAP_SYS_ADMIN is enough)"
+        }
         _ => "",
     }
 }

@@ -195,6 +195,8 @@ mod tests {
         let told = refused(&zero);
         assert!(told.contains(&line(&zero, "walkers =")), "{told}");
         assert!(told.contains("mmu.walkers: 0; valid: 1 to"), "{told}");
+        let extra = with("memory_bytes =", "memory_byte = 5\nmemory_bytes =");
+        assert!(refused(&extra).contains("did you mean memory_bytes?"));
         let typed = with("walkers =", "wakers =");
         let told = refused(&typed);
         assert!(told.contains(&line(&typed, "wakers =")), "{told}");

@@ -5,10 +5,12 @@ use crate::single::{CoreConfig, TimedCore};
 use ample_memory::{LastLevel, LastPort, MemoryConfig, PrivateMemory};
 use ample_translate::{Engine, IdealFrames, MmuConfig, Scheme, presets};
 use anyhow::{Context, Result, anyhow};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// A core with its caches, translation hardware and DRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MachineConfig {
     /// Name of the preset it came from.
     pub name: String,
@@ -20,6 +22,9 @@ pub struct MachineConfig {
     pub mmu: MmuConfig,
     /// Physical memory, bytes.
     pub memory_bytes: u64,
+    /// The machine of several cores that the same file may describe; it is read elsewhere.
+    #[serde(default, skip_serializing)]
+    pub multi: IgnoredAny,
 }
 
 impl MachineConfig {

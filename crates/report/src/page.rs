@@ -50,8 +50,8 @@ nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)
 @media print{body{font-size:12px}main{padding:0}h2{break-after:avoid}\
 figure,tr,.verdict,.card{break-inside:avoid}.drawn,.scroll{overflow:visible}\
 nav,.tools,.tip,details:not([open]){display:none}.card b{font-size:17px}\
-pre{white-space:pre-wrap}td,th{overflow-wrap:anywhere}\
-table{font-size:11px}td.num{white-space:normal}svg.fig{min-width:0}}";
+pre{white-space:pre-wrap}td.long{overflow-wrap:anywhere}\
+table{font-size:10px}th,td{padding:3px 4px}svg.fig{min-width:0}}";
 
 /// Text of a paragraph: no line breaks between a number and its per cent sign.
 fn prose(text: &str) -> String {

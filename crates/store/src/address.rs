@@ -9,6 +9,19 @@ pub const SCHEME: &str = "s3://";
 /// What makes a key a pattern.
 const WILD: [char; 3] = ['*', '?', '['];
 
+/// A name as it may be printed: whoever writes to a store chooses the names in it, and a terminal
+/// obeys control characters, and marks that turn the direction of writing.
+pub fn plain(name: &str) -> String {
+    let turns = |letter| {
+        matches!(letter, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}')
+    };
+    name.replace(
+        |letter: char| letter.is_control() || turns(letter),
+        "\u{fffd}",
+    )
+}
+
 /// `s3://BUCKET/KEY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreAddress {
@@ -26,20 +39,21 @@ impl StoreAddress {
     /// empty, mean another folder or hold control characters.
     pub fn parse(text: &str) -> Result<StoreAddress> {
         let rest = text.strip_prefix(SCHEME);
+        let shown = plain(text);
         let rest =
-            rest.with_context(|| format!("`{text}` is no address such as s3://scans/2026"))?;
+            rest.with_context(|| format!("`{shown}` is no address such as s3://scans/2026"))?;
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         let plain = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
         ensure!(
             bucket.contains(|letter: char| letter.is_ascii_alphanumeric())
                 && bucket.chars().all(plain),
-            "`{text}` names no bucket: give s3://BUCKET/KEY"
+            "`{shown}` names no bucket: give s3://BUCKET/KEY"
         );
         let key = key.strip_suffix('/').unwrap_or(key);
         let is = |part: &str| !["", ".", ".."].contains(&part) && !part.contains(char::is_control);
         ensure!(
             key.is_empty() || key.split('/').all(is),
-            "`{text}` has a key that no object has"
+            "`{shown}` has a key that no object has"
         );
         Ok(StoreAddress {
             bucket: bucket.into(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Objects copied to files, several at once.
 
-use crate::{Absent, ObjectStore, StoredObject};
+use crate::{Absent, ObjectStore, StoredObject, plain};
 use anyhow::{Context, Result, bail, ensure};
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Write;
 use std::ops::Range;
@@ -16,17 +17,33 @@ const AT_ONCE: usize = 16;
 const PART_BYTES: u64 = 4 << 20;
 /// No file of a fleet is larger.
 const LARGEST_BYTES: u64 = 64 << 30;
-/// So many objects in a row that cannot be read, and the store is given up.
-const FAILURES_IN_A_ROW: usize = 8;
+/// So many objects in a row that cannot be read, and the store is given up; so, too, where so many
+/// cannot be read that they are more than one in [`PARTS`] of all.
+const MOST_FAILURES: usize = 8;
+const PARTS: usize = 10;
 /// File systems take no longer names.
 const LONGEST_NAME_BYTES: usize = 200;
+
+/// What is wrong with an object that its store gives as it should.
+#[derive(Debug)]
+struct Unfit(String);
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unfit {}
 
 /// What several threads copy together.
 struct Copying {
     next: usize,
     results: Vec<Option<Result<PathBuf>>>,
-    /// The last of so many objects in a row that have failed that the store is given up.
-    hopeless: Option<usize>,
+    /// How many have failed by the fault of the store.
+    failures: usize,
+    /// The object that was one too many of those, and of how many, in words.
+    hopeless: Option<(usize, String)>,
 }
 
 impl Copying {
@@ -39,13 +56,22 @@ impl Copying {
         self.results[at] = Some(result);
         let failed = |&at: &usize| {
             let error = self.results[at].as_ref().and_then(|own| own.as_ref().err());
-            error.is_some_and(|error| !error.is::<Absent>())
+            error.is_some_and(|error| !error.is::<Absent>() && !error.is::<Unfit>())
         };
-        let after = (at..self.results.len()).take_while(failed).count();
-        let before = (0..at).rev().take_while(failed).count();
-        if after > 0 && before + after >= FAILURES_IN_A_ROW {
-            self.hopeless = Some(at + after - 1);
-            self.next = self.results.len();
+        if !failed(&at) || self.hopeless.is_some() {
+            return;
+        }
+        self.failures += 1;
+        let (all, failures) = (self.results.len(), self.failures);
+        let in_a_row =
+            (at..all).take_while(failed).count() + (0..at).rev().take_while(failed).count();
+        let words = match in_a_row >= MOST_FAILURES {
+            true => format!("{in_a_row} objects in a row"),
+            false => format!("{failures} of {all} objects"),
+        };
+        if in_a_row >= MOST_FAILURES || failures >= MOST_FAILURES && failures * PARTS > all {
+            self.hopeless = Some((at, words));
+            self.next = all;
         }
     }
 }
@@ -55,7 +81,7 @@ impl ObjectStore {
     /// file, or why the object does not count. `progress` is told how many are done.
     ///
     /// # Errors
-    /// When the store has stopped to answer: then nothing can be told of the objects that are left.
+    /// When so many objects cannot be read that the others are no fair part of all.
     pub fn copy(
         &self,
         objects: &[StoredObject],
@@ -65,6 +91,7 @@ impl ObjectStore {
         let shared = Mutex::new(Copying {
             next: 0,
             results: objects.iter().map(|_| None).collect(),
+            failures: 0,
             hopeless: None,
         });
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,13 +111,12 @@ impl ObjectStore {
             }
         });
         let mut copying = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = copying.hopeless {
+        if let Some((last, words)) = copying.hopeless {
             let error = copying.results[last].take().and_then(Result::err);
             bail!(
-                "{} is given up: {FAILURES_IN_A_ROW} objects in a row could not be read, the last \
-                 one {} ({:#})",
+                "{} is given up: {words} could not be read, the last one {} ({:#})",
                 self.name(),
-                objects[last].address,
+                plain(&objects[last].address),
                 error.context("no reason")?
             );
         }
@@ -100,11 +126,13 @@ impl ObjectStore {
 
     /// Copies an object into a folder of its own.
     fn copy_one(&self, object: &StoredObject, folder: &Path) -> Result<PathBuf> {
-        ensure!(object.bytes > 0, "empty");
+        ensure!(object.bytes > 0, Unfit("empty".into()));
         ensure!(
             object.bytes <= LARGEST_BYTES,
-            "the store says that it has {} bytes: no file of a fleet has",
-            object.bytes
+            Unfit(format!(
+                "the store says that it has {} bytes: no file of a fleet has",
+                object.bytes
+            ))
         );
         let file = folder.join(file_name(&object.key));
         let about = || format!("cannot write {}", file.display());
@@ -161,6 +189,63 @@ fn file_name(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// How many of `all` objects are tried, of which those that `fails` cannot be read, and why the
+    /// store is given up.
+    fn tried(all: usize, fails: &dyn Fn(usize) -> bool) -> (usize, Option<String>) {
+        let mut copying = Copying {
+            next: 0,
+            results: (0..all).map(|_| None).collect(),
+            failures: 0,
+            hopeless: None,
+        };
+        for at in 0..all {
+            if copying.take() == at {
+                let result = match fails(at) {
+                    true => Err(anyhow::anyhow!("status 500")),
+                    false => Ok(PathBuf::new()),
+                };
+                copying.note(at, result);
+            }
+        }
+        let done = copying.results.iter().flatten().count();
+        (done, copying.hopeless.map(|(_, words)| words))
+    }
+
+    #[test]
+    fn a_store_is_given_up_where_it_fails_in_a_row_or_in_one_of_ten() {
+        let words = |text: &str| Some(text.to_string());
+        assert_eq!(
+            tried(1000, &|at| at >= 20),
+            (28, words("8 objects in a row"))
+        );
+        assert_eq!(tried(20, &|at| at % 8 != 0), (10, words("8 of 20 objects")));
+        assert_eq!(
+            tried(1000, &|at| at % 9 == 0),
+            (901, words("101 of 1000 objects"))
+        );
+        // So few may be the fault of the objects.
+        assert_eq!(tried(1000, &|at| at % 10 == 0), (1000, None));
+        assert_eq!(tried(14, &|at| at % 2 == 0), (14, None));
+    }
+
+    #[test]
+    fn objects_that_are_not_fit_are_no_fault_of_the_store() {
+        let mut copying = Copying {
+            next: 0,
+            results: (0..20).map(|_| None).collect(),
+            failures: 0,
+            hopeless: None,
+        };
+        for at in 0..20 {
+            let error = match at % 2 {
+                0 => Absent.into(),
+                _ => Unfit("empty".into()).into(),
+            };
+            copying.note(at, Err(error));
+        }
+        assert!(copying.hopeless.is_none());
+    }
 
     #[test]
     fn a_key_of_any_form_becomes_the_name_of_a_file() {

@@ -25,7 +25,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 pub use access::StoreAccess;
-pub use address::{SCHEME, StoreAddress};
+pub use address::{SCHEME, StoreAddress, plain};
 use address::{fits, fixed_part, pattern};
 pub use request::Absent;
 
@@ -34,6 +34,10 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// No list is longer, and no page of one larger.
 const LONGEST_LIST: usize = 2_000_000;
 const LARGEST_PAGE_BYTES: u64 = 16 << 20;
+/// No list has more pages, or so many in a row that name no file: a page has a thousand names, as a
+/// rule.
+const MOST_PAGES: usize = 20_000;
+const MOST_EMPTY_PAGES: usize = 100;
 
 /// An object as the list of its store names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,13 +106,15 @@ impl ObjectStore {
     fn pages(&self, prefix: &str) -> Result<Vec<StoredObject>> {
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
         let mut token: Option<String> = None;
+        let mut passed = Passed::default();
         loop {
             let (page, next) = self.page(prefix, token.as_deref())?;
+            passed.page(page.len())?;
             for object in page {
                 ensure!(
                     seen.insert(object.key.clone()),
                     "the list names {} twice: its pages go in a circle",
-                    object.key
+                    plain(&object.key)
                 );
                 found.push(object);
             }
@@ -140,7 +146,34 @@ impl ObjectStore {
     /// When the store does not take it in time.
     pub fn put(&self, key: &str, bytes: &[u8]) -> Result<()> {
         let done = self.requests.put(key, bytes);
-        done.with_context(|| format!("cannot write {}/{key}", self.name()))
+        done.with_context(|| format!("cannot write {}/{}", self.name(), plain(key)))
+    }
+}
+
+/// Pages of a list so far: each may name another one after it, without end.
+#[derive(Default)]
+struct Passed {
+    pages: usize,
+    /// The last ones, without a file.
+    empty: usize,
+}
+
+impl Passed {
+    fn page(&mut self, files: usize) -> Result<()> {
+        self.pages += 1;
+        self.empty = match files {
+            0 => self.empty + 1,
+            _ => 0,
+        };
+        ensure!(
+            self.empty <= MOST_EMPTY_PAGES,
+            "more than {MOST_EMPTY_PAGES} pages in a row that name no file: the list has no end"
+        );
+        ensure!(
+            self.pages <= MOST_PAGES,
+            "more than {MOST_PAGES} pages: the list has no end"
+        );
+        Ok(())
     }
 }
 
@@ -163,9 +196,27 @@ fn object(bucket: &str, own: ListObjectsContent) -> Result<StoredObject> {
     let time = time.and_then(|time: Result<jiff::Timestamp, _>| time.ok());
     Ok(StoredObject {
         address: format!("{SCHEME}{bucket}/{}", own.key),
-        bytes: (own.size).with_context(|| format!("no size of {}", own.key))?,
+        bytes: (own.size).with_context(|| format!("no size of {}", plain(&own.key)))?,
         unix_time_seconds: time.and_then(|time| u64::try_from(time.as_second()).ok()),
         version: own.etag,
         key: own.key,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_so_many_pages_and_so_many_empty_ones_in_a_row() {
+        let refused_at = |files: &dyn Fn(usize) -> usize| {
+            let mut passed = Passed::default();
+            (1..100_000).find(|&page| passed.page(files(page)).is_err())
+        };
+        assert_eq!(refused_at(&|_| 0), Some(MOST_EMPTY_PAGES + 1));
+        assert_eq!(refused_at(&|_| 1), Some(MOST_PAGES + 1));
+        // A page with a file now and then is a list, up to its length.
+        let rare = |page| usize::from(page % MOST_EMPTY_PAGES == 0);
+        assert_eq!(refused_at(&rare), Some(MOST_PAGES + 1));
+    }
 }

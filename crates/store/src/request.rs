@@ -17,6 +17,8 @@ use url::Url;
 const TRIES: u32 = 3;
 /// Before the second try; twice that before the third.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The status of an answer that is the part that was asked for.
+const PARTIAL: u16 = 206;
 /// The header of the sum of what is written.
 const CHECKSUM: &str = "x-amz-checksum-sha256";
 
@@ -114,6 +116,13 @@ impl Requests {
             request = request.header(*name, value);
         }
         let answer = accepted(request.call())?;
+        let status = answer.status().as_u16();
+        if status != PARTIAL && headers.iter().any(|(name, _)| *name == "range") {
+            return Err(Failure::Final(anyhow!(
+                "the store ignores Range: it answers with status {status}, not {PARTIAL}, where a \
+                 part is asked for"
+            )));
+        }
         // One byte more shows that there is more.
         let body = answer.into_body().into_with_config().limit(most_bytes + 1);
         body.read_to_vec().map_err(failure)

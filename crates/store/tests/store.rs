@@ -130,8 +130,16 @@ fn a_store_that_fails_altogether_is_an_error() {
         (Fault::Status(301), "is AWS_REGION right?"),
         (Fault::Garbage, "a list that cannot be read"),
         (Fault::Circle, "go in a circle"),
-        (Fault::Silent("x"), "8 objects in a row"),
-        (Fault::Truncated("x"), "8 objects in a row"),
+        (Fault::Endless(0), "the list has no end"),
+        (Fault::Endless(3), "the list has no end"),
+        (
+            Fault::Silent("x"),
+            "could not be read, the last one s3://scans/a/x",
+        ),
+        (
+            Fault::Truncated("x"),
+            "could not be read, the last one s3://scans/a/x",
+        ),
     ] {
         store.fail(std::slice::from_ref(&fault));
         let folder = tempfile::tempdir().unwrap();
@@ -162,6 +170,46 @@ fn a_large_object_comes_in_parts() {
         .into_iter()
         .filter(|line| line.contains("large.parquet"));
     assert_eq!(parts.count(), 3);
+    store.fail(&[Fault::Whole]);
+    let all = copied(&store, "s3://scans/a", folder.path()).unwrap();
+    let told = format!("{:#}", all[0].1.as_ref().unwrap_err());
+    assert!(told.contains("the store ignores Range"), "{told}");
+}
+
+#[test]
+fn a_store_that_fails_here_and_there_is_given_up_where_that_is_no_small_share() {
+    let store = S3::start();
+    for number in 0..20 {
+        let kind = if number % 8 == 0 { "good" } else { "bad" };
+        store.put(&format!("a/{number:02}-{kind}.snap"), content(number));
+    }
+    store.fail(&[Fault::Broken("bad")]);
+    let folder = tempfile::tempdir().unwrap();
+    let told = copied(&store, "s3://scans/a", folder.path()).unwrap_err();
+    let told = told.to_string();
+    assert!(told.contains("8 of 20 objects could not be read"), "{told}");
+    // Of a hundred, eight are a small share: they are named, and the others count.
+    for number in 20..100 {
+        let kind = if number % 10 == 0 { "flaw" } else { "good" };
+        store.put(&format!("a/{number:02}-{kind}.snap"), content(number));
+    }
+    store.fail(&[Fault::Broken("flaw")]);
+    let all = copied(&store, "s3://scans/a", folder.path()).unwrap();
+    assert_eq!(all.iter().filter(|(_, bytes)| bytes.is_err()).count(), 8);
+}
+
+#[test]
+fn names_that_a_store_chooses_are_told_without_control_characters() {
+    let store = filled();
+    let (own, _) = open(&store, "s3://scans").unwrap();
+    store.fail(&[Fault::Status(500)]);
+    let told = own.put("a\u{9b}31m\nb", b"x").unwrap_err().to_string();
+    assert_eq!(told, "cannot write s3://scans/a\u{fffd}31m\u{fffd}b");
+    let list = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+        <Contents><Key>a\u{9b}31m</Key></Contents><IsTruncated>false</IsTruncated>\
+        </ListBucketResult>";
+    let told = ample_store::page_of("scans", list.as_bytes()).unwrap_err();
+    assert_eq!(told.to_string(), "no size of a\u{fffd}31m");
 }
 
 /// The protocol has no sum of what is read: whoever reads a table or a snapshot compares its own.

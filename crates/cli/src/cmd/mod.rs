@@ -22,9 +22,10 @@ mod verdict;
 mod watch;
 mod whatif;
 
+pub use output::printed;
 pub use verdict::Verdict;
 
-use output::write_file;
+use output::{can_write, write_file};
 use progress::progress_bar;
 
 /// What follows `ample` on the command line.

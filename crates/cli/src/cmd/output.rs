@@ -1,10 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that a user asks for.
+//! Files that a user asks for, and errors.
 
 use anyhow::Context;
+use std::fs::File;
 use std::path::Path;
 
 /// Writes a file whole or not at all.
 pub(super) fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     ample_kit::files::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Looks whether a file can be written, before the long work whose result goes into it.
+pub(super) fn can_write(path: &Path) -> anyhow::Result<()> {
+    let about = || format!("cannot write {}", path.display());
+    match path.metadata() {
+        Ok(meta) if meta.is_dir() => anyhow::bail!("{}: it is a folder", about()),
+        // A pipe or a device: what it takes is seen when it is written.
+        Ok(meta) if !meta.is_file() => return Ok(()),
+        _ => {}
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let probe = folder.join(format!(".ample.{}.probe", std::process::id()));
+    File::create_new(&probe).with_context(about)?;
+    std::fs::remove_file(&probe).with_context(about)
+}
+
+/// An error with its causes as it may be printed: names in it may be anybody's, and a terminal
+/// obeys control characters. Lines stay lines.
+pub fn printed(error: &anyhow::Error) -> String {
+    let obeyed = |letter: char| letter.is_control() && letter != '\n';
+    format!("{error:#}").replace(obeyed, "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_an_error_reaches_no_terminal() {
+        let error = anyhow::anyhow!("line 1\nline 2").context("a\u{9b}31m\u{1b}[31m\r");
+        assert_eq!(
+            printed(&error),
+            "a\u{fffd}31m\u{fffd}[31m\u{fffd}: line 1\nline 2"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample sim`: one experiment, as tables, figures or JSON.
 
-use super::{Verdict, progress_bar, write_file};
+use super::{Verdict, can_write, progress_bar, write_file};
 use ample_lab::experiment::{AnyExperiment, Figure, Finished, Request};
 use ample_lab::{files, needs, stop};
 use ample_pfn::parse_bytes;
@@ -66,6 +66,9 @@ pub fn run(args: &SimArgs) -> anyhow::Result<Verdict> {
         std::io::stdout().lock().write_all(list().as_bytes())?;
         return Ok(Verdict::Ok);
     };
+    if let Some(path) = &args.figure {
+        can_write(path)?;
+    }
     let own = own_file(id)?;
     let experiment = experiment_of(id, own.as_deref())?;
     let request = Request {

@@ -112,6 +112,13 @@ fn machines_of_one_name_are_told_by_their_memory_and_their_time_of_boot() {
     };
     let large = with(later(machine("sizes", None, 1), 60, DAY + 60), |row| {
         row.memory_bytes = row.memory_bytes.map(|bytes| 2 * bytes);
+        for blocks in [
+            &mut row.blocks,
+            &mut row.unmovable_blocks_low,
+            &mut row.unmovable_blocks_high,
+        ] {
+            *blocks = blocks.map(|blocks| 2 * blocks);
+        }
     });
     deliver(
         at,

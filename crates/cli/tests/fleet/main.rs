@@ -4,8 +4,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod ended;
 mod hostile;
 mod many;
+mod odd;
 #[path = "../../../store/tests/s3/mod.rs"]
 mod s3;
 mod store;

@@ -211,8 +211,19 @@ fn a_store_that_fails_altogether_is_an_error_and_no_small_fleet() {
         (vec![Fault::Status(403)], "cannot list s3://scans"),
         (vec![Fault::Garbage], "cannot list s3://scans"),
         (vec![Fault::Circle], "go in a circle"),
-        (vec![Fault::Silent("copy")], "8 objects in a row"),
-        (vec![Fault::Truncated("copy")], "8 objects in a row"),
+        (vec![Fault::Endless(2)], "the list has no end"),
+        (
+            vec![Fault::Silent("copy")],
+            "could not be read, the last one",
+        ),
+        (
+            vec![Fault::Broken("copy")],
+            "could not be read, the last one",
+        ),
+        (
+            vec![Fault::Truncated("copy")],
+            "could not be read, the last one",
+        ),
     ] {
         store.fail(&faults);
         let arguments = ["fleet", "report", "s3://scans/2026", "--patience", "1"];
@@ -279,4 +290,54 @@ fn an_agent_delivers_to_a_store_and_keeps_what_it_does_not_take() {
     let (far, _) = study(&store, at, &["s3://scans/2026"]);
     assert_eq!(far["skipped_files"], serde_json::json!([]));
     assert_eq!(far["scans"]["hosts"], 1);
+}
+
+#[test]
+fn a_scan_that_a_store_refuses_holds_up_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    save_host(at, "web1", 3600, 2, 1);
+    save(
+        at,
+        &[
+            ("root-web1/proc/vmstat", b"nr_free_pages 5\n"),
+            ("spool/scan-old-1.parquet", b"the first of all"),
+        ],
+    );
+    let store = S3::start();
+    store.fail(&[Fault::Broken("scan-old")]);
+    let agent = ["agent", "--once", "--root", "root-web1", "--spool", "spool"];
+    let agent = [&agent[..], &["--deliver", "s3://scans/2026"]].concat();
+    let output = ask(&store, at, &agent);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("scan-old-1.parquet"), "{errors}");
+    let objects: Vec<String> = store.objects().into_keys().collect();
+    assert_eq!(objects.len(), 1, "{objects:?}");
+    assert!(objects[0].starts_with("2026/scan-web1-"), "{objects:?}");
+}
+
+/// What the agent takes as a role is what the study reads.
+#[test]
+fn a_label_is_as_long_as_a_table_may_have_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    save_host(at, "web1", 3600, 2, 1);
+    save(at, &[("root-web1/proc/vmstat", b"nr_free_pages 5\n")]);
+    let longest = "x".repeat(ample_fleet::LONGEST_TEXT_BYTES);
+    let scan = |option: &str, label: &str| {
+        let agent = ["agent", "--once", "--root", "root-web1", "--spool", "spool"];
+        super::ample(at, &[&agent[..], &[option, label]].concat())
+    };
+    for option in ["--role", "--rack"] {
+        let refused = scan(option, &format!("{longest}x"));
+        assert_eq!(refused.status.code(), Some(2));
+        let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(errors.contains("at most 4096 bytes"), "{errors}");
+        assert!(!at.join("spool").exists() || option == "--rack");
+        assert!(scan(option, &longest).status.success());
+        let study = super::study(at, &["spool"]);
+        assert_eq!(study["skipped_files"], serde_json::json!([]), "{option}");
+        assert_eq!(study["scans"]["hosts"], 1);
+    }
 }

@@ -10,10 +10,14 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let page = Served::default();
     page.set("secret\n".into());
-    if let Some((status, body)) = answer_to(bytes, &page) {
-        let asked = bytes.starts_with(b"GET /metrics ") || bytes.starts_with(b"GET /metrics?");
-        assert_eq!(status == "200 OK", &*body == "secret\n");
-        assert!(asked || status != "200 OK", "{:?}", bytes.escape_ascii().to_string());
+    if let Some((head, body)) = answer_to(bytes, &page) {
+        let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let gets = line.starts_with(b"GET ");
+        let asked = (gets || line.starts_with(b"HEAD "))
+            && line.windows(9).any(|nine| nine == b"/metrics " || nine == b"/metrics?");
+        let good = head.starts_with("HTTP/1.1 200 ");
+        assert_eq!(good && gets, &*body == "secret\n");
+        assert!(asked || !good, "{:?}", bytes.escape_ascii().to_string());
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(seconds) = parse_date(text) {

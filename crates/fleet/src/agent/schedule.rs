@@ -48,9 +48,12 @@ impl Schedule {
     }
 
     /// The start of the first scan after `now`, both since 1970, never before the last one's share
-    /// of a processor is used up.
+    /// of a processor is used up. Where the clock was set back since, the last one began now.
     pub fn next(&self, now: Duration, last: Option<LastScan>) -> Duration {
-        let earliest = last.map_or(now, |last| now.max(rested(last)));
+        let earliest = last.map_or(now, |last| {
+            let began = last.began.min(now);
+            now.max(rested(LastScan { began, ..last }))
+        });
         let every = self.every.as_nanos();
         let rounds = match earliest.checked_sub(self.offset) {
             Some(past) => past.as_nanos() / every + 1,
@@ -81,6 +84,17 @@ mod tests {
             quarters.iter().all(|hosts| (200..=300).contains(hosts)),
             "{quarters:?}"
         );
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_put_the_next_scan_off() {
+        let schedule = Schedule::new(HOUR, "web1");
+        let now = Duration::from_secs(1_793_491_200);
+        let cpu = Duration::from_secs(30);
+        let began = now + 365 * 24 * HOUR;
+        let next = schedule.next(now, Some(LastScan { began, cpu }));
+        assert!(next >= now + cpu * CPU_PARTS, "it rests, whenever it began");
+        assert!(next <= now + cpu * CPU_PARTS + HOUR, "{:?}", next - now);
     }
 
     proptest! {

@@ -2,10 +2,15 @@
 //! Scans that wait on the local disk, one file each.
 //!
 //! A file gets its name when it is whole and on the disk, so that a crash at any byte leaves the
-//! files that were there before. What a crash left of an unfinished file goes at the next start.
+//! files that were there before. What a crash left of an unfinished file goes at the next start. A
+//! spool has one agent, which holds a lock on its directory: another one would take the unfinished
+//! files of the first for such rests.
 
 use ample_kit::files;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
+use std::collections::VecDeque;
+use std::fs::{File, Metadata, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
@@ -20,11 +25,19 @@ const SUFFIX: &str = ".parquet";
 /// The file that says what the last scan cost.
 const LAST: &str = ".last-scan";
 
-/// A directory of at most so many bytes.
-#[derive(Clone, Debug)]
+/// So many scans in a row that are not taken, and the place is away as a whole.
+const REFUSED_IN_A_ROW: usize = 3;
+
+/// A scan that bears a later time than this after now was stamped by a clock that was wrong.
+const AHEAD: Duration = Duration::from_secs(300);
+
+/// A directory of at most so many bytes, which belongs to one process at a time.
+#[derive(Debug)]
 pub struct Spool {
     directory: PathBuf,
     limit_bytes: u64,
+    /// The directory, locked until the process ends, however it does.
+    _lock: File,
 }
 
 /// What a scan cost: the next one waits for its share of a processor, also after a restart.
@@ -63,17 +76,29 @@ pub struct Usage {
     pub bytes: u64,
 }
 
+/// What came of handing the scans of a spool on.
+#[derive(Debug, Default)]
+pub struct Delivered {
+    /// How many have left the spool.
+    pub moved: u64,
+    /// Names of those that were tried and stay, in the order of the tries, and why.
+    pub kept: Vec<(String, Error)>,
+    /// Whether so many in a row were not taken that the others were not tried.
+    pub given_up: bool,
+}
+
 impl Spool {
-    /// The spool in `directory`, which is made if it does not exist.
+    /// The spool in `directory`, which is made if it does not exist, for this process alone.
     ///
     /// # Errors
-    /// When the directory cannot be made or read.
+    /// When the directory cannot be made or read, or another process has it.
     pub fn open(directory: &Path, limit_bytes: u64) -> Result<Spool> {
         fs::create_dir_all(directory)
             .with_context(|| format!("cannot make the spool {}", directory.display()))?;
         let spool = Spool {
             directory: directory.into(),
             limit_bytes,
+            _lock: lock(directory)?,
         };
         for name in names(directory)? {
             if name.starts_with(UNFINISHED) || name.starts_with(UNREMEMBERED) {
@@ -85,8 +110,32 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Keeps the scan of `host` that began so long after 1970. The oldest files go where the spool
-    /// would be larger than its limit; how many went.
+    /// That what is delivered to `directory` leaves the spool.
+    ///
+    /// # Errors
+    /// When that is the spool itself, by whatever name, or lies within it.
+    pub fn apart_from(&self, directory: &Path) -> Result<()> {
+        let same =
+            |own: &Metadata, other: &Metadata| (own.dev(), own.ino()) == (other.dev(), other.ino());
+        let about = || format!("cannot tell where {} is", directory.display());
+        let own = fs::metadata(&self.directory).with_context(about)?;
+        let there = std::path::absolute(directory).with_context(about)?;
+        // What does not exist yet will lie in the first folder above it that does.
+        let there = there.ancestors().find_map(|path| path.canonicalize().ok());
+        for above in there.with_context(about)?.ancestors() {
+            let above = fs::metadata(above).with_context(about)?;
+            ensure!(
+                !same(&own, &above),
+                "{} is in the spool {}: scans cannot be delivered to where they wait",
+                directory.display(),
+                self.directory.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Keeps the scan of `host` that began so long after 1970, which is now. Where the spool would
+    /// be larger than its limit, scans of the future go first, then the oldest; how many went.
     ///
     /// # Errors
     /// When the file cannot be written, or is larger than the spool may be.
@@ -97,34 +146,78 @@ impl Spool {
             bytes.len(),
             self.limit_bytes
         );
-        let dropped = self.shrink(self.limit_bytes - bytes.len() as u64)?;
+        let dropped = self.shrink(self.limit_bytes - bytes.len() as u64, began)?;
         write_whole(&self.directory, &name(host, began), bytes)?;
         Ok(dropped)
     }
 
     /// Hands each file to `put`, the oldest first, and removes it where that went well; begins with
-    /// none after `longest`: what is left goes the next time. How many went.
+    /// none after `longest`: what is left goes the next time. One that is not taken stays, and the
+    /// next is taken from the other end: what is wrong with the oldest may be right with the
+    /// newest. After some in a row the others are not tried.
     ///
     /// # Errors
-    /// When a file is not taken: it and those after it stay.
+    /// When the directory cannot be read.
     pub fn deliver(
         &self,
         longest: Duration,
         put: &dyn Fn(&str, &[u8]) -> Result<()>,
-    ) -> Result<u64> {
+    ) -> Result<Delivered> {
         let begin = Instant::now();
-        let mut moved = 0;
-        for (_, name, _) in self.files()? {
-            if begin.elapsed() > longest {
-                break;
+        let mut done = Delivered::default();
+        let (mut in_a_row, mut newest_first) = (0, false);
+        let mut names: VecDeque<String> = self.named()?.into_iter().map(|(_, name)| name).collect();
+        while begin.elapsed() <= longest {
+            let next = match newest_first {
+                true => names.pop_back(),
+                false => names.pop_front(),
+            };
+            let Some(name) = next else { break };
+            let bytes = match self.read(&name) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => continue,
+                // That is not the fault of the place.
+                Err(error) => {
+                    done.kept.push((name, error));
+                    continue;
+                }
+            };
+            if let Err(error) = put(&name, &bytes) {
+                done.kept.push((name, error));
+                in_a_row += 1;
+                newest_first = !newest_first;
+                if in_a_row == REFUSED_IN_A_ROW {
+                    done.given_up = true;
+                    break;
+                }
+                continue;
             }
+            in_a_row = 0;
             let own = self.directory.join(&name);
-            let bytes = fs::read(&own).with_context(|| format!("cannot read {}", own.display()))?;
-            put(&name, &bytes)?;
-            fs::remove_file(&own).with_context(|| format!("cannot remove {}", own.display()))?;
-            moved += 1;
+            match fs::remove_file(&own) {
+                Ok(()) => done.moved += 1,
+                Err(error) => {
+                    let told = format!("cannot remove {}", own.display());
+                    done.kept.push((name, Error::new(error).context(told)));
+                }
+            }
         }
-        Ok(moved)
+        Ok(done)
+    }
+
+    /// The bytes of a scan; `None` when somebody has removed it.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let own = self.directory.join(name);
+        let about = || format!("cannot read {}", own.display());
+        match fs::symlink_metadata(&own) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            meta => ensure!(
+                meta.with_context(about)?.is_file(),
+                "{} has the name of a scan and is no file",
+                own.display()
+            ),
+        }
+        fs::read(&own).with_context(about).map(Some)
     }
 
     /// What the last scan cost, if that is known.
@@ -153,9 +246,12 @@ impl Spool {
         })
     }
 
-    /// Removes the oldest files until at most `bytes` are left.
-    fn shrink(&self, bytes: u64) -> Result<u64> {
-        let files = self.files()?;
+    /// Removes files until at most `bytes` are left: those that `now` lies far before, then the
+    /// oldest.
+    fn shrink(&self, bytes: u64, now: Duration) -> Result<u64> {
+        let mut files = self.files()?;
+        let latest = now.saturating_add(AHEAD).as_nanos();
+        files.sort_by_key(|(time, ..)| *time <= latest);
         let mut left: u64 = files.iter().map(|(.., bytes)| bytes).sum();
         let mut dropped = 0;
         for (_, name, own) in files {
@@ -173,13 +269,38 @@ impl Spool {
     /// Times, names and bytes of the files, the oldest first. Other files are left alone.
     fn files(&self) -> Result<Vec<(u128, String, u64)>> {
         let mut files = Vec::new();
-        for name in names(&self.directory)? {
-            let Some(time) = time_of(&name) else { continue };
-            let bytes = fs::metadata(self.directory.join(&name))?.len();
-            files.push((time, name, bytes));
+        for (time, name) in self.named()? {
+            // What is no file takes no part in the size, and what is gone by now neither.
+            let meta = fs::symlink_metadata(self.directory.join(&name)).ok();
+            if let Some(meta) = meta.filter(Metadata::is_file) {
+                files.push((time, name, meta.len()));
+            }
         }
-        files.sort();
         Ok(files)
+    }
+
+    /// Times and names of all that is called as a scan, the oldest first.
+    fn named(&self) -> Result<Vec<(u128, String)>> {
+        let names = names(&self.directory)?.into_iter();
+        let mut named: Vec<_> = names
+            .filter_map(|name| Some((time_of(&name)?, name)))
+            .collect();
+        named.sort();
+        Ok(named)
+    }
+}
+
+/// The lock on a spool. It is the kernel's, so that a process that is killed leaves none.
+fn lock(directory: &Path) -> Result<File> {
+    let about = || format!("cannot lock the spool {}", directory.display());
+    let own = File::open(directory).with_context(about)?;
+    match own.try_lock() {
+        Ok(()) => Ok(own),
+        Err(TryLockError::WouldBlock) => bail!(
+            "another ample agent uses the spool {}: one is enough, or give each its own --spool",
+            directory.display()
+        ),
+        Err(TryLockError::Error(error)) => Err(error).with_context(about),
     }
 }
 
@@ -224,132 +345,4 @@ pub fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names_of(directory: &Path) -> Vec<String> {
-        let mut all = names(directory).unwrap();
-        all.sort();
-        all
-    }
-
-    #[test]
-    fn the_oldest_scans_go_first_and_other_files_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(folder.path(), 100).unwrap();
-        fs::write(folder.path().join("notes-1.parquet"), [0; 500]).unwrap();
-        // 999 is older than 1000, though not as text.
-        for (time, dropped) in [(1000, 0), (999, 0), (1001, 0), (1002, 1)] {
-            let began = Duration::from_nanos(time);
-            assert_eq!(
-                spool.store("a", began, &[7; 30]).unwrap(),
-                dropped,
-                "{time}"
-            );
-        }
-        assert_eq!(
-            spool.usage().unwrap(),
-            Usage {
-                files: 3,
-                bytes: 90
-            }
-        );
-        assert_eq!(
-            names_of(folder.path()),
-            [
-                "notes-1.parquet",
-                "scan-a-1000.parquet",
-                "scan-a-1001.parquet",
-                "scan-a-1002.parquet"
-            ]
-        );
-        assert!(
-            spool
-                .store("a", Duration::from_nanos(1003), &[0; 101])
-                .is_err()
-        );
-        assert_eq!(
-            spool.usage().unwrap().files,
-            3,
-            "what is too large costs no other scan"
-        );
-    }
-
-    #[test]
-    fn two_scans_of_one_second_are_two_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(folder.path(), 1000).unwrap();
-        for milliseconds in [1_793_491_200_001, 1_793_491_200_002] {
-            let began = Duration::from_millis(milliseconds);
-            spool.store("a", began, b"scan").unwrap();
-        }
-        assert_eq!(spool.usage().unwrap().files, 2);
-    }
-
-    #[test]
-    fn what_a_crash_left_is_gone_after_a_start() {
-        let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(folder.path(), 1000).unwrap();
-        spool.store("a", Duration::from_nanos(1), b"whole").unwrap();
-        fs::write(folder.path().join(".scan-a-2.parquet.17.tmp"), b"ha").unwrap();
-        assert_eq!(
-            spool.usage().unwrap().files,
-            1,
-            "an unfinished file does not count"
-        );
-        let spool = Spool::open(folder.path(), 1000).unwrap();
-        assert_eq!(names_of(folder.path()), ["scan-a-1.parquet"]);
-        assert_eq!(spool.usage().unwrap().bytes, 5);
-    }
-
-    #[test]
-    fn what_the_last_scan_cost_is_remembered() {
-        let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(folder.path(), 1000).unwrap();
-        assert_eq!(spool.last(), None);
-        let last = LastScan {
-            began: Duration::new(1_793_491_200, 5),
-            cpu: Duration::from_millis(1234),
-        };
-        spool.remember(last).unwrap();
-        fs::write(folder.path().join("..last-scan.17.tmp"), "17").unwrap();
-        let spool = Spool::open(folder.path(), 1000).unwrap();
-        assert_eq!(spool.last(), Some(last));
-        assert_eq!(names_of(folder.path()), [".last-scan"]);
-        assert_eq!(spool.usage().unwrap(), Usage::default());
-        for text in ["", "1", "1 2 3", "-1 2", "1 x", "99999999999999999999 1"] {
-            assert_eq!(LastScan::parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_host_name_cannot_leave_the_directory() {
-        let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(&folder.path().join("spool"), 1000).unwrap();
-        spool
-            .store("../../evil/\n", Duration::from_nanos(7), b"x")
-            .unwrap();
-        assert_eq!(names_of(folder.path()), ["spool"]);
-        assert_eq!(
-            names_of(&folder.path().join("spool")),
-            ["scan-.._.._evil__-7.parquet"]
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_delivered_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let (own, shared) = (folder.path().join("own"), folder.path().join("shared"));
-        let spool = Spool::open(&own, 1000).unwrap();
-        spool.store("a", Duration::from_nanos(1), b"one").unwrap();
-        spool.store("a", Duration::from_nanos(2), b"two").unwrap();
-        let put = |name: &str, bytes: &[u8]| write_whole(&shared, name, bytes);
-        let deliver = || spool.deliver(Duration::from_secs(60), &put);
-        assert!(deliver().is_err(), "it does not exist");
-        assert_eq!(spool.usage().unwrap().files, 2);
-        fs::create_dir(&shared).unwrap();
-        assert_eq!(deliver().unwrap(), 2);
-        assert_eq!(spool.usage().unwrap(), Usage::default());
-        assert_eq!(fs::read(shared.join("scan-a-2.parquet")).unwrap(), b"two");
-    }
-}
+mod tests;

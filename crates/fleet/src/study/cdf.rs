@@ -44,7 +44,7 @@ impl Cdf {
     /// Half width of the 95 % band around the whole curve, for hosts drawn from a larger fleet
     /// (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant).
     pub fn half_width(&self) -> f64 {
-        ((2.0f64 / 0.05).ln() / (2.0 * self.hosts.max(1) as f64)).sqrt()
+        half_width(self.hosts)
     }
 
     fn quantiles(&self) -> Option<Quantiles> {
@@ -58,6 +58,10 @@ impl Cdf {
             half_width: self.half_width(),
         })
     }
+}
+
+fn half_width(hosts: u64) -> f64 {
+    ((2.0f64 / 0.05).ln() / (2.0 * hosts.max(1) as f64)).sqrt()
 }
 
 /// A distribution over hosts in numbers: ratios, rounded down to a thousandth.
@@ -87,6 +91,16 @@ pub struct HostSpread {
     pub quantiles: Option<Quantiles>,
     /// The whole distribution.
     pub cdf: Cdf,
+}
+
+impl HostSpread {
+    /// The same where several members are of one host: it is the hosts that were drawn.
+    pub(super) fn of_hosts(mut self, hosts: u64) -> HostSpread {
+        if let Some(own) = &mut self.quantiles {
+            (own.hosts, own.half_width) = (hosts, half_width(hosts));
+        }
+        self
+    }
 }
 
 impl From<Cdf> for HostSpread {

@@ -5,7 +5,7 @@ mod cdf;
 mod explained;
 
 use crate::engine::FleetEngine;
-use crate::source::Unusable;
+use crate::place::Unusable;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -141,6 +141,16 @@ pub struct Doubtful {
     pub example: Option<String>,
 }
 
+/// The scans of a day.
+#[derive(Clone, Debug, Serialize)]
+pub struct Day {
+    /// How many scans there are.
+    pub scans: u64,
+    /// Over scans; its hosts, and what they say about a larger fleet, are hosts.
+    #[serde(flatten)]
+    pub spread: HostSpread,
+}
+
 /// Everything that is told about a fleet.
 #[derive(Clone, Debug, Default)]
 pub struct Study {
@@ -185,7 +195,7 @@ pub struct Study {
     /// The worst hosts.
     pub worst: Vec<WorstHost>,
     /// Unmovable 2 MB blocks (K, upper end) of all scans of a day, by days since 1970.
-    pub days: BTreeMap<i64, HostSpread>,
+    pub days: BTreeMap<i64, Day>,
     /// Change of a host's share of unmovable 2 MB blocks, in thousandths of its blocks, from its
     /// first to its last scan within the dates; how many hosts.
     pub drift: HostSpread,
@@ -270,7 +280,7 @@ impl Study {
         let mut study = Study {
             scans: engine.rows("scans_in_all")?.pop().unwrap_or_default(),
             unusable,
-            problems: engine.rows("problems")?,
+            problems: problems(engine)?,
             free_contiguity: gather(&free, |bucket| Some(bucket.size_bytes)),
             without_free: without(&free, |bucket| Some(bucket.size_bytes)),
             unmovable: bounds(&engine.rows::<Bucket>("unmovable")?),
@@ -285,7 +295,7 @@ impl Study {
                 Some((bucket.dimension.clone(), bucket.name.clone()))
             }),
             worst: engine.rows("worst")?,
-            days: gather(&engine.rows::<Bucket>("days")?, |bucket| Some(bucket.day)),
+            days: days(engine)?,
             source_shares: gather(&engine.rows::<Bucket>("source_shares")?, |bucket| {
                 Some(bucket.source.clone())
             }),
@@ -332,6 +342,31 @@ impl Study {
         }
         Ok(())
     }
+}
+
+/// Rows that count nowhere: by themselves, and beside the memory of their hosts.
+fn problems(engine: &FleetEngine) -> Result<Vec<Problem>> {
+    let mut problems: Vec<Problem> = engine.rows("problems")?;
+    problems.extend(engine.rows::<Problem>("misfits")?);
+    Ok(problems)
+}
+
+fn days(engine: &FleetEngine) -> Result<BTreeMap<i64, Day>> {
+    #[derive(Deserialize)]
+    struct Hosts {
+        day: i64,
+        hosts: u64,
+    }
+    let mut spreads = gather(&engine.rows::<Bucket>("days")?, |bucket| Some(bucket.day));
+    let mut days = BTreeMap::new();
+    for Hosts { day, hosts } in engine.rows("day_hosts")? {
+        if let Some(spread) = spreads.remove(&day) {
+            let scans = spread.cdf.hosts;
+            let spread = spread.of_hosts(hosts);
+            days.insert(day, Day { scans, spread });
+        }
+    }
+    Ok(days)
 }
 
 fn correlation(engine: &FleetEngine) -> Result<Correlation> {

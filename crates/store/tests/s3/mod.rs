@@ -33,8 +33,14 @@ pub enum Fault {
     Newer(&'static str),
     /// This status to everything.
     Status(u16),
-    /// Lists without end.
+    /// Status 500.
+    Broken(&'static str),
+    /// The whole object, whichever part is asked for.
+    Whole,
+    /// Lists the same without end.
     Circle,
+    /// Lists folders without end, so many on a page.
+    Endless(usize),
     /// Answers in another language.
     Garbage,
 }
@@ -123,6 +129,9 @@ fn serve(mut client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
                 std::thread::sleep(Duration::from_secs(5));
                 return Ok(());
             }
+            Fault::Broken(part) if !key.is_empty() && key.contains(part) => {
+                return answer(&mut client, 500, "", b"<Error/>");
+            }
             Fault::Status(status) => return answer(&mut client, *status, "", b"<Error/>"),
             Fault::Garbage => return answer(&mut client, 200, "", b"<html>welcome</html>"),
             _ => {}
@@ -139,7 +148,14 @@ fn serve(mut client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     }
     let objects = state.lock().unwrap().objects.clone();
     if key.is_empty() {
-        let list = listing(&objects, query, faults.contains(&Fault::Circle));
+        let endless = faults.iter().find_map(|fault| match fault {
+            Fault::Endless(folders) => Some(*folders),
+            _ => None,
+        });
+        let list = match endless {
+            Some(folders) => folders_without_end(folders, state.lock().unwrap().requests.len()),
+            None => listing(&objects, query, faults.contains(&Fault::Circle)),
+        };
         return answer(
             &mut client,
             200,
@@ -248,6 +264,16 @@ fn listing(objects: &BTreeMap<String, Vec<u8>>, query: &str, circle: bool) -> St
     )
 }
 
+/// A page of folders that no page before has named.
+fn folders_without_end(folders: usize, page: usize) -> String {
+    let one = |at| format!("<Contents><Key>a/{page}-{at}/</Key><Size>0</Size></Contents>");
+    let all: String = (0..folders).map(one).collect();
+    format!(
+        "<ListBucketResult xmlns=\"{XML}\">{all}<NextContinuationToken>{page}\
+         </NextContinuationToken><IsTruncated>true</IsTruncated></ListBucketResult>"
+    )
+}
+
 /// An object, or the part of it that is asked for, with what is wrong with it.
 fn object(
     client: &mut TcpStream,
@@ -274,7 +300,8 @@ fn object(
             _ => {}
         }
     }
-    let range = field(head, "range").and_then(|own| own.strip_prefix("bytes="));
+    let range = field(head, "range").filter(|_| !faults.contains(&Fault::Whole));
+    let range = range.and_then(|own| own.strip_prefix("bytes="));
     let range = range.and_then(|own| own.split_once('-'));
     let range = range.map(|(from, to)| {
         let from = from.parse::<usize>().unwrap().min(bytes.len());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where scans are delivered to: a directory that hosts share, or an object store.
 
-use ample_fleet::agent::write_whole;
+use ample_fleet::agent::{Spool, write_whole};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +24,18 @@ impl Delivery {
         match to.to_str() {
             Some(text) if text.contains("://") => store(text),
             _ => Ok(Delivery::Directory(to.to_path_buf())),
+        }
+    }
+
+    /// That what is delivered leaves the spool.
+    ///
+    /// # Errors
+    /// When the place is the spool, by whatever name, or lies in it.
+    pub(super) fn apart_from(&self, spool: &Spool) -> Result<()> {
+        match self {
+            Delivery::Directory(directory) => spool.apart_from(directory),
+            #[cfg(feature = "fleet")]
+            Delivery::Store(..) => Ok(()),
         }
     }
 

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample agent`: scans one host of a fleet for as long as it runs.
 
+mod clock;
 mod contiguitas;
 mod delivery;
 mod round;
 
+use self::clock::now;
 use self::delivery::Delivery;
 use self::round::{Agent, Counts};
 use super::Verdict;
 use super::exposition::Exposition;
+use super::output::printed;
 use super::watch::time;
-use ample_fleet::Labels;
 use ample_fleet::agent::{Exporter, Schedule, Served, Spool, rest};
+use ample_fleet::{LONGEST_TEXT_BYTES, Labels};
 use ample_host::{Root, ScanOptions};
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Scan this host again and again, for ample fleet and for a metrics collector.
 ///
@@ -30,10 +34,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AgentArgs {
-    /// Where scans wait; made if it does not exist.
+    /// Where scans wait; made if it does not exist. One agent has it at a time.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/ample/spool")]
     spool: PathBuf,
-    /// The spool's size in MiB; the oldest scans go first.
+    /// The spool's size in MiB; scans of the future go first, then the oldest.
     #[arg(long, value_name = "MIB", default_value_t = 64,
           value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     spool_mib: u64,
@@ -45,7 +49,8 @@ pub struct AgentArgs {
     once: bool,
     /// Move the scans into this directory, which hosts may share, or to an object store:
     /// s3://BUCKET/KEY, with AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and so on in the
-    /// environment. What cannot be moved waits in the spool.
+    /// environment. What cannot be moved waits in the spool, which the directory may not be or lie
+    /// in.
     #[arg(long, value_name = "PLACE")]
     deliver: Option<PathBuf>,
     /// Serve OpenMetrics at http://ADDRESS/metrics; a port alone stands for 127.0.0.1.
@@ -56,10 +61,10 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
     /// What this host is for: web, cache, build.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = label)]
     role: Option<String>,
     /// Where this host stands.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = label)]
     rack: Option<String>,
     /// Scan a saved tree (DIR/proc/kpageflags, …) instead of the running system.
     #[arg(long, value_name = "DIR")]
@@ -73,17 +78,21 @@ const EXAMPLES: &str = "Examples:
   ample agent --once --textfile /var/lib/prometheus/node-exporter/ample.prom
   ample fleet report /mnt/scans               the study of what was delivered
 
-Exit codes: 0 after --once; 2 the pages cannot be read, or the spool not be written.";
-
-/// Longest sleep: a clock that is set forward is noticed within it, and pressure at the border, a
-/// mean of ten seconds, is read so often that an alert over a quarter of an hour sees its course.
-const TICK: Duration = Duration::from_secs(60);
+Exit codes: 0 after --once; 2 the pages cannot be read, the spool not be used, the address not be
+listened at, or, after --once, a scan not be delivered.";
 
 fn period(text: &str) -> Result<Duration, String> {
     let every = time(text)?;
     match every.as_secs() {
         0 => Err("give a period of a second or more".into()),
         _ => Ok(every),
+    }
+}
+
+fn label(text: &str) -> Result<String, String> {
+    match text.len() <= LONGEST_TEXT_BYTES {
+        true => Ok(text.into()),
+        false => Err(format!("give at most {LONGEST_TEXT_BYTES} bytes")),
     }
 }
 
@@ -99,7 +108,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// When the pages cannot be read at the start, the spool cannot be made, or the address is taken.
+/// When the pages cannot be read at the start, the spool cannot be made or is in use, scans are to
+/// be delivered into it, or the address is taken.
 pub fn run(args: &AgentArgs) -> Result<Verdict> {
     // Whoever is in the way of a program loses; a refusal costs nobody anything.
     let _ = rustix::process::nice(19);
@@ -108,34 +118,20 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
     if args.root.is_none() && !args.once {
         narrow();
     }
-    let root = args.root.as_deref().map_or_else(Root::live, Root::offline);
-    let host = root.read("proc/sys/kernel/hostname").unwrap_or_default();
-    let mut agent = Agent {
-        options: ScanOptions {
-            root,
-            ..ScanOptions::default()
-        },
-        labels: Labels {
-            role: args.role.clone(),
-            rack: args.rack.clone(),
-        },
-        spool: Spool::open(&args.spool, args.spool_mib << 20)?,
-        deliver: (args.deliver.as_deref()).map(Delivery::parse).transpose()?,
-        textfile: args.textfile.clone(),
-        schedule: (!args.once).then(|| Schedule::new(args.every, host.trim())),
-        page: Served::default(),
-        scan: Exposition::default(),
-        counts: Counts::default(),
-    };
-    if !args.once {
-        let wait = rest(now()?, agent.spool.last());
-        if !wait.is_zero() {
-            eprintln!(
-                "the last scan used its share of a processor: the next one begins in {:.0} s",
-                wait.as_secs_f64().ceil()
-            );
-            std::thread::sleep(wait);
-        }
+    let mut agent = agent(args)?;
+    // A place that cannot be is said before the first scan, and a collector finds somebody there
+    // while the agent rests.
+    if let Some(address) = args.listen {
+        agent.publish()?;
+        let exporter = Exporter::start(address, &agent.page)?;
+        eprintln!("metrics at http://{}/metrics", exporter.address());
+    }
+    if let Some(left) = agent.left(now()?) {
+        eprintln!(
+            "the last scan used its share of a processor: the next one begins in {:.0} s",
+            left.as_secs_f64().ceil()
+        );
+        wait(&mut agent)?;
     }
     let first = agent.round()?;
     if let Some(error) = first.failed {
@@ -146,11 +142,43 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
         ensure!(first.delayed.is_empty(), "the scan was kept, and no more");
         return Ok(Verdict::Ok);
     }
-    if let Some(address) = args.listen {
-        let exporter = Exporter::start(address, &agent.page)?;
-        eprintln!("metrics at http://{}/metrics", exporter.address());
+    follow(&mut agent)
+}
+
+/// The agent that was asked for, before its first scan; one that goes on rests first where the last
+/// scan, perhaps one that a crash ended, has used its share of a processor.
+fn agent(args: &AgentArgs) -> Result<Agent> {
+    let root = args.root.as_deref().map_or_else(Root::live, Root::offline);
+    let host = root.read("proc/sys/kernel/hostname").unwrap_or_default();
+    let spool = Spool::open(&args.spool, args.spool_mib << 20)?;
+    let deliver = (args.deliver.as_deref()).map(Delivery::parse).transpose()?;
+    if let Some(deliver) = &deliver {
+        deliver.apart_from(&spool)?;
     }
-    follow(&mut agent, first.next)
+    let (now, last) = (now()?, spool.last());
+    let mut counts = Counts::default();
+    if !args.once {
+        counts.next_scan = Some(now + rest(now, last));
+    }
+    Ok(Agent {
+        options: ScanOptions {
+            root,
+            ..ScanOptions::default()
+        },
+        labels: Labels {
+            role: args.role.clone(),
+            rack: args.rack.clone(),
+        },
+        spool,
+        deliver,
+        textfile: args.textfile.clone(),
+        schedule: (!args.once).then(|| Schedule::new(args.every, host.trim())),
+        last,
+        told: HashSet::new(),
+        page: Served::default(),
+        scan: Exposition::default(),
+        counts,
+    })
 }
 
 /// Gives CAP_SYS_ADMIN up where scans go on without it. Where BPF cannot be used the first scan
@@ -179,31 +207,21 @@ fn bound_memory() -> Result<()> {
 
 /// Scans by the schedule until the process is ended. Every file is whole at any time, so a signal
 /// needs no handler.
-fn follow(agent: &mut Agent, mut next: Option<Duration>) -> Result<Verdict> {
-    while let Some(start) = next {
-        while let Some(left) = start.checked_sub(now()?).filter(|left| !left.is_zero()) {
-            std::thread::sleep(left.min(TICK));
-            if left > TICK {
-                warn(&agent.look_at_border().err());
-            }
-        }
+fn follow(agent: &mut Agent) -> Result<Verdict> {
+    loop {
+        wait(agent)?;
         let round = agent.round()?;
-        next = round.next;
         warn(&round.failed);
         warn(&round.delayed);
     }
-    Ok(Verdict::Ok)
+}
+
+fn wait(agent: &mut Agent) -> Result<()> {
+    clock::wait(agent, &now, &std::thread::sleep)
 }
 
 fn warn<'a>(errors: impl IntoIterator<Item = &'a anyhow::Error>) {
     for error in errors {
-        eprintln!("ample: {error:#}");
+        eprintln!("ample: {}", printed(error));
     }
-}
-
-/// Time since 1970.
-fn now() -> Result<Duration> {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .context("the clock of this host stands before 1970")
 }

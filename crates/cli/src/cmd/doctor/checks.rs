@@ -6,12 +6,13 @@ use ample_host::Root;
 
 /// Whether pages can be looked at, and every check.
 pub fn all(root: &Root) -> (bool, Vec<Check>) {
-    let flags = page_flags(root);
-    let can_scan = flags.state == State::Ok;
+    let (rights, flags, bpf) = (rights(root), page_flags(root), bpf(root));
+    let is_ok = |check: &Check| check.state == State::Ok;
+    let can_scan = is_ok(&flags) || is_ok(&bpf) && is_ok(&rights);
     let checks = vec![
-        rights(root),
+        rights,
         flags,
-        bpf(root),
+        bpf,
         page_owner(root),
         page_events(root),
         transparent(root),
@@ -65,29 +66,54 @@ fn option(root: &Root, name: &str) -> Option<String> {
     })
 }
 
-/// What this process may do, from its own status: looking at pages takes CAP_SYS_ADMIN.
+/// What this process may do, from its own status: the page flags are a file of root, whose pages
+/// anyone may read who passes by permissions of files; the BPF reader takes CAP_SYS_ADMIN.
 fn rights(root: &Root) -> Check {
     const NAME: &str = "rights";
+    const DAC_OVERRIDE: u32 = 1;
+    const DAC_READ_SEARCH: u32 = 2;
     const SYS_ADMIN: u32 = 21;
     let status = read(root, "proc/self/status").unwrap_or_default();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.split_whitespace().next())
     };
-    let may = field("CapEff:").and_then(|set| u64::from_str_radix(set, 16).ok());
     let is_root = field("Uid:") == Some("0");
-    match may.map(|set| set >> SYS_ADMIN & 1 == 1) {
-        None => check(NAME, State::Unknown, "no /proc/self/status", None),
-        Some(true) if is_root => check(NAME, State::Ok, "root", None),
-        Some(true) => check(NAME, State::Ok, "cap_sys_admin, not root", None),
-        Some(false) => {
+    let Some(may) = field("CapEff:").and_then(|set| u64::from_str_radix(set, 16).ok()) else {
+        return check(NAME, State::Unknown, "no /proc/self/status", None);
+    };
+    let has = |capability: u32| may >> capability & 1 == 1;
+    let reads = is_root || has(DAC_READ_SEARCH) || has(DAC_OVERRIDE);
+    match (reads, has(SYS_ADMIN)) {
+        (true, true) if is_root => check(NAME, State::Ok, "root", None),
+        (true, true) => check(
+            NAME,
+            State::Ok,
+            "page flags and cap_sys_admin, not root",
+            None,
+        ),
+        (true, false) => {
+            let advice = "page flags can be read; the BPF reader takes cap_sys_admin, which a \
+                          container has to be given";
             let found = match is_root {
                 true => "root without cap_sys_admin, as in a container",
-                false => "neither root nor cap_sys_admin",
+                false => "cap_dac_read_search without cap_sys_admin",
             };
-            let advice =
-                "run as root; in a container add SYS_ADMIN; the agent's unit needs no more";
-            check(NAME, State::Missing, found, advice)
+            check(NAME, State::Ok, found, advice)
+        }
+        (false, true) => {
+            let advice = "the BPF reader works; without it add cap_dac_read_search";
+            check(NAME, State::Ok, "cap_sys_admin, not root", advice)
+        }
+        (false, false) => {
+            let advice = "run as root, or give the binary cap_sys_admin for the BPF reader, \
+                          cap_dac_read_search for /proc/kpageflags";
+            check(
+                NAME,
+                State::Missing,
+                "neither root nor a capability",
+                advice,
+            )
         }
     }
 }
@@ -121,7 +147,8 @@ fn page_flags(root: &Root) -> Check {
     match first {
         Ok(()) => check(NAME, State::Ok, "/proc/kpageflags can be read", None),
         Err(error) if error.is_permission() => {
-            let advice = "run as root, or give the binary cap_sys_admin: ample scan needs it";
+            let advice =
+                "run as root, or give the binary cap_dac_read_search; the BPF reader does without";
             check(NAME, State::Missing, "not permitted", advice)
         }
         Err(error) => check(NAME, State::Missing, error.to_string(), None),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sources in an object store: copied to this machine first, then read like other files.
 
+use super::interrupt;
 use ample_fleet::{FilesProgress, Sources, Unusable, whole_table};
-use ample_store::{ObjectStore, SCHEME, StoreAccess, StoreAddress, StoredObject};
+use ample_store::{ObjectStore, SCHEME, StoreAccess, StoreAddress, StoredObject, plain};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -36,6 +37,7 @@ pub fn gather(
         return Sources::gather(sources, workspace, progress);
     }
     let folder = workspace.join(FOLDER);
+    interrupt::remove_at_end(&folder)?;
     let copied = copy(&far, patience, &folder, progress)?;
     let all: Vec<PathBuf> = (near.into_iter().chain(copied.files.keys()).cloned()).collect();
     let mut found = Sources::gather(&all, workspace, progress)?;
@@ -91,7 +93,7 @@ fn copy(
             None => (ObjectStore::open(&address.bucket, &access)?, Vec::new()),
         };
         let listed = store.list(&address.key)?;
-        ensure!(!listed.is_empty(), "nothing at {text}");
+        ensure!(!listed.is_empty(), "nothing at {}", plain(text));
         let objects = [objects, listed].concat();
         buckets.insert(address.bucket, (store, objects));
     }

@@ -51,7 +51,7 @@ pub fn json(study: &Study) -> Value {
         "worst": study.worst.iter().map(|host| {
             merged(json!({ "reason": reason(host) }), host)
         }).collect::<Vec<_>>(),
-        "days": of_map(&study.days, |&day, spread| merged(json!({ "date": date(day) }), spread)),
+        "days": of_map(&study.days, |&day, own| merged(json!({ "date": date(day) }), own)),
         "drift": study.drift,
     })
 }
@@ -62,7 +62,7 @@ pub fn json(study: &Study) -> Value {
 /// When a query has not been run.
 pub fn tables(engine: &FleetEngine, parameters: &Parameters) -> Result<String> {
     let mut results = Map::new();
-    let steps = ["each_scan", "machines", "blocks", "host_sources"];
+    let steps = ["each_scan", "machines", "sizes", "blocks", "host_sources"];
     for query in QUERIES
         .iter()
         .filter(|query| !query.view && !steps.contains(&query.name))

@@ -2,6 +2,7 @@
 //! `ample fleet`: what many scans say together.
 
 mod far;
+mod interrupt;
 mod json;
 mod page;
 mod report;
@@ -80,10 +81,12 @@ struct GenerateArgs {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// How many machines to make.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     hosts: u64,
     /// Scans of each machine.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=100_000))]
     scans: u64,
     /// Hours between two scans of a machine.
     #[arg(long, value_name = "HOURS", default_value_t = 1)]
@@ -157,7 +160,7 @@ fn convert(args: &ConvertArgs) -> Result<Verdict> {
     for file in &large {
         eprintln!(
             "ample: {} is large already and stays where it is",
-            file.display()
+            text::plain(&file.display().to_string())
         );
     }
     ensure!(
@@ -189,6 +192,7 @@ fn name_unusable(files: &[Unusable]) {
 }
 
 fn step(bar: &indicatif::ProgressBar, done: usize, of: usize) {
+    interrupt::checkpoint();
     bar.set_position((1000 * done / of.max(1)) as u64);
 }
 

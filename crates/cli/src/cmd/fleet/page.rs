@@ -19,9 +19,17 @@ const LARGEST_SOURCES: usize = 5;
 /// A distribution function with its band, from one value to another.
 fn series_from(ends: (f64, f64), name: String, spread: &HostSpread) -> Series {
     let half = spread.cdf.half_width();
-    let mut points = spread.cdf.steps();
+    // Stairs: between two values no host is added.
+    let mut points = Vec::new();
+    let mut share = 0.0;
+    for (value, next) in spread.cdf.steps() {
+        if points.is_empty() {
+            points.push((ends.0, 0.0));
+        }
+        points.extend([(value, share), (value, next)]);
+        share = next;
+    }
     if !points.is_empty() {
-        points.insert(0, (ends.0, 0.0));
         points.push((ends.1, 1.0));
     }
     let band = |&(_, share): &(f64, f64)| ((share - half).max(0.0), (share + half).min(1.0));
@@ -105,8 +113,8 @@ fn days(study: &Study) -> Option<Section> {
         return None;
     }
     let (mut points, mut band) = (Vec::new(), Vec::new());
-    for (day, spread) in &study.days {
-        let quantiles = spread.quantiles?;
+    for (day, own) in &study.days {
+        let quantiles = own.spread.quantiles?;
         points.push(((day - first) as f64, quantiles.median));
         band.push((quantiles.p10, quantiles.p90));
     }

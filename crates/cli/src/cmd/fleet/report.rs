@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample fleet report`: the study of a fleet.
 
-use super::{SourceArgs, json, name_unusable, now_seconds, page, step, text};
-use crate::cmd::{Verdict, write_file};
+use super::{SourceArgs, interrupt, json, name_unusable, now_seconds, page, step, text};
+use crate::cmd::{Verdict, can_write, write_file};
 use ample_fleet::dates::parse_date;
 use ample_fleet::study::Study;
 use ample_fleet::{FleetEngine, Parameters, QUERIES};
@@ -35,7 +35,7 @@ pub struct ReportArgs {
     /// How many of the worst hosts are named.
     #[arg(long, value_name = "N", default_value_t = 10)]
     worst: u16,
-    /// Drift begins with the scans of this date.
+    /// Drift begins with the scans of this date; all else is told of all scans.
     #[arg(long, value_name = "DATE", value_parser = parse_date)]
     from: Option<i64>,
     /// Drift ends with the scans of this date.
@@ -59,7 +59,12 @@ pub fn run(args: &ReportArgs) -> Result<Verdict> {
     if let (Some(from), Some(to)) = (args.from, args.to) {
         ensure!(from <= to, "--from is after --to: nothing lies between");
     }
-    let study = study(args)?;
+    for path in [&args.page, &args.tables].into_iter().flatten() {
+        can_write(path)?;
+    }
+    let study = study(args);
+    interrupt::checkpoint();
+    let study = study?;
     name_unusable(&study.unusable);
     if study.scans.hosts == 0 {
         let problems: u64 = study.problems.iter().map(|problem| problem.row_count).sum();
@@ -81,12 +86,17 @@ pub fn run(args: &ReportArgs) -> Result<Verdict> {
         writeln!(out)?;
     } else {
         out.write_all(text::text(&study).as_bytes())?;
+        let asked = args.from.is_some() || args.to.is_some();
+        if let Some(line) = text::no_drift_line(&study).filter(|_| asked) {
+            writeln!(out, "{line}")?;
+        }
     }
     Ok(Verdict::Ok)
 }
 
 fn study(args: &ReportArgs) -> Result<Study> {
     let workspace = tempfile::tempdir()?;
+    interrupt::remove_at_end(workspace.path())?;
     let threads = args.threads.map_or_else(
         || std::thread::available_parallelism().map_or(1, usize::from),
         usize::from,
@@ -97,7 +107,7 @@ fn study(args: &ReportArgs) -> Result<Study> {
         .gather(workspace.path(), &|done, of| step(&bar, done, of))?;
     let parameters = Parameters {
         now_seconds: now_seconds(),
-        min_free_bytes: args.min_free as i64,
+        min_free_bytes: i64::try_from(args.min_free).unwrap_or(i64::MAX),
         worst_hosts: i64::from(args.worst),
         from_seconds: args.from.unwrap_or(0),
         to_seconds: args.to.map_or(i64::MAX, |day| day + DAY - 1),

@@ -11,6 +11,8 @@ use ample_report::{Table, Unit};
 const PAPER_WITHOUT: [(u64, &str); 3] = [(2 << 20, "23 %"), (32 << 20, "59 %"), (1 << 30, "all")];
 /// Shares by source (figure 6), where the text names them.
 const PAPER_SOURCES: [(&str, &str); 2] = [("networking", "73 %"), ("slab", "12 %")];
+/// Groups of a dimension that are shown.
+const MOST_GROUPS: usize = 10;
 const HEADS: &str = ">p10 | >p25 | >median | >p75 | >p90";
 
 fn cells(quantiles: Option<&Quantiles>) -> Vec<String> {
@@ -68,7 +70,7 @@ pub fn free_table(study: &Study) -> Table {
 pub fn unmovable_table(study: &Study) -> Table {
     let mut table = Table::headed(&format!("block | by | {HEADS} | >paper's median"));
     for ((size, definition), bounds) in &study.unmovable {
-        let mut line = vec![size_name(*size), definition.clone()];
+        let mut line = vec![size_name(*size), shown(definition)];
         line.extend(bounds_cells(bounds));
         let paper = match (*size, definition.as_str()) {
             (TWO_MB, "P") => "34 %",
@@ -91,7 +93,7 @@ pub fn potential_table(study: &Study) -> Table {
             .and_then(|share| share.ratio());
         let mut line = vec![
             size_name(key.0),
-            key.1.clone(),
+            shown(&key.1),
             without.map_or("–".into(), percent),
         ];
         line.extend(bounds_cells(bounds));
@@ -122,8 +124,7 @@ pub fn sources_table(study: &Study) -> Option<Table> {
     Some(table)
 }
 
-/// Unmovable 2 MB blocks by kernel, role and rack, the largest median first; of racks the worst
-/// ten.
+/// Unmovable 2 MB blocks by kernel, role and rack, the largest median first; of each the worst ten.
 pub fn groups_table(study: &Study) -> Option<Table> {
     let mut table = Table::headed(&format!("by | name | >hosts | {HEADS}"));
     let mut any = false;
@@ -133,11 +134,17 @@ pub fn groups_table(study: &Study) -> Option<Table> {
         let median =
             |spread: &HostSpread| spread.quantiles.map_or(0.0, |quantiles| quantiles.median);
         groups.sort_by(|a, b| median(b.1).total_cmp(&median(a.1)).then(a.0.cmp(b.0)));
-        for ((_, name), spread) in groups.into_iter().take(10) {
+        let more = groups.len().saturating_sub(MOST_GROUPS);
+        for ((_, name), spread) in groups.into_iter().take(MOST_GROUPS) {
             let mut line = vec![dimension.into(), shown(name), spread.cdf.hosts.to_string()];
             line.extend(cells(spread.quantiles.as_ref()));
             table.row(line);
             any = true;
+        }
+        if more > 0 {
+            let mut line = vec![dimension.into(), format!("and {more} more"), String::new()];
+            line.extend(cells(None));
+            table.row(line);
         }
     }
     any.then_some(table)

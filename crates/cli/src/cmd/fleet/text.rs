@@ -8,6 +8,8 @@ use ample_pfn::format_bytes;
 use ample_report::{Table, Unit};
 use std::fmt::Write;
 
+pub(super) use ample_store::plain;
+
 /// Correlation of uptime with free 2 MB pages (§2.4).
 const PAPER_CORRELATION: &str = "0.00286";
 /// Letters of a name that are shown.
@@ -18,12 +20,6 @@ const ONE_GB: u64 = 1 << 30;
 
 pub(super) fn percent(ratio: f64) -> String {
     Unit::Percent.format(ratio)
-}
-
-/// A text as it may be printed: whoever delivers scans chooses the names in them, and a terminal
-/// obeys control characters.
-pub(super) fn plain(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// A name, plain and not longer than a line.
@@ -129,7 +125,7 @@ pub fn left_out(study: &Study) -> Vec<String> {
     }
     if study.hosts_with_copies > 0 {
         lines.push(format!(
-            "{} with more than one copy of the latest scan; the worse values count",
+            "{} with more than one copy of the latest scan; that with more unmovable memory counts",
             counted(study.hosts_with_copies, "host")
         ));
     }
@@ -244,7 +240,7 @@ pub fn band_line(study: &Study) -> Option<String> {
     ))
 }
 
-/// Change over time, in a sentence; `None` where no host was scanned twice.
+/// Change over time, in a sentence; `None` where no host was scanned twice within the dates.
 pub fn drift_line(study: &Study) -> Option<String> {
     let drift = study.drift.quantiles?;
     let points = |ratio: f64| format!("{:+.1}", 100.0 * ratio);
@@ -293,4 +289,10 @@ pub fn text(study: &Study) -> String {
         let _ = writeln!(out, "{line}");
     }
     out
+}
+
+/// What is said where dates were asked for, and no host has two scans between them.
+pub fn no_drift_line(study: &Study) -> Option<&'static str> {
+    let told = study.drift.quantiles.is_some();
+    (!told).then_some("No host has two scans between the dates: nothing is said of drift.")
 }

@@ -3,7 +3,7 @@
 
 mod text;
 
-use super::{Verdict, progress_bar, write_file};
+use super::{Verdict, can_write, progress_bar, write_file};
 use ample_host::snapshot;
 use ample_lab::server_model::recorded_kernel;
 use ample_mm::replay::{KernelReplay, ReplayOptions, ReplayResult, Start};
@@ -107,6 +107,9 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<Verdict> {
         samples: args.samples,
         prefill_ratio: args.prefill,
     };
+    if let Some(path) = &args.figure {
+        can_write(path)?;
+    }
     let replay = KernelReplay::open(&args.file, options)?;
     let start = args.snapshot.as_deref().map(start).transpose()?;
     let bytes = args.memory.unwrap_or(replay.survey().memory_bytes());

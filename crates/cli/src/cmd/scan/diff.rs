@@ -3,7 +3,7 @@
 
 use super::export;
 use super::view::View;
-use ample_host::{Scan, snapshot};
+use ample_host::{Scan, printable, snapshot};
 use ample_pfn::{
     BlockState, Definition, MetricsBuilder, PageClass, RatioInterval, SizeList, format_bytes,
 };
@@ -224,11 +224,11 @@ fn text(diff: &Diff) -> String {
         text += &format!(
             "{letter}  {}: {}, Linux {}, {} of memory, {} free, reader {}\n",
             side.file,
-            side.hostname.as_deref().unwrap_or("unknown host"),
-            side.kernel,
+            printable(side.hostname.as_deref().unwrap_or("unknown host")),
+            printable(&side.kernel),
             side.memory_bytes.map_or("-".into(), format_bytes),
             format_bytes(side.free_bytes),
-            side.reader,
+            printable(&side.reader),
         );
     }
     text += &format!("\n{}", sizes_table(diff));

@@ -6,7 +6,7 @@ use super::pageblocks::{self, TypeRow};
 use super::style::{Colour, Style, duration, wrap};
 use super::view::View;
 use super::who;
-use ample_host::Scan;
+use ample_host::{Scan, printable};
 use ample_pfn::{
     Culprit, Definition, DefinitionMetrics, DefinitionSize, GroupMetrics, Metrics, MetricsBuilder,
     RatioInterval, SourceMetrics, format_bytes,
@@ -92,14 +92,14 @@ fn head(scan: &Scan, total: &GroupMetrics, style: &Style) -> String {
         .map_or(String::new(), |s| format!(", up {}", duration(s)));
     let title = style.paint(
         Colour::Strong,
-        &format!("{host}, Linux {}{uptime}", meta.kernel),
+        &printable(&format!("{host}, Linux {}{uptime}", meta.kernel)),
     );
     let share = 100.0 * total.free_bytes as f64 / (total.memory_bytes.max(1)) as f64;
     format!(
         "{title}\n{} of memory, {} free ({share:.0} %), read by {} in {:.0} ms\n",
         format_bytes(total.memory_bytes),
         format_bytes(total.free_bytes),
-        meta.reader,
+        printable(&meta.reader),
         meta.duration_ns as f64 / 1e6,
     )
 }

@@ -3,7 +3,7 @@
 
 use super::map::Map;
 use super::style::Style;
-use ample_host::{Scan, ScanOptions, scan_live};
+use ample_host::{Scan, ScanOptions, printable, scan_live};
 use ample_pfn::{MetricsBuilder, PAGEBLOCK_ORDER, SizeList, format_bytes};
 use anyhow::Context;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -145,8 +145,8 @@ impl Watch {
         let total = self.builder.finish(&meta.coverage).total;
         let title = format!(
             "{}  Linux {}  {} of {} free",
-            meta.hostname.as_deref().unwrap_or("unknown host"),
-            meta.kernel,
+            printable(meta.hostname.as_deref().unwrap_or("unknown host")),
+            printable(&meta.kernel),
             format_bytes(total.free_bytes),
             format_bytes(total.memory_bytes),
         );

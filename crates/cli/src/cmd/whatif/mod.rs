@@ -5,7 +5,7 @@ mod json;
 mod record;
 
 use super::sim::stop_on_interrupt;
-use super::{Verdict, progress_bar, write_file};
+use super::{Verdict, can_write, progress_bar, write_file};
 use ample_host::{Scan, ScanOptions, scan_live, snapshot};
 use ample_lab::whatif::simulate::{FEWEST_SEEDS, SimulatedRuns, WhatIfPlan, whatif};
 use ample_lab::whatif::{Advice, Machine, WhatIf, page, verdict};
@@ -95,6 +95,7 @@ fn event_ratio(text: &str) -> Result<f64, String> {
 /// cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut workload = Workload::load(&args.workload)?;
+    prepare_report(args)?;
     let (mut scan, recorded) = match args.record {
         Some(length) => {
             stop_on_interrupt()?;
@@ -218,23 +219,37 @@ fn simulate(
     result.context("cannot simulate this machine")
 }
 
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@=".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// The command that repeats this run, all defaults spelled out.
 fn command(args: &Args) -> String {
-    let snapshot = args
-        .snapshot
-        .as_ref()
-        .map_or(String::new(), |p| format!(" --snapshot {}", p.display()));
+    let snapshot = args.snapshot.as_ref().map_or(String::new(), |p| {
+        format!(" --snapshot {}", quoted(&p.display().to_string()))
+    });
     let record = args.record.map_or(String::new(), |length| {
         format!(" --record {}s", length.as_secs())
     });
     format!(
         "ample whatif{snapshot}{record} --workload {} --hours {} --seeds {} --seed {} \
          --event-ratio {}",
-        args.workload, args.hours, args.seeds, args.seed, args.event_ratio
+        quoted(&args.workload),
+        args.hours,
+        args.seeds,
+        args.seed,
+        args.event_ratio
     )
 }
 
-fn write_report(args: &Args, whatif: &WhatIf, answer: &Advice) -> anyhow::Result<()> {
+/// Makes the folder of the report, and looks whether the report can be written, before anything is
+/// simulated.
+fn prepare_report(args: &Args) -> anyhow::Result<()> {
     let Some(path) = &args.report else {
         return Ok(());
     };
@@ -242,7 +257,14 @@ fn write_report(args: &Args, whatif: &WhatIf, answer: &Advice) -> anyhow::Result
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
     }
-    write_file(path, page(whatif, answer).to_html())
+    can_write(path)
+}
+
+fn write_report(args: &Args, whatif: &WhatIf, answer: &Advice) -> anyhow::Result<()> {
+    match &args.report {
+        Some(path) => write_file(path, page(whatif, answer).to_html()),
+        None => Ok(()),
+    }
 }
 
 fn text(whatif: &WhatIf, answer: &Advice, args: &Args) -> String {
@@ -250,7 +272,8 @@ fn text(whatif: &WhatIf, answer: &Advice, args: &Args) -> String {
     let memory = ample_pfn::format_bytes(machine.metrics.total.memory_bytes);
     let mut text = format!(
         "{}, Linux {}, {memory} of memory\n\n",
-        machine.name, machine.kernel
+        ample_host::printable(&machine.name),
+        ample_host::printable(&machine.kernel)
     );
     for sentence in &answer.sentences {
         text.push_str(&format!("{sentence}\n\n"));
