@@ -3,6 +3,7 @@
 
 use crate::batch;
 use crate::digest::{DIGEST_KEY, RowDigest};
+use crate::row::LONGEST_TEXT_BYTES;
 use anyhow::{Context, Result, bail, ensure};
 use arrow::array::RecordBatch;
 use parquet::arrow::ProjectionMask;
@@ -15,8 +16,6 @@ use std::sync::Once;
 /// A table holds at most so many rows for each of its bytes. Writers start a page at least every
 /// twenty thousand rows, of each of the columns, so that the most even table has some 30.
 const ROWS_A_BYTE: u64 = 64;
-/// No name is longer.
-const LONGEST_TEXT_BYTES: usize = 4096;
 /// All texts of a row, in the mean over a file, unless the file itself is large for them.
 const TEXT_BYTES_A_ROW: u64 = 512;
 const TEXT_BYTES_A_BYTE: u64 = 16;
