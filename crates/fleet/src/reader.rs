@@ -27,7 +27,7 @@ pub struct TableFile<R: ChunkReader + 'static> {
     builder: ParquetRecordBatchReaderBuilder<R>,
     /// Rows in all.
     pub rows: u64,
-    /// Of the file.
+    /// Length of the file: what is packed in it may be larger by so much.
     bytes: u64,
     digest: Option<String>,
 }
