@@ -50,7 +50,7 @@ nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)
 @media print{body{font-size:12px}main{padding:0}h2{break-after:avoid}\
 figure,tr,.verdict,.card{break-inside:avoid}.drawn,.scroll{overflow:visible}\
 nav,.tools,.tip,details:not([open]){display:none}.card b{font-size:17px}\
-pre{white-space:pre-wrap}td.long{overflow-wrap:anywhere}\
+pre{white-space:pre-wrap}td:not(.num),th{overflow-wrap:anywhere;min-width:6ch}\
 table{font-size:10px}th,td{padding:3px 4px}svg.fig{min-width:0}}";
 
 /// Text of a paragraph: no line breaks between a number and its per cent sign.
