@@ -51,7 +51,7 @@ nav{font-size:14px;margin:0 0 20px}nav a{margin-right:14px}a{color:var(--accent)
 figure,tr,.verdict,.card{break-inside:avoid}.drawn,.scroll{overflow:visible}\
 nav,.tools,.tip,details:not([open]){display:none}.card b{font-size:17px}\
 pre{white-space:pre-wrap}td:not(.num),th{overflow-wrap:anywhere;min-width:6ch}\
-table{font-size:10px}th,td{padding:3px 4px}svg.fig{min-width:0}}";
+table{font-size:10px}th,td{padding:3px 4px}td.num{white-space:normal}svg.fig{min-width:0}}";
 
 /// Text of a paragraph: no line breaks between a number and its per cent sign.
 fn prose(text: &str) -> String {
