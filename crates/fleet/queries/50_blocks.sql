@@ -1,5 +1,27 @@
 -- Blocks of the latest scan of each host, by size and definition, that count. Of copies that differ
--- the one counts, as a whole, that has the larger share of unmovable blocks.
+-- the one counts, as a whole, that has the larger share of unmovable blocks; there are few, and only
+-- they are sorted.
+SELECT
+    host,
+    size_bytes,
+    definition,
+    kernel,
+    role,
+    rack,
+    uptime_seconds,
+    memory_bytes,
+    free_bytes,
+    blocks,
+    free_blocks,
+    unmovable_blocks_low,
+    unmovable_blocks_high,
+    potential_blocks_low,
+    potential_blocks_high,
+    internal_free_ppm_low,
+    internal_free_ppm_high
+FROM grouped
+WHERE copies = 1
+UNION ALL
 SELECT
     host,
     size_bytes,
@@ -22,18 +44,24 @@ FROM (
     SELECT
         sizes.*,
         row_number() OVER (
-            PARTITION BY host, size_bytes, definition
+            PARTITION BY sizes.host, sizes.size_bytes, sizes.definition
             ORDER BY
-                unmovable_blocks_high * 1E0 / greatest(blocks, 1) DESC,
-                blocks DESC,
-                unmovable_blocks_low DESC,
-                free_blocks,
-                potential_blocks_low,
-                potential_blocks_high,
-                coalesce(internal_free_ppm_high, -1) DESC,
-                coalesce(internal_free_ppm_low, -1)
+                sizes.unmovable_blocks_high * 1E0 / greatest(sizes.blocks, 1) DESC,
+                sizes.blocks DESC,
+                sizes.unmovable_blocks_low DESC,
+                sizes.free_blocks,
+                sizes.potential_blocks_low,
+                sizes.potential_blocks_high,
+                coalesce(sizes.internal_free_ppm_high, -1) DESC,
+                coalesce(sizes.internal_free_ppm_low, -1)
         ) AS place
-    FROM sizes
-    WHERE problem IS NULL
+    FROM (
+        SELECT host, size_bytes, definition FROM grouped WHERE copies > 1
+    ) AS several
+    JOIN sizes
+        ON sizes.host = several.host
+        AND sizes.size_bytes = several.size_bytes
+        AND sizes.definition = several.definition
+    WHERE sizes.problem IS NULL
 ) AS ranked
 WHERE place = 1

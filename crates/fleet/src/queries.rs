@@ -37,7 +37,7 @@ macro_rules! view {
 }
 
 /// All of them, in order.
-pub const QUERIES: [Query; 27] = [
+pub const QUERIES: [Query; 28] = [
     view!("10", "checked"),
     table!("20", "problems"),
     view!("30", "good"),
@@ -49,6 +49,7 @@ pub const QUERIES: [Query; 27] = [
     table!("44", "silent"),
     table!("45", "sizes"),
     table!("46", "misfits"),
+    table!("48", "grouped"),
     table!("50", "blocks"),
     table!("52", "host_sources"),
     view!("55", "ends"),

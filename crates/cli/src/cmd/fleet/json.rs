@@ -62,7 +62,14 @@ pub fn json(study: &Study) -> Value {
 /// When a query has not been run.
 pub fn tables(engine: &FleetEngine, parameters: &Parameters) -> Result<String> {
     let mut results = Map::new();
-    let steps = ["each_scan", "machines", "sizes", "blocks", "host_sources"];
+    let steps = [
+        "each_scan",
+        "machines",
+        "sizes",
+        "grouped",
+        "blocks",
+        "host_sources",
+    ];
     for query in QUERIES
         .iter()
         .filter(|query| !query.view && !steps.contains(&query.name))
