@@ -187,6 +187,13 @@ fn a_conversion_that_fails_leaves_what_was_there() {
     assert_eq!(std::fs::read(&to).unwrap(), b"before");
     let left = std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(left, 2, "no part of it");
+    // The name says how it is packed.
+    let packed = directory.path().join("out.champsim.gz");
+    let lackey = directory.path().join("in.lackey");
+    std::fs::write(&lackey, " L 1000,8\n").unwrap();
+    let convert = ["trace", "convert", text(&lackey), text(&packed), "--json"];
+    json(&[&convert[..], &["--from", "lackey"]].concat());
+    assert_eq!(std::fs::read(&packed).unwrap()[..2], [0x1f, 0x8b]);
     // A field that no machine has, at its top.
     let made = [
         "trace",

@@ -2,7 +2,6 @@
 //! Files that a user asks for, and errors.
 
 use anyhow::Context;
-use std::fs::File;
 use std::path::Path;
 
 /// Writes a file whole or not at all.
@@ -12,20 +11,17 @@ pub(super) fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result
 
 /// Looks whether a file can be written, before the long work whose result goes into it.
 pub(super) fn can_write(path: &Path) -> anyhow::Result<()> {
-    let about = || format!("cannot write {}", path.display());
-    match path.metadata() {
-        Ok(meta) if meta.is_dir() => anyhow::bail!("{}: it is a folder", about()),
-        // A pipe or a device: what it takes is seen when it is written.
-        Ok(meta) if !meta.is_file() => return Ok(()),
-        _ => {}
+    // A pipe or a device: what it takes is seen when it is written.
+    if path
+        .metadata()
+        .is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+    {
+        return Ok(());
     }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let probe = folder.join(format!(".ample.{}.probe", std::process::id()));
-    File::create_new(&probe).with_context(about)?;
-    std::fs::remove_file(&probe).with_context(about)
+    let begun = ample_kit::files::WholeFile::create(path);
+    begun
+        .map(drop)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// An error with its causes as it may be printed: names in it may be anybody's, and a terminal

@@ -304,13 +304,7 @@ fn convert(args: &Convert) -> anyhow::Result<Value> {
     let writing = || format!("writing {}", args.output.display());
     // What the trace says about itself comes before its accesses.
     let header = files::read(&args.input, from, 1, &mut |_| false).with_context(reading)?;
-    // Under another name until it is whole, unless it goes into a pipe or a device.
-    let is_special = args.output.metadata().is_ok_and(|meta| !meta.is_file());
-    let place = match is_special {
-        true => args.output.clone(),
-        false => beside(&args.output),
-    };
-    let mut writer = FileWriter::create(&place, to, &header).with_context(writing)?;
+    let mut writer = FileWriter::create(&args.output, to, &header).with_context(writing)?;
     let mut counts = Counts::default();
     let mut written = true;
     let read = files::read(&args.input, from, args.limit, &mut |block| {
@@ -318,18 +312,9 @@ fn convert(args: &Convert) -> anyhow::Result<Value> {
         written = writer.consume(block);
         written && !stop_requested()
     });
-    let done = writer.finish().with_context(writing);
-    let done = done.and_then(|()| read.map(drop).with_context(reading));
-    let done = done.and_then(|()| match is_special {
-        true => Ok(()),
-        false => std::fs::rename(&place, &args.output).with_context(writing),
-    });
-    if let Err(error) = done {
-        if !is_special {
-            let _ = std::fs::remove_file(&place);
-        }
-        return Err(error);
-    }
+    // A writer that is not finished leaves what was there.
+    read.with_context(reading)?;
+    writer.finish().with_context(writing)?;
     let mut value = json!({
         "schema": "ample.trace.convert/1",
         "input": args.input.display().to_string(),
@@ -341,12 +326,6 @@ fn convert(args: &Convert) -> anyhow::Result<Value> {
     counts.fields(&mut value);
     sizes(&args.output, &mut value)?;
     Ok(value)
-}
-
-/// A hidden name beside a file.
-fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
 }
 
 fn sizes(path: &Path, value: &mut Value) -> anyhow::Result<()> {
