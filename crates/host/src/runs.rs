@@ -14,6 +14,8 @@ const _: () = assert!(
 );
 /// Longest length that fits the run byte.
 const MAX_SHORT: u64 = 7;
+/// Bit of a byte of a LEB128 number that more bytes follow.
+const CONTINUES: u8 = 0x80;
 
 /// The class of every frame of a range, run-length coded and known to be well formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,24 +96,30 @@ impl PageRuns {
     }
 }
 
-/// Class byte, length and offset of the next run. Most are short, and there are as many as a
-/// machine's memory is in pieces.
+/// Class byte, length and offset of the next run. There are as many as a machine's memory is in
+/// pieces, and whether one fits a byte or takes two cannot be foreseen: both are read without a
+/// branch.
 #[inline]
 fn decode(bytes: &[u8], offset: usize) -> Result<(u8, u64, usize), RunError> {
-    match bytes.get(offset) {
-        Some(&head) if head >> CLASS_BITS > 0 => {
-            let (class, length) = (head & CLASS_MASK, u64::from(head >> CLASS_BITS));
-            Ok((class, length, offset + 1))
-        }
-        Some(&class) => {
-            let (length, next) = decode_length(bytes, offset)?;
-            Ok((class, length, next))
-        }
-        None => Err(RunError {
+    let Some(&head) = bytes.get(offset) else {
+        return Err(RunError {
             offset,
             what: "end of runs",
-        }),
+        });
+    };
+    let own = bytes.get(offset + 1).copied().unwrap_or(CONTINUES);
+    let has_own = head >> CLASS_BITS == 0;
+    let is_one_byte = (MAX_SHORT as u8 + 1..CONTINUES).contains(&own);
+    if has_own & !is_one_byte {
+        let (length, next) = decode_length(bytes, offset)?;
+        return Ok((head, length, next));
     }
+    let length = if has_own { own } else { head >> CLASS_BITS };
+    Ok((
+        head & CLASS_MASK,
+        u64::from(length),
+        offset + 1 + usize::from(has_own),
+    ))
 }
 
 /// Length of a run that has its own number, and the offset of the next.
@@ -119,8 +127,8 @@ fn decode_length(bytes: &[u8], offset: usize) -> Result<(u64, usize), RunError> 
     let fail = |what| RunError { offset, what };
     let mut length = 0u64;
     for (index, &byte) in bytes[offset + 1..].iter().enumerate().take(9) {
-        length |= u64::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 {
+        length |= u64::from(byte & !CONTINUES) << (7 * index);
+        if byte & CONTINUES == 0 {
             let shortest = length > MAX_SHORT && (byte != 0 || index == 0);
             return if shortest {
                 Ok((length, offset + index + 2))
@@ -192,8 +200,8 @@ impl RunEncoder {
             length @ 1..=MAX_SHORT => self.bytes.push(class | (length as u8) << CLASS_BITS),
             mut length => {
                 self.bytes.push(class);
-                while length >= 0x80 {
-                    self.bytes.push(length as u8 | 0x80);
+                while length >= u64::from(CONTINUES) {
+                    self.bytes.push(length as u8 | CONTINUES);
                     length >>= 7;
                 }
                 self.bytes.push(length as u8);

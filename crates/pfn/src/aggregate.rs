@@ -7,7 +7,7 @@ use crate::metrics::{
     SizeMetrics, SourceMetrics, UnmovableSpread,
 };
 use crate::tally::{BlockTally, MetricsBuilder};
-use crate::{BASE_PAGE_BYTES, Order, PAGEBLOCK_ORDER, Pfn};
+use crate::{BASE_PAGE_BYTES, Order, PAGEBLOCK_ORDER};
 
 impl Interval {
     fn over(self, denominator: u64) -> RatioInterval {
@@ -78,15 +78,19 @@ impl MetricsBuilder {
         };
         let memory_pages = pages_where(&|class| class != PageClass::Hole);
         let free_pages = pages_where(&PageClass::is_free);
-        let folds: Vec<(Order, Vec<Fold>)> = self
+        let folded = self.folded(members);
+        let of_order = |order| {
+            let of_order = folded.iter().find(|own| own.order == order);
+            of_order.map_or(&[][..], |own| &own.blocks)
+        };
+        let pageblocks = of_order(PAGEBLOCK_ORDER);
+        let folds: Vec<(Order, &[Fold])> = self
             .sizes
             .iter()
-            .map(|&order| (order, self.fold(order, members)))
+            .map(|&order| (order, of_order(order)))
             .collect();
-        let pageblocks = self.fold(PAGEBLOCK_ORDER, members);
-        let define = |definition| {
-            definition_metrics(definition, &folds, &pageblocks, memory_pages, coverage)
-        };
+        let define =
+            |definition| definition_metrics(definition, &folds, pageblocks, memory_pages, coverage);
         let k = define(Definition::K);
         let sizes = folds
             .iter()
@@ -105,69 +109,112 @@ impl MetricsBuilder {
             p: define(Definition::P),
             o: coverage.owners.then(|| define(Definition::O)),
             k,
-            sources: source_metrics(&classes, &pageblocks),
+            sources: source_metrics(&classes, pageblocks),
         }
     }
 
-    /// Sums the base blocks of the member zones into aligned blocks of `order`; blocks without
-    /// any memory are left out. Pages of other zones count as holes.
-    fn fold(&self, order: Order, members: &[bool]) -> Vec<Fold> {
-        let mut folds: Vec<Fold> = Vec::new();
-        let mut current: Option<(u64, Fold)> = None;
-        for (index, tally) in self.blocks.iter().enumerate() {
-            let zone = usize::from(tally.zone).min(members.len() - 1);
-            if !members[zone] || u64::from(tally.hole) == self.base.pages() {
-                continue;
-            }
-            let pfn = Pfn(self.first.0 + ((index as u64) << self.base.0));
-            let key = pfn.0 >> order.0;
-            match &mut current {
-                Some((at, fold)) if *at == key => fold.add(tally, self.base),
-                _ => {
-                    folds.extend(current.take().map(|(_, fold)| fold));
-                    let mut fold = Fold {
-                        pages: order.pages(),
-                        ..Fold::default()
-                    };
-                    fold.add(tally, self.base);
-                    current = Some((key, fold));
+    /// The blocks of every size and of pageblocks, ascending: those of the smallest are sums of the
+    /// base blocks of the member zones, those of each other of the size before it.
+    fn folded(&self, members: &[bool]) -> Vec<Folded> {
+        let mut orders = self.sizes.clone();
+        orders.push(PAGEBLOCK_ORDER);
+        orders.sort_unstable();
+        orders.dedup();
+        let mut folded: Vec<Folded> = Vec::with_capacity(orders.len());
+        for order in orders {
+            let blocks = match folded.last() {
+                None => joined(
+                    self.base_folds(members),
+                    self.base,
+                    order,
+                    self.blocks.len(),
+                ),
+                Some(last) => {
+                    let blocks = last.blocks.iter().copied();
+                    joined(blocks, last.order, order, last.blocks.len())
                 }
-            }
+            };
+            folded.push(Folded { order, blocks });
         }
-        folds.extend(current.map(|(_, fold)| fold));
-        folds
+        folded
+    }
+
+    /// The base blocks of the member zones; blocks without any memory are left out. Pages of other
+    /// zones count as holes.
+    fn base_folds<'a>(&'a self, members: &'a [bool]) -> impl Iterator<Item = Fold> + 'a {
+        let first = self.first.0 >> self.base.0;
+        let of_members = move |(index, tally): (usize, &BlockTally)| {
+            let zone = usize::from(tally.zone).min(members.len() - 1);
+            let has_memory = u64::from(tally.hole) < self.base.pages();
+            (members[zone] && has_memory).then(|| Fold::of(first + index as u64, tally, self.base))
+        };
+        self.blocks.iter().enumerate().filter_map(of_members)
     }
 }
 
-/// Sums over one aligned block of some order, in pages.
-#[derive(Clone, Copy, Debug, Default)]
+/// The aligned blocks of one order that have memory, ascending.
+struct Folded {
+    order: Order,
+    blocks: Vec<Fold>,
+}
+
+/// Sums ascending blocks of order `from` into those of order `to`; there are `count` at most.
+fn joined(folds: impl Iterator<Item = Fold>, from: Order, to: Order, count: usize) -> Vec<Fold> {
+    let shift = to.0 - from.0;
+    // What is needed at most when neighbours join: growing would move megabytes for each machine.
+    let mut all: Vec<Fold> = Vec::with_capacity((count >> shift) + 2);
+    for fold in folds {
+        let number = fold.number >> shift;
+        match all.last_mut() {
+            Some(last) if last.number == number => last.add(&fold),
+            _ => all.push(Fold { number, ..fold }),
+        }
+    }
+    all
+}
+
+/// Sums over one aligned block of some order, in pages, of which [`Order::MAX`] has 2^28.
+#[derive(Clone, Copy, Debug)]
 struct Fold {
-    pages: u64,
-    present: u64,
-    mergeable_free: u64,
-    free: u64,
-    unmovable: [u64; 3],
-    ambiguous: u64,
+    /// Its first frame, in blocks of the order.
+    number: u64,
+    present: u32,
+    mergeable_free: u32,
+    free: u32,
+    unmovable: [u32; 3],
+    ambiguous: u32,
     sources: u8,
 }
 
 impl Fold {
-    fn add(&mut self, tally: &BlockTally, base: Order) {
-        self.present += base.pages() - u64::from(tally.hole);
-        self.mergeable_free += u64::from(tally.mergeable_free);
-        self.free += u64::from(tally.free);
-        for (sum, &pages) in self.unmovable.iter_mut().zip(&tally.unmovable) {
-            *sum += u64::from(pages);
+    fn of(number: u64, tally: &BlockTally, base: Order) -> Fold {
+        Fold {
+            number,
+            present: base.pages() as u32 - u32::from(tally.hole),
+            mergeable_free: tally.mergeable_free.into(),
+            free: tally.free.into(),
+            unmovable: tally.unmovable.map(u32::from),
+            ambiguous: tally.ambiguous.into(),
+            sources: tally.sources,
         }
-        self.ambiguous += u64::from(tally.ambiguous);
-        self.sources |= tally.sources;
     }
 
-    fn is_whole(&self) -> bool {
-        self.present == self.pages
+    fn add(&mut self, other: &Fold) {
+        self.present += other.present;
+        self.mergeable_free += other.mergeable_free;
+        self.free += other.free;
+        for (sum, pages) in self.unmovable.iter_mut().zip(other.unmovable) {
+            *sum += pages;
+        }
+        self.ambiguous += other.ambiguous;
+        self.sources |= other.sources;
     }
 
-    fn ambiguous_under(&self, definition: Definition) -> u64 {
+    fn is_whole(&self, order: Order) -> bool {
+        u64::from(self.present) == order.pages()
+    }
+
+    fn ambiguous_under(&self, definition: Definition) -> u32 {
         if definition == Definition::P {
             0
         } else {
@@ -176,21 +223,20 @@ impl Fold {
     }
 
     /// Certainly unmovable, and possibly unmovable, pages.
-    fn bounds(&self, definition: Definition) -> (u64, u64) {
+    fn bounds(&self, definition: Definition) -> (u32, u32) {
         let low = self.unmovable[definition as usize];
         (low, low + self.ambiguous_under(definition))
     }
 }
 
 fn size_metrics(order: Order, blocks: &[Fold], free_pages: u64, k: &DefinitionSize) -> SizeMetrics {
-    let free_blocks = blocks
-        .iter()
-        .filter(|b| b.mergeable_free == b.pages)
-        .count() as u64;
+    let is_free = |block: &&Fold| u64::from(block.mergeable_free) == order.pages();
+    let free_blocks = blocks.iter().filter(is_free).count() as u64;
+    let whole = |block: &&Fold| block.is_whole(order);
     SizeMetrics {
         size_bytes: order.bytes(),
         blocks: blocks.len() as u64,
-        whole_blocks: blocks.iter().filter(|b| b.is_whole()).count() as u64,
+        whole_blocks: blocks.iter().filter(whole).count() as u64,
         free_blocks,
         free_contiguity_ratio: ratio(free_blocks * order.pages(), free_pages),
         unmovable_ratio: k.unmovable_ratio.high,
@@ -200,42 +246,24 @@ fn size_metrics(order: Order, blocks: &[Fold], free_pages: u64, k: &DefinitionSi
 
 fn definition_metrics(
     definition: Definition,
-    folds: &[(Order, Vec<Fold>)],
+    folds: &[(Order, &[Fold])],
     pageblocks: &[Fold],
     memory_pages: u64,
     coverage: &Coverage,
 ) -> DefinitionMetrics {
     let budget = coverage.ambiguous_free_pages.unwrap_or(u64::MAX);
-    let certain: u64 = pageblocks.iter().map(|b| b.bounds(definition).0).sum();
-    let ambiguous: u64 = pageblocks
-        .iter()
-        .map(|b| b.ambiguous_under(definition))
-        .sum();
+    let (mut certain, mut ambiguous) = (0, 0);
+    for block in pageblocks {
+        certain += u64::from(block.unmovable[definition as usize]);
+        ambiguous += u64::from(block.ambiguous_under(definition));
+    }
     let unmovable_pages = Interval {
         low: certain + ambiguous.saturating_sub(budget),
         high: certain + ambiguous,
     };
-    let sizes = folds.iter().map(|(order, blocks)| {
-        let unmovable_blocks = polluted(blocks.iter(), definition, budget);
-        let whole = blocks.iter().filter(|b| b.is_whole());
-        let whole_blocks = whole.clone().count() as u64;
-        let spoiled = polluted(whole, definition, budget);
-        let potential_blocks = Interval {
-            low: whole_blocks - spoiled.high,
-            high: whole_blocks - spoiled.low,
-        };
-        let in_pages = |blocks: u64| blocks * order.pages();
-        DefinitionSize {
-            size_bytes: order.bytes(),
-            unmovable_blocks,
-            unmovable_ratio: unmovable_blocks.over(blocks.len() as u64),
-            potential_blocks,
-            potential_ratio: RatioInterval {
-                low: ratio(in_pages(potential_blocks.low), memory_pages),
-                high: ratio(in_pages(potential_blocks.high), memory_pages),
-            },
-        }
-    });
+    let sizes = folds
+        .iter()
+        .map(|&(order, blocks)| definition_size(definition, order, blocks, memory_pages, budget));
     DefinitionMetrics {
         unmovable_pages,
         unmovable_page_ratio: unmovable_pages.over(memory_pages),
@@ -245,50 +273,91 @@ fn definition_metrics(
     }
 }
 
-/// Bounds of the number of blocks that hold an unmovable page when at most `budget` ambiguous
-/// pages are free. The lower bound is exact: to clear most blocks, clear the cheapest first.
-fn polluted<'a>(
-    blocks: impl Iterator<Item = &'a Fold>,
+fn definition_size(
     definition: Definition,
+    order: Order,
+    blocks: &[Fold],
+    memory_pages: u64,
     budget: u64,
-) -> Interval {
-    let mut certain = 0;
-    let mut doubtful: Vec<u64> = Vec::new();
+) -> DefinitionSize {
+    let (mut all, mut whole) = (Pollution::default(), Pollution::default());
+    let mut whole_blocks = 0;
     for block in blocks {
-        match block.bounds(definition) {
-            (0, 0) => {}
-            (0, ambiguous) => doubtful.push(ambiguous),
-            _ => certain += 1,
+        let bounds = block.bounds(definition);
+        all.add(bounds);
+        if block.is_whole(order) {
+            whole_blocks += 1;
+            whole.add(bounds);
         }
     }
-    doubtful.sort_unstable();
-    let mut left = budget;
-    let cleared = doubtful.iter().take_while(|&&pages| {
-        let fits = pages <= left;
-        left = left.saturating_sub(pages);
-        fits
-    });
-    let cleared = cleared.count() as u64;
-    let doubtful = doubtful.len() as u64;
-    Interval {
-        low: certain + doubtful - cleared,
-        high: certain + doubtful,
+    let (unmovable_blocks, spoiled) = (all.blocks(budget), whole.blocks(budget));
+    let potential_blocks = Interval {
+        low: whole_blocks - spoiled.high,
+        high: whole_blocks - spoiled.low,
+    };
+    let in_pages = |blocks: u64| blocks * order.pages();
+    DefinitionSize {
+        size_bytes: order.bytes(),
+        unmovable_blocks,
+        unmovable_ratio: unmovable_blocks.over(blocks.len() as u64),
+        potential_blocks,
+        potential_ratio: RatioInterval {
+            low: ratio(in_pages(potential_blocks.low), memory_pages),
+            high: ratio(in_pages(potential_blocks.high), memory_pages),
+        },
+    }
+}
+
+/// Blocks that hold an unmovable page, and for those that perhaps do, how many pages decide it.
+#[derive(Default)]
+struct Pollution {
+    certain: u64,
+    doubtful: Vec<u32>,
+}
+
+impl Pollution {
+    fn add(&mut self, bounds: (u32, u32)) {
+        match bounds {
+            (0, 0) => {}
+            (0, ambiguous) => self.doubtful.push(ambiguous),
+            _ => self.certain += 1,
+        }
+    }
+
+    /// Bounds of the number of blocks that hold an unmovable page when at most `budget` ambiguous
+    /// pages are free. The lower bound is exact: to clear most blocks, clear the cheapest first.
+    fn blocks(mut self, budget: u64) -> Interval {
+        self.doubtful.sort_unstable();
+        let mut left = budget;
+        let cleared = self.doubtful.iter().take_while(|&&pages| {
+            let fits = u64::from(pages) <= left;
+            left = left.saturating_sub(pages.into());
+            fits
+        });
+        let cleared = cleared.count() as u64;
+        let doubtful = self.doubtful.len() as u64;
+        Interval {
+            low: self.certain + doubtful - cleared,
+            high: self.certain + doubtful,
+        }
     }
 }
 
 /// Evaluated once with all ambiguous pages movable and once with all unmovable.
 fn internal_fragmentation(pageblocks: &[Fold], definition: Definition) -> RatioInterval {
-    let share = |held: &dyn Fn(&Fold) -> bool| {
-        let (free, pages) = pageblocks
-            .iter()
-            .filter(|block| held(block))
-            .fold((0, 0), |(free, pages), b| {
-                (free + b.free, pages + b.present)
-            });
-        ratio(free, pages)
-    };
-    let a = share(&|block| block.bounds(definition).0 > 0);
-    let b = share(&|block| block.bounds(definition).1 > 0);
+    // Free and all pages of blocks that certainly, and that possibly, hold an unmovable page.
+    let (mut certain, mut possible) = ((0, 0), (0, 0));
+    for block in pageblocks {
+        let (low, high) = block.bounds(definition);
+        for (held, sums) in [(low, &mut certain), (high, &mut possible)] {
+            if held > 0 {
+                sums.0 += u64::from(block.free);
+                sums.1 += u64::from(block.present);
+            }
+        }
+    }
+    let a = ratio(certain.0, certain.1);
+    let b = ratio(possible.0, possible.1);
     match (a, b) {
         (Some(a), Some(b)) => RatioInterval {
             low: Some(a.min(b)),
@@ -303,12 +372,12 @@ fn internal_fragmentation(pageblocks: &[Fold], definition: Definition) -> RatioI
 
 fn spread(pageblocks: &[Fold], definition: Definition) -> UnmovableSpread {
     let held = pageblocks.iter().map(|block| block.bounds(definition).1);
-    let mut held: Vec<u64> = held.filter(|&pages| pages > 0).collect();
+    let mut held: Vec<u32> = held.filter(|&pages| pages > 0).collect();
     held.sort_unstable();
     // Nearest-rank percentile: the smallest value with at least `percent` of all at or below.
     let at = |percent: usize| {
         let rank = (held.len() * percent).div_ceil(100).max(1);
-        held.get(rank - 1).copied().unwrap_or(0)
+        held.get(rank - 1).copied().map_or(0, u64::from)
     };
     UnmovableSpread {
         p10_pages: at(10),
