@@ -29,6 +29,7 @@ OBJECTS = [
     ("ample whatif --json", f"whatif --snapshot {COURSE}.third.snap --hours 0.05 --json", 3),
     ("ample replay --json", f"replay {COURSE}.trace.zst --policy linux --samples 8 --json", 3),
     ("ample fleet report --json", "fleet report snaps --json", 3),
+    ("ample sim --json", "sim --json", 4),
     ("ample sim ID --json", "sim walks --quick --json", 3),
 ]
 

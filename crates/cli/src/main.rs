@@ -4,7 +4,8 @@
 
 mod cmd;
 
-use clap::Parser;
+use clap::{Command, CommandFactory, FromArgMatches, Parser};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// See, predict and reproduce physical memory contiguity on Linux servers.
@@ -19,17 +20,10 @@ const EXIT_CODES: &str = "Exit codes: 0 ok; 1 a threshold was crossed or the ver
 2 wrong usage, missing permission or I/O error.";
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let matches = taking_negative_numbers(Args::command()).try_get_matches();
+    let args = match matches.and_then(|found| Args::from_arg_matches(&found)) {
         Ok(args) => args,
-        Err(error) => {
-            // Writing help to a closed pipe is not an error of ours.
-            let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(2)
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+        Err(error) => return told(&error),
     };
     match cmd::run(args.command) {
         Ok(verdict) => verdict.into(),
@@ -41,11 +35,40 @@ fn main() -> ExitCode {
     }
 }
 
+/// Prints help, or what is wrong with the arguments.
+fn told(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        // Writing help to a closed pipe is not an error of ours.
+        Err(io) if io.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("ample: error: cannot write: {io}");
+            ExitCode::from(2)
+        }
+        _ if error.use_stderr() => ExitCode::from(2),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Lets each value begin with a minus sign, so that it is told why it is out of range; else it is
+/// taken for an unknown option.
+fn taking_negative_numbers(command: Command) -> Command {
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|own| own.get_name().to_string())
+        .collect();
+    let command = command.mut_args(|arg| {
+        let takes_values = arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_values)
+    });
+    names.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, taking_negative_numbers)
+    })
+}
+
 /// `ample … | head` closes our standard output early: that ends the command quietly.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause
             .downcast_ref::<std::io::Error>()
-            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+            .is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
     })
 }

@@ -259,4 +259,9 @@ fn wrong_use_says_what_to_do() {
         list.contains("ablation-day") && list.contains("Full size"),
         "{list}"
     );
+    let object = run(folder.path(), &["--list", "--json", "presets"]);
+    let object: Value = serde_json::from_slice(&object.stdout).unwrap();
+    assert_eq!(object["schema"], "ample.experiments/1");
+    assert_eq!(object["experiments"].as_array().unwrap().len(), 1);
+    assert_eq!(object["experiments"][0]["id"], "presets");
 }

@@ -246,6 +246,42 @@ fn wrong_input_says_what_and_where() {
     assert!(failure(&["sim", "fig11", "--memory", "1M"]).contains("64M"));
 }
 
+#[test]
+fn the_list_of_experiments_is_an_object_too() {
+    let list = json(&["sim", "--json"]);
+    assert_eq!(list["schema"], "ample.experiments/1");
+    let all = list["experiments"].as_array().unwrap();
+    assert_eq!(all.len(), ample_lab::ALL.len());
+    assert!(all.iter().all(|one| one["cost"]["seconds"].is_number()));
+}
+
+/// They are out of range, and no options that nobody knows.
+#[test]
+fn negative_numbers_are_told_as_such() {
+    for words in [
+        ["sim", "fig11", "--seeds", "-1"],
+        ["replay", "x", "--samples", "-3"],
+    ] {
+        let error = failure(&words);
+        assert!(error.contains("invalid value '-"), "{error}");
+    }
+    assert!(failure(&["whatif", "--hours", "-1"]).contains("hours"));
+}
+
+/// A full disk is an error, though it takes help alone.
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ample"));
+    let ended = command.arg("--help").stdout(full).output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(told.contains("cannot write"), "{told}");
+}
+
 /// What has no end is refused at once, whoever reads it.
 #[test]
 fn devices_are_not_read() {

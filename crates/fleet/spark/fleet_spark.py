@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 # Results that are steps to others, and large.
-STEPS = ("each_scan", "machines", "sizes", "grouped", "blocks", "host_sources")
+STEPS = ("each_scan", "machines", "sizes", "several", "blocks", "host_sources")
 QUERIES = Path(__file__).resolve().parent.parent / "queries"
 
 

@@ -49,7 +49,7 @@ pub const QUERIES: [Query; 28] = [
     table!("44", "silent"),
     table!("45", "sizes"),
     table!("46", "misfits"),
-    table!("48", "grouped"),
+    table!("48", "several"),
     table!("50", "blocks"),
     table!("52", "host_sources"),
     view!("55", "ends"),

@@ -26,4 +26,10 @@ mod extension {
     use super::table::ArrowTable;
     #[pymodule_export]
     use super::work::AmpleError;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
 }

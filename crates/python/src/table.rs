@@ -12,7 +12,7 @@ use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList};
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -202,6 +202,11 @@ impl ArrowTable {
     /// All rows as dicts.
     fn to_dicts<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         (0..self.rows).map(|index| self.row(py, index)).collect()
+    }
+
+    /// The rows as dicts, one after another.
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        PyList::new(py, self.to_dicts(py)?)?.try_iter()
     }
 
     /// All columns as lists.

@@ -18,9 +18,14 @@ import pytest
 import ample
 from ample import plots
 from conftest import SNAPSHOTS, SPEC, TREE
+from conftest import ample as command
 
 matplotlib.use("agg")
 PACKAGE = Path(ample.__file__).parent
+
+
+def test_the_version_is_that_of_the_command() -> None:
+    assert command("--version").decode().split()[1] == ample.__version__
 
 
 def test_types_hold() -> None:

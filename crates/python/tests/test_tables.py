@@ -59,6 +59,7 @@ def test_libraries_take_a_table_as_it_is() -> None:
         table["ids"]
     with pytest.raises(IndexError, match="the table has"):
         table.row(len(table))
+    assert list(table) == table.to_dicts()
 
 
 def test_a_result_is_its_file() -> None:

@@ -2,11 +2,12 @@
 //! `ample sim`: one experiment, as tables, figures or JSON.
 
 use super::{Verdict, can_write, progress_bar, write_file};
-use ample_lab::experiment::{AnyExperiment, Figure, Finished, Request};
+use ample_lab::experiment::{About, AnyExperiment, Figure, Finished, Request};
 use ample_lab::{files, needs, stop};
 use ample_pfn::parse_bytes;
 use ample_report::{Page, Section, standalone};
 use anyhow::{Context, bail};
+use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ pub struct SimArgs {
     /// Name of an experiment, or a TOML file of the same form.
     #[arg(value_name = "ID|FILE")]
     id: Option<String>,
-    /// Print one object; its schema names the experiment.
+    /// Print one object; its schema names the experiment. Without ID, ample.experiments/1.
     #[arg(long)]
     json: bool,
     /// A small, fast version; not the experiment's figures.
@@ -63,7 +64,11 @@ const EXAMPLES: &str = "Examples:
 /// When there is no such experiment, its file is wrong, or the output cannot be written.
 pub fn run(args: &SimArgs) -> anyhow::Result<Verdict> {
     let Some(id) = &args.id else {
-        std::io::stdout().lock().write_all(list().as_bytes())?;
+        let text = match args.json {
+            true => list_object(ample_lab::ALL.iter().map(|one| one.about()))?,
+            false => list(),
+        };
+        std::io::stdout().lock().write_all(text.as_bytes())?;
         return Ok(Verdict::Ok);
     };
     if let Some(path) = &args.figure {
@@ -222,6 +227,30 @@ fn list() -> String {
         text.push_str(&format!("  {:<19} {}\n", about.id, about.title));
     }
     text
+}
+
+/// What there is to run, as one JSON object. Costs are those on two cores.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub(super) fn list_object<'a>(listed: impl Iterator<Item = &'a About>) -> anyhow::Result<String> {
+    let entry = |about: &About| {
+        json!({
+            "id": about.id,
+            "title": about.title,
+            "layer": about.layer,
+            "measured": about.measured,
+            "depends_on": about.depends_on,
+            "missing": needs::missing(&about.needs),
+            "cost": about.cost,
+            "quick_cost": about.quick_cost,
+        })
+    };
+    let entries: Vec<_> = listed.map(entry).collect();
+    object(
+        &json!({ "schema": "ample.experiments/1", "experiments": entries }),
+        true,
+    )
 }
 
 /// The first Ctrl-C, SIGTERM or end of the terminal asks the run to end, the second ends the

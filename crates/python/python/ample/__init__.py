@@ -56,6 +56,8 @@ __all__ = [
     "sweep",
 ]
 
+__version__: str = _ample.__version__
+
 Progress = Callable[[float], object]
 
 

@@ -66,7 +66,7 @@ pub fn tables(engine: &FleetEngine, parameters: &Parameters) -> Result<String> {
         "each_scan",
         "machines",
         "sizes",
-        "grouped",
+        "several",
         "blocks",
         "host_sources",
     ];

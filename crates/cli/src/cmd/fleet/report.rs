@@ -44,12 +44,14 @@ pub struct ReportArgs {
     /// Threads; all processors without it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Memory that the engine may keep.
+    /// Memory that the engine may keep, 64M at least.
     #[arg(long, value_name = "BYTES", default_value = "3G", value_parser = parse_bytes)]
     memory: u64,
 }
 
 const DAY: i64 = 86_400;
+/// Below this the engine fails even on a few scans.
+const LEAST_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Runs the command.
 ///
@@ -59,6 +61,11 @@ pub fn run(args: &ReportArgs) -> Result<Verdict> {
     if let (Some(from), Some(to)) = (args.from, args.to) {
         ensure!(from <= to, "--from is after --to: nothing lies between");
     }
+    ensure!(
+        args.memory >= LEAST_MEMORY_BYTES,
+        "--memory is {} bytes, but the engine needs 64M at least",
+        args.memory
+    );
     for path in [&args.page, &args.tables].into_iter().flatten() {
         can_write(path)?;
     }

@@ -3,7 +3,7 @@
 
 mod console;
 
-use super::sim::stop_on_interrupt;
+use super::sim::{list_object, stop_on_interrupt};
 use super::{Verdict, write_file};
 use ample_lab::claims::{Accepted, JudgedClaim, Regression, judge, regressions, shipped};
 use ample_lab::experiment::AnyExperiment;
@@ -59,7 +59,8 @@ pub struct Args {
     /// results/verdicts.json]
     #[arg(long, value_name = "FILE")]
     verdicts: Option<PathBuf>,
-    /// Print one object, schema ample.reproduce/2: what ran, where its results are, the claims.
+    /// Print one object, schema ample.reproduce/2: what ran, where its results are, the claims;
+    /// with --list, ample.experiments/1.
     #[arg(long)]
     json: bool,
 }
@@ -111,6 +112,9 @@ pub fn run(args: &Args) -> Result<Verdict> {
     let mut budget = Budget::of_this_machine();
     budget.threads = args.threads.map_or(budget.threads, usize::from);
     budget.memory_bytes = args.memory.unwrap_or(budget.memory_bytes);
+    if args.list && args.json {
+        return print(&list_object(jobs.iter().map(|job| &job.about))?);
+    }
     if args.list {
         return print(&listing(&jobs, &budget, args.quick));
     }
