@@ -40,7 +40,7 @@ no_path_of_the_build() {
 	local file folder
 	for file in "$stripped"/*; do
 		for folder in "$PWD" "${CARGO_HOME:-$HOME/.cargo}"; do
-			if grep -qF -- "$folder/" "$file"; then
+			if grep -rqF -- "$folder/" "$file"; then
 				echo "dist: $file names $folder, where it was built" >&2
 				exit 1
 			fi
@@ -73,9 +73,8 @@ scripts/dist-image.py write --version "$plain" --epoch "$SOURCE_DATE_EPOCH" \
 scripts/dist-build.sh maturin build --quiet --locked --release --target "$host" --strip \
 	-m crates/python/Cargo.toml --out "$out"
 python3 -m zipfile -e "$out"/ample-*.whl "$stripped/wheel"
-mv "$stripped/wheel/ample/_ample.abi3.so" "$stripped/"
-rm -r "$stripped/wheel"
 no_path_of_the_build
+rm -r "$stripped/wheel"
 (cd "$out" && sha256sum -- *.deb *.json *.tar.gz *.tar *.whl >SHA256SUMS)
 if ((smoke)); then
 	scripts/dist-smoke-static.sh "$out"
