@@ -65,8 +65,8 @@ def main():
     seeds = found["seeds"] + found["held_out_seeds"]
     shapes = {key: len(found[key]) for key in ("seeds", "held_out_seeds")}
     table.update(
-        command="make fleet-search ARGS=\"--trials {trials} --memory-gb {memory_gb:g} --hours "
-        "{hours:g}\"".format(**found),
+        command="scripts/python.sh search --trials {trials} --memory-gb {memory_gb:g} --hours "
+        "{hours:g}".format(**found),
         parameters={
             "judged on": f"{', '.join(found['held_out'])} with {shapes['held_out_seeds']} seeds",
             "memory of each server": f"{found['memory_gb']:g} GB",
