@@ -147,10 +147,11 @@ pub fn drain(all: bool) {
     for shard in &SHARD {
         let shard = shard.lock();
         // SAFETY: slabs are never freed; the lock is held.
-        if let Some(slab) = unsafe { shard.0.as_ref() }
-            && all
-        {
-            drain_owned(slab);
+        if let Some(slab) = unsafe { shard.0.as_ref() } {
+            let idle = slab.was_idle_shared();
+            if all || idle {
+                drain_owned(slab);
+            }
         }
     }
 }

@@ -269,7 +269,15 @@ impl Local {
         taken
     }
 
+    /// A shared slab has no countdown that tells whether it is in use.
+    fn note_served(self) {
+        if self.offset == 0 {
+            self.slab.served.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn pop_slow(self, class: usize) -> usize {
+        self.note_served();
         let object = self.pop(class);
         if object != 0 {
             return object;
@@ -295,6 +303,7 @@ impl Local {
     }
 
     fn push_slow(self, class: usize, object: usize) {
+        self.note_served();
         if self.push(class, object) {
             return;
         }

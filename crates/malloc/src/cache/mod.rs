@@ -75,6 +75,8 @@ struct CpuSlab {
     seen: AtomicU64,
     seen_left: AtomicU64,
     moved: AtomicBool,
+    /// Whether a shared slab has served a call since the last look: its countdown tells of others.
+    served: AtomicBool,
     /// Where the countdown began, and whether it is one to a sample.
     begun: AtomicU64,
     for_samples: AtomicBool,
@@ -233,6 +235,11 @@ impl CpuSlab {
         let taken = self.seen_left.swap(left, Ordering::Relaxed) != left;
         let moved = self.moved.swap(false, Ordering::Relaxed);
         !(missed || taken || moved)
+    }
+
+    /// The same of a shared slab, where frees count too.
+    fn was_idle_shared(&self) -> bool {
+        !self.served.swap(false, Ordering::Relaxed)
     }
 
     /// Requests and frees so far that the slab could not serve.

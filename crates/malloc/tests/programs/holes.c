@@ -114,11 +114,7 @@ int main(int arguments, char **argument)
 	double dropped = resident_mib() - before, pages = least_mib(&live), left = dropped;
 	double allowed = 1.3 * live > 1.05 * pages ? 1.3 * live : 1.05 * pages;
 
-	/*
-	 * Beside other work khugepaged and the rebuilding of broken hugepages come to two hugepages
-	 * more or fewer before their objects are freed.
-	 */
-	allowed += 10 + (trims ? 0 : 4);
+	allowed += 10;
 	if (!trims && !runs)
 		/* Half of what stays lies on hugepages that are whole. */
 		allowed = 0.75 * full;

@@ -2,6 +2,7 @@
 //! How the classes of a slab share its memory.
 
 use super::*;
+use crate::cache;
 
 fn local() -> Local {
     let slab = CpuSlab::create(0, 0).expect("memory");
@@ -100,6 +101,20 @@ fn classes_in_use_share_the_slab() {
     for (class, object) in objects.into_iter().filter(|&(class, _)| class != 0) {
         user.give(class, object);
     }
+}
+
+/// Where there are no restartable sequences, slabs that nobody used any more kept what they had.
+#[test]
+fn a_shared_slab_out_of_use_is_emptied() {
+    // No other test takes objects of this class from shared slabs.
+    let class = 45;
+    let made: Vec<usize> = (0..8).map(|_| pop_slow(class)).collect();
+    made.iter().for_each(|&object| push_slow(class, object));
+    assert!(cache::objects_of(class) > 0);
+    cache::drain(false);
+    assert!(cache::objects_of(class) > 0, "it was in use just before");
+    cache::drain(false);
+    assert_eq!(cache::objects_of(class), 0);
 }
 
 /// The counts of misses are not exact: another thread may put an older one back.
