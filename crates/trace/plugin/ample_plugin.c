@@ -52,7 +52,8 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
  */
 enum { KIND_LOAD, KIND_STORE, KIND_FETCH, KIND_START, KIND_MAPPED, KIND_UNMAPPED, KIND_PROTECTED };
 enum { NO_REGISTERS = 0, READ_AND_WRITE = 3 };
-enum { VCPUS = 1024, RECORDS = 8192 };
+/* No instruction makes more accesses than SPARE: those of one instruction leave in one piece. */
+enum { VCPUS = 1024, RECORDS = 8192, SPARE = 1024 };
 /* x86-64 system call numbers. */
 enum { SYS_MMAP = 9, SYS_MPROTECT = 10, SYS_MUNMAP = 11, SYS_BRK = 12, SYS_MREMAP = 25 };
 /* Rights as in PROT_*, and beside them what the mapping is. */
@@ -65,7 +66,7 @@ struct record {
 	uint8_t kind;
 	uint8_t size_shift;
 	uint16_t vcpu;
-	uint16_t spare;
+	uint16_t joined;	/* 1: of the instruction of the access before */
 };
 
 struct block {
@@ -124,18 +125,21 @@ static void flush(struct vcpu *v)
 	v->used = 0;
 }
 
-static void put(struct vcpu *v, unsigned int index, uint64_t va, uint64_t gap, int kind, int shift)
+static struct record *put(struct vcpu *v, unsigned int index, uint64_t va, uint64_t gap, int kind,
+		int shift)
 {
-	struct record *r = &v->records[v->used++];
+	struct record *r;
 
+	if (v->used == RECORDS)
+		flush(v);
+	r = &v->records[v->used++];
 	r->va = va;
 	r->gap = gap > UINT16_MAX ? UINT16_MAX : (uint16_t)gap;
 	r->kind = (uint8_t)kind;
 	r->size_shift = (uint8_t)shift;
 	r->vcpu = (uint16_t)index;
-	r->spare = 0;
-	if (v->used == RECORDS)
-		flush(v);
+	r->joined = 0;
+	return r;
 }
 
 static void on_block(unsigned int index, void *data)
@@ -157,12 +161,15 @@ static void on_access(unsigned int index, meminfo info, uint64_t va, void *data)
 	struct vcpu *v = get(index);
 	uint64_t number = v->base + (uintptr_t)data + 1;
 	uint64_t gap = number > v->last ? number - v->last - 1 : 0;
+	int joined = number == v->last && v->used > 0;
 
 	if (stopped)
 		return;
 	v->last = number;
+	if (!joined && v->used > RECORDS - SPARE)
+		flush(v);
 	put(v, index, va, gap, qemu_plugin_mem_is_store(info) ? KIND_STORE : KIND_LOAD,
-	    (int)qemu_plugin_mem_size_shift(info));
+	    (int)qemu_plugin_mem_size_shift(info))->joined = (uint16_t)joined;
 }
 
 static void on_translate(plugin_id id, struct qemu_plugin_tb *tb)
