@@ -220,14 +220,14 @@ fn wrong_input_says_what_and_where() {
     assert!(failure(&["whatif", "--hours", "0"]).contains("hours"));
     assert!(failure(&["sim", "nope"]).contains("fig11"));
     let broken = path("broken.toml");
-    let text = "[experiment]\nid = \"walks\"\n[parameters]\nseed = \"one\"\n";
+    let text = "[experiment]\nid = \"walks\"\n[parameters]\nseeds = [\"one\"]\n";
     std::fs::write(&broken, text).unwrap();
     let error = failure(&["sim", &broken]);
-    for part in ["broken.toml", "line 4", "seed", "u64"] {
+    for part in ["broken.toml", "line 4", "seeds", "u64"] {
         assert!(error.contains(part), "{error}");
     }
     assert!(failure(&["sim", "hw-trafic"]).contains("did you mean hw-traffic?"));
-    assert!(failure(&["sim", "walks", "--set", "sed=2"]).contains("did you mean seed?"));
+    assert!(failure(&["sim", "walks", "--set", "seds=2"]).contains("did you mean seeds?"));
     assert!(failure(&["sim", "walks", "--memory", "1G"]).contains("memory_bytes"));
     assert!(failure(&["sim", "/dev/zero"]).contains("not an experiment"));
     for size in ["8388607T", "2T"] {
@@ -240,6 +240,10 @@ fn wrong_input_says_what_and_where() {
     )
     .unwrap();
     assert!(failure(&["replay", &trace, "--memory", "8388607T"]).contains("up to 1T"));
+    let free = |pfn: u32| format!("t-1 [000] ..... 1.0: mm_page_free: pfn={pfn:#x} order=0\n");
+    let damaged: String = (0..2000).chain([0x0fff_ff00]).map(free).collect();
+    std::fs::write(&trace, damaged).unwrap();
+    assert!(failure(&["replay", &trace]).contains("--memory 128M, or --memory"));
     let large = ["--set", "memory_bytes=9007199254740992"];
     assert!(failure(&[&["sim", "fig11"], large.as_slice()].concat()).contains("memory_bytes"));
     assert!(failure(&["sim", "fig11", "--hours", "nan"]).contains("duration_s"));

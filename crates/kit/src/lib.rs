@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What several crates need and no crate of its own subject holds: random numbers, division by a
-//! known number, files read within a bound and written whole, the order of the ways of a set,
-//! statistics.
+//! known number, files read within a bound and written whole, names that people mistype, the order
+//! of the ways of a set, statistics.
 
 pub mod divisor;
 pub mod files;
+pub mod names;
 pub mod places;
 pub mod random;
 pub mod recency;

@@ -15,7 +15,7 @@
 //! ```
 
 use crate::experiment::About;
-use crate::names::nearest;
+use ample_kit::names;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -106,8 +106,7 @@ fn put(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<String>
 
 /// The key of a table that may have been meant, for the end of a sentence.
 fn meant(typed: &str, table: &toml::Table) -> String {
-    let near = nearest(typed, table.keys().map(String::as_str));
-    near.map_or(String::new(), |name| format!("; did you mean {name}?"))
+    names::meant(typed, table.keys().map(String::as_str))
 }
 
 /// Puts a value into an entry of a list: the next part of the key is its place, from 0.

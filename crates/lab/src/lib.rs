@@ -12,7 +12,6 @@ pub mod files;
 pub mod hardware;
 mod list;
 pub mod machines;
-mod names;
 pub mod needs;
 pub mod presets;
 pub mod progress;
@@ -31,4 +30,3 @@ pub mod whatif;
 
 pub use experiment::Text;
 pub use list::{ALL, by_id, shipped_parameters};
-pub use names::nearest;

@@ -3,7 +3,6 @@
 
 use crate::experiment::{AnyExperiment, Listed, Request};
 use crate::hardware::{defrag, hugepages, losses, one_page, steps, sweep, traffic, unavailable};
-use crate::names::nearest;
 use crate::server_model::{
     AblationExperiment, Convergence, Fig11Experiment, Fig12Experiment, FittedNumbers,
     HwClassesExperiment, compaction, denied, fleet, foresight, recorded_kernel,
@@ -16,6 +15,7 @@ use crate::translation::{
     sensitivity, simulator_speed, speedup, storage, walks,
 };
 use crate::{presets, scan_bench};
+use ample_kit::names::nearest;
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 

@@ -5,7 +5,7 @@
 //! will do. What cannot be built is refused with file, line, field and what would be valid.
 
 use crate::files;
-use crate::names::nearest;
+use ample_kit::names::meant;
 use ample_machine::MachineConfig;
 use ample_translate::presets::{self, PRESETS};
 use anyhow::{Context, Result, anyhow, bail};
@@ -56,12 +56,11 @@ pub fn text(name: &str) -> Result<String> {
     let file_like = name.contains('/') || name.ends_with(".toml");
     if !file_like && !path.exists() {
         let names = || PRESETS.iter().map(|(known, _)| *known);
-        let near = nearest(name, names());
-        let hint = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
         let known: Vec<_> = names().collect();
         bail!(
-            "there is no preset named '{name}'{hint}; known: {}; or give a TOML file",
-            known.join(", ")
+            "there is no preset named '{name}'; known: {}; or give a TOML file{}",
+            known.join(", "),
+            meant(name, names())
         );
     }
     ample_kit::files::read_text(path, MOST_BYTES)
@@ -72,24 +71,27 @@ pub fn text(name: &str) -> Result<String> {
 fn read(file: &str, text: &str) -> Result<MachineConfig> {
     toml::from_str(text).map_err(|error| {
         let told = error.to_string();
-        anyhow!("{file}: {}{}", told.trim_end(), meant(error.message()))
+        anyhow!(
+            "{file}: {}{}",
+            told.trim_end(),
+            meant_field(error.message())
+        )
     })
 }
 
 /// Of "unknown field `x`, expected one of `y`, `z`": the expected name that is nearest.
-fn meant(message: &str) -> String {
+fn meant_field(message: &str) -> String {
     let mut names = message.split('`').skip(1).step_by(2);
     let Some(typed) = names.next().filter(|_| message.starts_with("unknown ")) else {
         return String::new();
     };
-    let near = nearest(typed, names);
-    near.map_or(String::new(), |name| format!("; did you mean {name}?"))
+    meant(typed, names)
 }
 
 /// The error of a setting with the name that may have been meant.
 fn located(error: &anyhow::Error) -> anyhow::Error {
     let cause = error.root_cause().to_string();
-    anyhow!("{error:#}{}", meant(cause.trim()))
+    anyhow!("{error:#}{}", meant_field(cause.trim()))
 }
 
 /// The line, from 1, of a field of a file: that of the deepest part of its path that is there.

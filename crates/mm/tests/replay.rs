@@ -125,6 +125,27 @@ fn other_events_of_a_trace_file_are_counted_by_name() {
     assert_eq!(counts.lost_notes, 1);
 }
 
+/// One wrong digit made servers of a terabyte.
+#[test]
+fn few_frames_far_from_all_others_are_told() {
+    let with = |near: usize, far: &[&str]| {
+        let line = |pfn: &str| format!("0 1.0 free: page=0 pfn={pfn} order=0");
+        let lines: Vec<String> = (0..near)
+            .map(|at| line(&format!("{:#x}", 0x1000 + at)))
+            .chain(far.iter().map(|pfn| line(pfn)))
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let replay = text(&tracefs(&lines)).expect("a readable trace");
+        replay.survey().far_frames()
+    };
+    let found = with(2000, &["0xfffff00", "0x100"]).expect("one in two thousand");
+    assert_eq!((found.events, found.of_events), (1, 2002));
+    assert_eq!(found.near_bytes, 128 << 20);
+    assert_eq!(with(2000, &[]), None);
+    assert_eq!(with(2000, &["0x10000"]), None, "near enough");
+    assert_eq!(with(500, &["0xfffff00"]), None, "one in five hundred");
+}
+
 #[test]
 fn frees_of_earlier_pages_and_double_frees_are_counted() {
     let (repairs, result) = repairs_of(&[

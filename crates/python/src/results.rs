@@ -134,7 +134,7 @@ pub fn result(id: &str) -> PyResult<PyResultRecord> {
     match FILES.iter().find(|(name, _)| *name == id) {
         Some((_, json)) => read(json),
         None => {
-            let near = match ample_lab::nearest(id, names()) {
+            let near = match ample_kit::names::nearest(id, names()) {
                 Some(near) => format!(" Did you mean {near:?}?"),
                 None => String::new(),
             };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be wrong with a configuration or a request, in words a user can act on.
 
+use ample_kit::names::meant;
 use thiserror::Error;
 
 /// An impossible piece of hardware or layout.
@@ -28,14 +29,18 @@ pub enum ConfigError {
         ways: u32,
     },
     /// An unknown name.
-    #[error("there is no {what} named '{name}'; known: {known}")]
+    #[error(
+        "there is no {what} named '{name}'; known: {}{}",
+        known.join(", "),
+        meant(name, known.iter().copied())
+    )]
     Unknown {
         /// Kind of thing.
         what: &'static str,
         /// The name given.
         name: String,
         /// The names that exist.
-        known: String,
+        known: Vec<&'static str>,
     },
     /// Something else that cannot be built.
     #[error("{0}")]

@@ -38,11 +38,7 @@ pub fn file(name: &str) -> Result<&'static str, ConfigError> {
         .ok_or_else(|| ConfigError::Unknown {
             what: "preset",
             name: name.to_owned(),
-            known: PRESETS
-                .iter()
-                .map(|(n, _)| *n)
-                .collect::<Vec<_>>()
-                .join(", "),
+            known: PRESETS.iter().map(|(known, _)| *known).collect(),
         })
 }
 

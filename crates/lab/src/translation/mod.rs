@@ -21,11 +21,13 @@ pub(crate) mod walks;
 pub use runs::{Recording, SeedMean};
 
 use crate::stop;
+use ample_kit::names::meant;
 use anyhow::{Context, Result, bail};
 
 /// A built-in program at a scale given by name. Those of full scale take a while to make.
 pub(crate) fn program(name: &str, scale: &str, seed: u64) -> Result<Box<dyn ample_trace::Program>> {
     use ample_trace::Scale;
+    use ample_trace::programs::NAMES;
     let scale = match scale {
         "tiny" => Scale::Tiny,
         "quick" => Scale::Quick,
@@ -36,8 +38,9 @@ pub(crate) fn program(name: &str, scale: &str, seed: u64) -> Result<Box<dyn ampl
     let made = stop::detached(move || ample_trace::programs::by_name(&wanted, scale, seed));
     made.with_context(|| {
         format!(
-            "there is no program '{name}'; known: {}",
-            ample_trace::programs::NAMES.join(", ")
+            "there is no program '{name}'; known: {}{}",
+            NAMES.join(", "),
+            meant(name, NAMES.iter().copied())
         )
     })
 }

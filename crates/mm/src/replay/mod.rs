@@ -12,6 +12,7 @@ mod observe;
 mod player;
 mod result;
 mod start;
+mod survey;
 mod table;
 
 pub use classify::classify;
@@ -19,10 +20,11 @@ pub use error::ReplayError;
 pub use ledger::{Ledger, Op, Repairs, SnapshotUse};
 pub use result::{KernelSample, PolicyResult, ReplayResult};
 pub use start::Start;
+pub use survey::{FarFrames, Survey};
 
 use crate::config::Config;
 use ample_pfn::BASE_PAGE_BYTES;
-use ample_trace::pages::{EventKind, PageEvent, PageEventReader, ReadCounts};
+use ample_trace::pages::{PageEvent, PageEventReader};
 use player::Player;
 use rayon::prelude::*;
 use std::fs::File;
@@ -46,34 +48,6 @@ impl Default for ReplayOptions {
             samples: 64,
             prefill_ratio: 0.0,
         }
-    }
-}
-
-/// What a first pass over a recording found.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Survey {
-    /// What was on its lines.
-    pub counts: ReadCounts,
-    /// First and last time of its clock.
-    pub start_ns: u64,
-    /// See `start_ns`.
-    pub end_ns: u64,
-    /// Frames up to the last one named.
-    pub span_pages: u64,
-    /// CPUs up to the last one named.
-    pub cpus: usize,
-}
-
-impl Survey {
-    /// A memory size for the servers when the recording's machine is not known: up to the last
-    /// frame named, in steps of 128 MB. Holes in the machine's memory map make it too large.
-    pub fn memory_bytes(&self) -> u64 {
-        (self.span_pages * BASE_PAGE_BYTES).next_multiple_of(128 << 20)
-    }
-
-    /// Time between the first and the last event.
-    pub fn duration_ns(&self) -> u64 {
-        self.end_ns - self.start_ns
     }
 }
 
@@ -134,19 +108,8 @@ impl KernelReplay {
         };
         let mut reader = replay.reader()?;
         let mut survey = Survey::default();
-        let mut first = true;
         while let Some(event) = reader.next_event()? {
-            if std::mem::take(&mut first) {
-                (survey.start_ns, survey.end_ns) = (event.time_ns, event.time_ns);
-            }
-            survey.end_ns = survey.end_ns.max(event.time_ns);
-            survey.cpus = survey.cpus.max(usize::from(event.cpu) + 1);
-            let pages = match event.kind {
-                EventKind::Alloc(traced) => 1 << traced.order,
-                EventKind::Free { order } => 1 << order,
-                _ => 1,
-            };
-            survey.span_pages = survey.span_pages.max(event.pfn + pages);
+            survey.note(&event);
         }
         survey.counts = reader.counts().clone();
         drop(reader);

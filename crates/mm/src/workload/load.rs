@@ -3,6 +3,7 @@
 //! line and field.
 
 use super::spec::{KernelSpec, Process, Workload};
+use ample_kit::names::meant;
 use ample_pfn::{PageClass, is_movable};
 use std::path::Path;
 
@@ -33,12 +34,14 @@ pub fn shipped_workloads() -> impl Iterator<Item = &'static str> {
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// Neither a shipped name nor a file.
-    #[error("no workload {name:?}: shipped are {known}; or give the path of a .toml file")]
+    #[error("no workload {name:?}: shipped are {known}; or give the path of a .toml file{meant}")]
     Unknown {
         /// What was asked for.
         name: String,
         /// Shipped names.
         known: String,
+        /// The name that may have been meant, as the end of the message.
+        meant: String,
     },
     /// The file could not be read.
     #[error("{file}: {source}")]
@@ -87,6 +90,7 @@ impl Workload {
             return Err(WorkloadError::Unknown {
                 name: name_or_path.into(),
                 known: known.join(", "),
+                meant: meant(name_or_path, shipped_workloads()),
             });
         }
         let text =

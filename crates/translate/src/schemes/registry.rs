@@ -172,11 +172,7 @@ pub fn by_name(asked: &str) -> Result<Box<dyn Scheme>, ConfigError> {
     let entry = found.ok_or_else(|| ConfigError::Unknown {
         what: "scheme",
         name: name.to_owned(),
-        known: REGISTRY
-            .iter()
-            .map(|e| e.name)
-            .collect::<Vec<_>>()
-            .join(", "),
+        known: REGISTRY.iter().map(|entry| entry.name).collect(),
     })?;
     Ok((entry.make)(&entry.values(&asked[name.len()..])?))
 }

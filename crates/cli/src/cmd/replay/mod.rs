@@ -6,9 +6,10 @@ mod text;
 use super::{Verdict, can_write, progress_bar, write_file};
 use ample_host::snapshot;
 use ample_lab::server_model::recorded_kernel;
-use ample_mm::replay::{KernelReplay, ReplayOptions, ReplayResult, Start};
+use ample_mm::replay::{KernelReplay, ReplayOptions, ReplayResult, Start, Survey};
 use ample_mm::{Config, PolicyKind};
 use ample_pfn::parse_bytes;
+use anyhow::bail;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -112,6 +113,10 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<Verdict> {
     }
     let replay = KernelReplay::open(&args.file, options)?;
     let start = args.snapshot.as_deref().map(start).transpose()?;
+    let inferred = args.memory.is_none() && start.is_none();
+    if inferred {
+        refuse_far_frames(&args.file, replay.survey())?;
+    }
     let bytes = args.memory.unwrap_or(replay.survey().memory_bytes());
     let configs = configs(args, bytes, replay.survey().cpus);
     let bar = progress_bar("replaying");
@@ -126,7 +131,6 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<Verdict> {
         let svg = recorded_kernel::chart("Unmovable 2 MB blocks over the recording", &result);
         write_file(path, ample_report::standalone(&svg))?;
     }
-    let inferred = args.memory.is_none() && start.is_none();
     let mut out = std::io::stdout().lock();
     if args.json {
         let view = View {
@@ -143,6 +147,24 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<Verdict> {
         out.write_all(text::render(&result, &args.file, inferred).as_bytes())?;
     }
     Ok(Verdict::Ok)
+}
+
+/// Refuses to guess the memory of a recording in which a few frames are far from all others.
+fn refuse_far_frames(file: &Path, survey: &Survey) -> anyhow::Result<()> {
+    let Some(far) = survey.far_frames() else {
+        return Ok(());
+    };
+    let size = |bytes: u64| format!("{}M", bytes >> 20);
+    bail!(
+        "{}: {} of {} events name memory beyond {}, as damage does; say how large the machine was: \
+         --memory {}, or --memory {} if they are right",
+        file.display(),
+        far.events,
+        far.of_events,
+        size(far.near_bytes),
+        size(far.near_bytes),
+        size(survey.memory_bytes()),
+    )
 }
 
 fn start(path: &Path) -> anyhow::Result<Start> {

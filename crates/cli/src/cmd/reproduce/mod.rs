@@ -5,12 +5,13 @@ mod console;
 
 use super::sim::{list_object, stop_on_interrupt};
 use super::{Verdict, write_file};
+use ample_kit::names::nearest;
 use ample_lab::claims::{Accepted, JudgedClaim, Regression, judge, regressions, shipped};
 use ample_lab::experiment::AnyExperiment;
 use ample_lab::reproduce::{
     Budget, Contents, Done, Ended, Job, Key, Limits, Store, jobs, run as run_jobs, write_report,
 };
-use ample_lab::{nearest, stop};
+use ample_lab::stop;
 use ample_pfn::parse_bytes;
 use anyhow::{Context, Result, bail};
 use console::{Console, listing, summary};

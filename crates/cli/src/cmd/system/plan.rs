@@ -2,6 +2,7 @@
 //! What to boot, for every command that boots: kernels by their tree, the project's own plans by
 //! their name.
 
+use ample_kit::names::meant;
 use ample_pfn::parse_bytes;
 use ample_system::guest::Guest;
 use anyhow::{Context, bail};
@@ -122,7 +123,11 @@ fn initramfs(
         };
         let mut known: Vec<String> = names.filter_map(name).collect();
         known.sort();
-        bail!("there is no plan '{plan}'; known: {}", known.join(", "));
+        let hint = meant(plan, known.iter().map(String::as_str));
+        bail!(
+            "there is no plan '{plan}'; known: {}{hint}",
+            known.join(", ")
+        );
     }
     let out = scratch.0.join("initramfs.gz");
     let mut builder = Command::new(root.join(BUILDER));

@@ -8,6 +8,7 @@ pub(super) use formats::{format, format_of};
 
 use super::record::page_size;
 use super::{Verdict, sim};
+use ample_kit::names::meant;
 use ample_lab::machines;
 use ample_lab::recorded::{self, Model, TraceMemory};
 use ample_lab::stop::requested as stop_requested;
@@ -341,9 +342,10 @@ fn make(args: &Make) -> anyhow::Result<Value> {
     let known = programs::NAMES;
     if !known.contains(&args.program.as_str()) {
         bail!(
-            "there is no program '{}'; known: {}",
+            "there is no program '{}'; known: {}{}",
             args.program,
-            known.join(", ")
+            known.join(", "),
+            meant(&args.program, known.iter().copied())
         );
     }
     let mut program = programs::by_name(&args.program, args.scale, args.seed)

@@ -7,6 +7,7 @@ use super::{Form, Fragmentation, MappingPolicy, PerforatedPoint, Speeds, one};
 use crate::experiment::Text;
 use crate::setup::Length;
 use crate::translation::SeedMean;
+use ample_kit::names::meant;
 use ample_machine::MachineConfig;
 use ample_trace::Replay;
 use anyhow::{Context, Result};
@@ -69,7 +70,14 @@ pub(super) fn forms(names: &[String]) -> Result<Vec<(&'static str, Form)>> {
         .iter()
         .map(|wanted| {
             let found = VARIANTS.into_iter().find(|(name, _)| name == wanted);
-            found.with_context(|| format!("there is no variant '{wanted}'; known: {}", known()))
+            let hint = || meant(wanted, VARIANTS.iter().map(|(name, _)| *name));
+            found.with_context(|| {
+                format!(
+                    "there is no variant '{wanted}'; known: {}{}",
+                    known(),
+                    hint()
+                )
+            })
         })
         .collect()
 }

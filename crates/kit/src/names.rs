@@ -13,6 +13,11 @@ pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
+/// The same as the end of a message: "; did you mean walks?", or nothing.
+pub fn meant<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
+    nearest(typed, names).map_or(String::new(), |name| format!("; did you mean {name}?"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,5 +30,7 @@ mod tests {
         assert_eq!(of("walk"), Some("walks"));
         assert_eq!(of("fig1"), Some("fig10"));
         assert_eq!(of("something else"), None);
+        assert_eq!(meant("wlaks", names.into_iter()), "; did you mean walks?");
+        assert_eq!(meant("something else", names.into_iter()), "");
     }
 }
