@@ -183,7 +183,7 @@ fn a_wrong_quick_version_is_refused_with_file_and_field() {
 fn a_file_without_a_quick_version_takes_the_shipped_one() {
     let walks = ample_lab::by_id("walks").expect("walks");
     let (own, _) = walks.shipped().split_once("[quick]").expect("its table");
-    let own = own.replace("seed = 1", "seed = 7");
+    let own = own.replace("contiguitas-table1", "skylake");
     let request = Request {
         file: Some(("my.toml", &own)),
         quick: true,
@@ -191,8 +191,8 @@ fn a_file_without_a_quick_version_takes_the_shipped_one() {
     };
     let parameters = walks.prepare(&request).expect("reads").parameters;
     assert_eq!(
-        (&parameters["seed"], &parameters["scale"]),
-        (&7.into(), &"tiny".into())
+        (&parameters["machine"], &parameters["scale"]),
+        (&"skylake".into(), &"tiny".into())
     );
 }
 

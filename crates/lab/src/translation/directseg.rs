@@ -3,12 +3,11 @@
 //! 1 GB pages and with a segment, and the share of misses that a segment takes away.
 
 use super::program;
-use super::runs::{Mapping, check_seeds, data_percent, map_as, mean, record, whole};
+use super::runs::{Mapping, all_of, check_seeds, data_percent, map_as, mean, record, whole};
 use crate::charts::{Bars, plain, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines;
 use crate::progress::Steps;
-use crate::server_model::side_by_side;
 use crate::setup::{Length, Measured, anonymous_range, engine, stretch};
 use crate::stop;
 use ample_machine::MachineConfig;
@@ -139,7 +138,7 @@ fn sample(
 ) -> Result<Sample> {
     let trace = record(program(&row.program, &params.scale, seed)?, &params.length);
     let mappings: Vec<Mapping> = PageSize::ALL.map(Some).into_iter().chain([None]).collect();
-    let run = |&mapping: &Mapping, _: &dyn Fn(f64)| {
+    let runs = all_of(&mappings, |&mapping| {
         one(
             machine,
             &mut trace.clone(),
@@ -147,12 +146,7 @@ fn sample(
             row.work,
             &params.length,
         )
-    };
-    let runs: Option<Vec<Measured>> = side_by_side(&mappings, &|_| (), run)?.into_iter().collect();
-    let Some(runs) = runs else {
-        stop::checkpoint();
-        unreachable!("runs are left out after an early end only");
-    };
+    })?;
     let anonymous = anonymous_range(trace.regions());
     let bytes = trace.footprint_bytes();
     let small = &runs[0];

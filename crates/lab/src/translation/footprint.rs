@@ -2,12 +2,14 @@
 //! Direct Segments, figure 5: cycles on D-TLB misses of GUPS as its footprint grows.
 
 use super::directseg::one;
+use super::runs::{all_of, check_seeds};
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines;
 use crate::progress::Steps;
 use crate::setup::Length;
 use crate::stop;
+use ample_kit::statistics::Spread;
 use ample_report::Unit;
 use ample_trace::programs::Gups;
 use ample_translate::PageSize;
@@ -23,15 +25,20 @@ pub struct FootprintParams {
     pub footprints_mb: Vec<u64>,
     /// Length of each run.
     pub length: Length,
-    pub seed: u64,
+    /// Seeds of the program.
+    pub seeds: Vec<u64>,
 }
 
-/// One footprint; percent of execution cycles.
+/// One footprint, means over the seeds; percent of execution cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FootprintPoint {
     pub footprint_bytes: u64,
     /// With 4 KB, 2 MB and 1 GB pages.
     pub dtlb_percent: [f64; 3],
+    /// The least of the seeds.
+    pub dtlb_percent_min: [f64; 3],
+    /// The greatest of the seeds.
+    pub dtlb_percent_max: [f64; 3],
     /// With a segment.
     pub segment_percent: f64,
 }
@@ -40,7 +47,8 @@ pub struct FootprintPoint {
 pub struct FootprintCurves {
     /// Machine preset.
     pub machine: String,
-    pub seed: u64,
+    /// Seeds of the program; figures are means over them.
+    pub seeds: Vec<u64>,
     /// Points, by footprint.
     pub points: Vec<FootprintPoint>,
     /// For each page size the largest footprint of the list still below 5 % of cycles, bytes.
@@ -58,22 +66,26 @@ impl Experiment for Footprint {
 
     fn run(params: &FootprintParams, progress: Progress<'_>) -> Result<FootprintCurves> {
         let machine = machines::named(&params.machine)?;
+        check_seeds(&params.seeds)?;
         let steps = Steps::new(progress, params.footprints_mb.len());
-        let percent = |mb: u64, mapping| -> Result<f64> {
-            let mut gups = Gups::new(mb << 20, params.seed);
-            let run = one(&machine, &mut gups, mapping, 1.0, &params.length)?;
-            Ok(run.report.walk_percent())
+        let percent = |mb: u64, mapping| -> Result<Spread> {
+            let runs = all_of(&params.seeds, |&seed| {
+                let mut gups = Gups::new(mb << 20, seed);
+                let run = one(&machine, &mut gups, mapping, 1.0, &params.length)?;
+                Ok(run.report.walk_percent())
+            })?;
+            Ok(Spread::of(runs))
         };
         let points = stop::collect(|points: &mut Vec<FootprintPoint>| {
             for &mb in &params.footprints_mb {
-                let mut dtlb_percent = [0.0; 3];
-                for size in PageSize::ALL {
-                    dtlb_percent[size as usize] = percent(mb, Some(size))?;
-                }
+                let of = |size| percent(mb, Some(size));
+                let pages = [of(PageSize::K4)?, of(PageSize::M2)?, of(PageSize::G1)?];
                 points.push(FootprintPoint {
                     footprint_bytes: mb << 20,
-                    dtlb_percent,
-                    segment_percent: percent(mb, None)?,
+                    dtlb_percent: pages.map(|spread| spread.mean),
+                    dtlb_percent_min: pages.map(|spread| spread.min),
+                    dtlb_percent_max: pages.map(|spread| spread.max),
+                    segment_percent: percent(mb, None)?.mean,
                 });
                 steps.step();
             }
@@ -95,7 +107,7 @@ impl Experiment for Footprint {
         };
         Ok(FootprintCurves {
             machine: params.machine.clone(),
-            seed: params.seed,
+            seeds: params.seeds.clone(),
             last_flat_bytes: [0, 1, 2].map(last_flat),
             tlb_reach_bytes: PageSize::ALL.map(reach),
             points,
@@ -104,7 +116,7 @@ impl Experiment for Footprint {
 }
 
 impl Outcome for FootprintCurves {
-    const SCHEMA: &'static str = "ample.sim.footprint/1";
+    const SCHEMA: &'static str = "ample.sim.footprint/2";
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Cycles on D-TLB misses of GUPS by footprint";

@@ -3,6 +3,7 @@
 //! of one size or a segment, and a program recorded once for many runs.
 
 use super::program;
+use crate::server_model::side_by_side;
 use crate::setup::{
     Length, Measured, PageMix, Redirect, engine, map_mix, map_segment, measure_redirected,
 };
@@ -64,6 +65,20 @@ pub(super) fn map_as(engine: &mut Engine, regions: &[Region], mapping: Mapping) 
 pub(super) fn check_seeds(seeds: &[u64]) -> Result<()> {
     ensure!(!seeds.is_empty(), "seeds lists no seed; give at least one");
     Ok(())
+}
+
+/// Runs all of these side by side; an early end is left at a checkpoint.
+pub(super) fn all_of<J: Sync, R: Send>(
+    jobs: &[J],
+    run: impl Fn(&J) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let runs = side_by_side(jobs, &|_| (), |job, _| run(job))?;
+    let whole: Option<Vec<R>> = runs.into_iter().collect();
+    let Some(whole) = whole else {
+        stop::checkpoint();
+        unreachable!("runs are left out after an early end only");
+    };
+    Ok(whole)
 }
 
 /// The mean of a value over what the seeds gave.

@@ -5,7 +5,7 @@
 mod kernel;
 
 use super::program;
-use super::runs::{Mapping, check_seeds, map_as, whole};
+use super::runs::{Mapping, all_of, check_seeds, map_as, mean, whole};
 use crate::charts::Bars;
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::machines;
@@ -15,6 +15,7 @@ use crate::setup::{
     guest_engine,
 };
 use crate::stop;
+use ample_kit::statistics::Spread;
 use ample_machine::MachineConfig;
 use ample_report::{Bar, Unit};
 use ample_trace::Program;
@@ -93,7 +94,7 @@ pub struct KernelSegmentRow {
     pub speedup: f64,
 }
 
-/// One program in one form of virtualisation.
+/// One program in one form of virtualisation, means over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuestSegmentRow {
     /// Program, as `ample trace` names it.
@@ -104,14 +105,22 @@ pub struct GuestSegmentRow {
     pub host: Option<Text>,
     /// Percent of cycles with a walk under way.
     pub walk_percent: f64,
+    /// The least of the seeds.
+    pub walk_percent_min: f64,
+    /// The greatest of the seeds.
+    pub walk_percent_max: f64,
     /// Walks in 1000 instructions.
     pub walks_per_kilo_instruction: f64,
     /// References of a walk, mean.
     pub references_per_walk: f64,
     /// Most references of one walk.
     pub longest_walk_references: u64,
-    /// Speed over 4 KB pages on a host with 4 KB pages.
+    /// Speed over 4 KB pages on a host with 4 KB pages, with the same seed.
     pub speedup: f64,
+    /// The least of the seeds.
+    pub speedup_min: f64,
+    /// The greatest of the seeds.
+    pub speedup_max: f64,
 }
 
 /// Section 3.3, here and in the paper.
@@ -161,8 +170,9 @@ fn guest_run(
     name: &str,
     guest: Mapping,
     host: Option<Mapping>,
+    seed: u64,
 ) -> Result<Measured> {
-    let (scale, seed) = (&params.guests.scale, params.seeds[0]);
+    let scale = &params.guests.scale;
     let mut program: Box<dyn Program> = match name {
         "gups" => Box::new(Gups::new(params.guests.gups_bytes, seed)),
         _ => program(name, scale, seed)?,
@@ -191,6 +201,33 @@ fn guest_run(
     whole(machine, engine, program.as_mut(), &params.length, None)
 }
 
+/// The row of pages on pages of 4 KB, over whose speed those of the others are told.
+const BASE_ROW: usize = 1;
+
+fn guest_row(name: &str, form: usize, runs: &[Vec<Measured>]) -> GuestSegmentRow {
+    let ((guest, host), own) = (GUEST_ROWS[form], &runs[form]);
+    let percent = Spread::of(own.iter().map(|run| run.report.walk_percent()));
+    let pairs = own.iter().zip(&runs[BASE_ROW]);
+    let speedup = Spread::of(pairs.map(|(run, base)| run.report.ipc / base.report.ipc));
+    let references =
+        |run: &Measured| run.stats.walk_refs() as f64 / run.stats.walks().max(1) as f64;
+    let longest = own.iter().map(|run| run.stats.longest_walk_refs).max();
+    GuestSegmentRow {
+        program: name.to_string(),
+        guest: named(guest).into(),
+        host: host.map(|host| named(host).into()),
+        walk_percent: percent.mean,
+        walk_percent_min: percent.min,
+        walk_percent_max: percent.max,
+        walks_per_kilo_instruction: mean(own, Measured::walks_per_kilo_instruction),
+        references_per_walk: mean(own, references),
+        longest_walk_references: longest.unwrap_or(0),
+        speedup: speedup.mean,
+        speedup_min: speedup.min,
+        speedup_max: speedup.max,
+    }
+}
+
 fn guest_rows(
     machine: &MachineConfig,
     params: &SegmentParams,
@@ -198,27 +235,13 @@ fn guest_rows(
     steps: &Steps<'_>,
 ) -> Result<()> {
     for name in &params.guests.programs {
-        let mut of_program = Vec::new();
-        let mut ipcs = Vec::new();
+        let mut runs = Vec::new();
         for (guest, host) in GUEST_ROWS {
-            let run = guest_run(machine, params, name, guest, host)?;
+            let run = |&seed: &u64| guest_run(machine, params, name, guest, host, seed);
+            runs.push(all_of(&params.seeds, run)?);
             steps.step();
-            ipcs.push(run.report.ipc);
-            of_program.push(GuestSegmentRow {
-                program: name.clone(),
-                guest: named(guest).into(),
-                host: host.map(|host| named(host).into()),
-                walk_percent: run.report.walk_percent(),
-                walks_per_kilo_instruction: run.walks_per_kilo_instruction(),
-                references_per_walk: run.stats.walk_refs() as f64 / run.stats.walks().max(1) as f64,
-                longest_walk_references: run.stats.longest_walk_refs,
-                speedup: 1.0,
-            });
         }
-        for (row, ipc) in of_program.iter_mut().zip(&ipcs) {
-            row.speedup = ipc / ipcs[1];
-        }
-        rows.extend(of_program);
+        rows.extend((0..GUEST_ROWS.len()).map(|form| guest_row(name, form, &runs)));
     }
     Ok(())
 }
@@ -250,7 +273,7 @@ impl Experiment for KernelSegments {
 }
 
 impl Outcome for Segments {
-    const SCHEMA: &'static str = "ample.sim.segments/1";
+    const SCHEMA: &'static str = "ample.sim.segments/2";
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Cycles on D-TLB misses of program and kernel (program / direct map in)";
