@@ -12,7 +12,8 @@ changes this one says so in a comment on the line before:
 
     <!-- not run: boots guests; kernel/Makefile does -->
                                     and what takes these steps, or "nothing does"
-    <!-- needs: root -->            or bpf: run where this machine and program have it
+    <!-- needs: root -->            or bpf, or qemu (the emulator of programs, with plugins):
+                                    run where this machine and program have it
     <!-- slow -->                   more than ten seconds of a processor: --quick only reads it;
                                     with what it needs: <!-- needs: root slow -->
 
@@ -34,7 +35,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 TIMEOUT_S = 300
-NEEDS = ("root", "bpf")
+NEEDS = ("root", "bpf", "qemu")
 NEEDED = re.compile(r"needs:|slow$").match
 # What a page may use without having made it: recordings of guests that lie in the tree.
 COURSE = "kernel/tests/courses/stock-1g-web-1"
@@ -84,6 +85,8 @@ def smaller(words):
         put("--once")
     elif command == "replay":
         put("--samples", "8")
+    elif command == "record":
+        put("--limit", "200000")
     elif words[:2] == ["fleet", "simulate"]:
         put("--servers", "0..1")
     return words
@@ -275,7 +278,10 @@ def allowed(ample):
     done = subprocess.run([ample, "doctor", "--json"], capture_output=True, text=True)
     checks = {own["name"]: own["state"] for own in json.loads(done.stdout)["checks"]}
     names = {"root": "page flags", "bpf": "BPF reader"}
-    return {need for need, name in names.items() if checks.get(name) == "ok"}
+    here = {need for need, name in names.items() if checks.get(name) == "ok"}
+    emulator = shutil.which("qemu-x86_64")
+    told = emulator and subprocess.run([emulator, "--help"], capture_output=True, text=True)
+    return here | {"qemu"} if told and "-plugin" in told.stdout else here
 
 
 def do_page(page, ample, tools, here, quick, counts):

@@ -40,7 +40,7 @@ if wanted pages; then
 	packages+=(chromium python3 python3-venv)
 fi
 if [[ $what == test ]]; then
-	packages+=(g++ dpkg-dev systemd python3 python3-venv util-linux)
+	packages+=(g++ dpkg-dev systemd python3 python3-venv util-linux qemu-user)
 fi
 if [[ $what == dist ]]; then
 	packages+=(dpkg-dev lintian mmdebstrap python3 systemd systemd-container skopeo)
