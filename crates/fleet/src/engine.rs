@@ -9,6 +9,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{DataFrame, ParquetReadOptions, SessionConfig, SessionContext};
 use serde::de::DeserializeOwned;
@@ -114,6 +115,13 @@ impl FleetEngine {
         }
         Ok(rows)
     }
+}
+
+/// Whether an error of the engine says that the memory that it may keep is too little.
+#[must_use]
+pub fn ran_out_of_memory(error: &anyhow::Error) -> bool {
+    let root = (error.downcast_ref::<DataFusionError>()).map(DataFusionError::find_root);
+    matches!(root, Some(DataFusionError::ResourcesExhausted(_)))
 }
 
 /// The address of a file. As an address it is no pattern, whatever letters its name has.

@@ -37,7 +37,7 @@ pub use row::{FleetRow, LONGEST_TEXT_BYTES, Labels, SCHEMA_VERSION, rows, rows_o
 pub use table::encode;
 
 #[cfg(feature = "engine")]
-pub use engine::FleetEngine;
+pub use engine::{FleetEngine, ran_out_of_memory};
 #[cfg(feature = "engine")]
 pub use generate::Generated;
 #[cfg(feature = "engine")]

@@ -5,7 +5,7 @@ use super::{SourceArgs, interrupt, json, name_unusable, now_seconds, page, step,
 use crate::cmd::{Verdict, can_write, write_file};
 use ample_fleet::dates::parse_date;
 use ample_fleet::study::Study;
-use ample_fleet::{FleetEngine, Parameters, QUERIES};
+use ample_fleet::{FleetEngine, Parameters, QUERIES, ran_out_of_memory};
 use ample_pfn::parse_bytes;
 use anyhow::{Result, bail, ensure};
 use std::io::Write;
@@ -44,14 +44,14 @@ pub struct ReportArgs {
     /// Threads; all processors without it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Memory that the engine may keep, 64M at least.
+    /// Memory that the engine may keep; each thread takes some 10 MB of it.
     #[arg(long, value_name = "BYTES", default_value = "3G", value_parser = parse_bytes)]
     memory: u64,
 }
 
 const DAY: i64 = 86_400;
-/// With two threads the engine fails below this on 72 scans; each thread takes 10 MB for a sort.
-const LEAST_MEMORY_BYTES: u64 = 64 << 20;
+/// What the engine sets aside for a sort in each thread (DataFusion's default).
+const SORT_BYTES: u64 = 10 << 20;
 
 /// Runs the command.
 ///
@@ -61,11 +61,6 @@ pub fn run(args: &ReportArgs) -> Result<Verdict> {
     if let (Some(from), Some(to)) = (args.from, args.to) {
         ensure!(from <= to, "--from is after --to: nothing lies between");
     }
-    ensure!(
-        args.memory >= LEAST_MEMORY_BYTES,
-        "--memory is {} bytes, but the engine needs 64M at least",
-        args.memory
-    );
     for path in [&args.page, &args.tables].into_iter().flatten() {
         can_write(path)?;
     }
@@ -120,6 +115,13 @@ fn study(args: &ReportArgs) -> Result<Study> {
         to_seconds: args.to.map_or(i64::MAX, |day| day + DAY - 1),
     };
     bar.set_message("asking");
+    let too_little = |error: anyhow::Error| {
+        error.context(format!(
+            "--memory {} is too little for this fleet on {threads} threads; give more memory, or \
+             fewer --threads",
+            args.memory
+        ))
+    };
     loop {
         if sources.files.is_empty() {
             return Ok(Study {
@@ -140,8 +142,13 @@ fn study(args: &ReportArgs) -> Result<Study> {
                 }
                 return Study::of(&engine, sources.unusable);
             }
+            Err(error) if ran_out_of_memory(&error) => return Err(too_little(error)),
             // A large file that breaks in the middle is set aside, and the rest is asked again.
-            Err(error) if sources.set_broken_aside() == 0 => return Err(error),
+            Err(error) if sources.set_broken_aside() == 0 => {
+                // With too little for a sort the engine fails in other ways too.
+                let little = args.memory < SORT_BYTES * threads as u64;
+                return Err(if little { too_little(error) } else { error });
+            }
             Err(_) => {}
         }
     }
