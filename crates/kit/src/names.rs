@@ -18,6 +18,14 @@ pub fn meant<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
     nearest(typed, names).map_or(String::new(), |name| format!("; did you mean {name}?"))
 }
 
+/// The names that there are and the one that may have been meant: "known: fig10, walks; did you
+/// mean walks?"
+pub fn known<S: AsRef<str>>(typed: &str, names: &[S]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let hint = meant(typed, names.iter().copied());
+    format!("known: {}{hint}", names.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +40,9 @@ mod tests {
         assert_eq!(of("something else"), None);
         assert_eq!(meant("wlaks", names.into_iter()), "; did you mean walks?");
         assert_eq!(meant("something else", names.into_iter()), "");
+        assert_eq!(
+            known("fig1", &names[..2]),
+            "known: fig10, fig11; did you mean fig10?"
+        );
     }
 }

@@ -52,7 +52,7 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
  */
 enum { KIND_LOAD, KIND_STORE, KIND_FETCH, KIND_START, KIND_MAPPED, KIND_UNMAPPED, KIND_PROTECTED };
 enum { NO_REGISTERS = 0, READ_AND_WRITE = 3 };
-/* No instruction makes more accesses than SPARE: those of one instruction leave in one piece. */
+/* Accesses of one instruction leave in one piece, unless it repeats itself beyond SPARE. */
 enum { VCPUS = 1024, RECORDS = 8192, SPARE = 1024 };
 /* x86-64 system call numbers. */
 enum { SYS_MMAP = 9, SYS_MPROTECT = 10, SYS_MUNMAP = 11, SYS_BRK = 12, SYS_MREMAP = 25 };
@@ -161,15 +161,18 @@ static void on_access(unsigned int index, meminfo info, uint64_t va, void *data)
 	struct vcpu *v = get(index);
 	uint64_t number = v->base + (uintptr_t)data + 1;
 	uint64_t gap = number > v->last ? number - v->last - 1 : 0;
-	int joined = number == v->last && v->used > 0;
+	int joined = number == v->last;
+	struct record *r;
 
 	if (stopped)
 		return;
 	v->last = number;
 	if (!joined && v->used > RECORDS - SPARE)
 		flush(v);
-	put(v, index, va, gap, qemu_plugin_mem_is_store(info) ? KIND_STORE : KIND_LOAD,
-	    (int)qemu_plugin_mem_size_shift(info))->joined = (uint16_t)joined;
+	r = put(v, index, va, gap, qemu_plugin_mem_is_store(info) ? KIND_STORE : KIND_LOAD,
+		(int)qemu_plugin_mem_size_shift(info));
+	/* What begins a piece follows another virtual CPU's access. */
+	r->joined = joined && v->used > 1;
 }
 
 static void on_translate(plugin_id id, struct qemu_plugin_tb *tb)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be wrong with a configuration or a request, in words a user can act on.
 
-use ample_kit::names::meant;
+use ample_kit::names;
 use thiserror::Error;
 
 /// An impossible piece of hardware or layout.
@@ -29,11 +29,7 @@ pub enum ConfigError {
         ways: u32,
     },
     /// An unknown name.
-    #[error(
-        "there is no {what} named '{name}'; known: {}{}",
-        known.join(", "),
-        meant(name, known.iter().copied())
-    )]
+    #[error("there is no {what} named '{name}'; {}", names::known(name, known))]
     Unknown {
         /// Kind of thing.
         what: &'static str,

@@ -21,7 +21,7 @@ pub(crate) mod walks;
 pub use runs::{Recording, SeedMean};
 
 use crate::stop;
-use ample_kit::names::meant;
+use ample_kit::names::known;
 use anyhow::{Context, Result, bail};
 
 /// A built-in program at a scale given by name. Those of full scale take a while to make.
@@ -36,11 +36,5 @@ pub(crate) fn program(name: &str, scale: &str, seed: u64) -> Result<Box<dyn ampl
     };
     let wanted = name.to_owned();
     let made = stop::detached(move || ample_trace::programs::by_name(&wanted, scale, seed));
-    made.with_context(|| {
-        format!(
-            "there is no program '{name}'; known: {}{}",
-            NAMES.join(", "),
-            meant(name, NAMES.iter().copied())
-        )
-    })
+    made.with_context(|| format!("there is no program '{name}'; {}", known(name, NAMES)))
 }

@@ -34,14 +34,14 @@ pub fn shipped_workloads() -> impl Iterator<Item = &'static str> {
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// Neither a shipped name nor a file.
-    #[error("no workload {name:?}: shipped are {known}; or give the path of a .toml file{meant}")]
+    #[error(
+        "no workload {name:?}: shipped are {}; or give the path of a .toml file{}",
+        shipped_workloads().collect::<Vec<_>>().join(", "),
+        meant(name, shipped_workloads())
+    )]
     Unknown {
         /// What was asked for.
         name: String,
-        /// Shipped names.
-        known: String,
-        /// The name that may have been meant, as the end of the message.
-        meant: String,
     },
     /// The file could not be read.
     #[error("{file}: {source}")]
@@ -86,11 +86,8 @@ impl Workload {
         }
         let is_path = name_or_path.contains(['/', '.']);
         if !is_path {
-            let known: Vec<&str> = shipped_workloads().collect();
             return Err(WorkloadError::Unknown {
                 name: name_or_path.into(),
-                known: known.join(", "),
-                meant: meant(name_or_path, shipped_workloads()),
             });
         }
         let text =

@@ -2,7 +2,7 @@
 //! What to boot, for every command that boots: kernels by their tree, the project's own plans by
 //! their name.
 
-use ample_kit::names::meant;
+use ample_kit::names::known;
 use ample_pfn::parse_bytes;
 use ample_system::guest::Guest;
 use anyhow::{Context, bail};
@@ -121,13 +121,9 @@ fn initramfs(
             let name = entry.file_name().into_string().ok()?;
             name.strip_suffix(".sh").map(str::to_owned)
         };
-        let mut known: Vec<String> = names.filter_map(name).collect();
-        known.sort();
-        let hint = meant(plan, known.iter().map(String::as_str));
-        bail!(
-            "there is no plan '{plan}'; known: {}{hint}",
-            known.join(", ")
-        );
+        let mut plans: Vec<String> = names.filter_map(name).collect();
+        plans.sort();
+        bail!("there is no plan '{plan}'; {}", known(plan, &plans));
     }
     let out = scratch.0.join("initramfs.gz");
     let mut builder = Command::new(root.join(BUILDER));

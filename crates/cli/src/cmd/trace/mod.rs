@@ -8,7 +8,7 @@ pub(super) use formats::{format, format_of};
 
 use super::record::page_size;
 use super::{Verdict, sim};
-use ample_kit::names::meant;
+use ample_kit::names::known;
 use ample_lab::machines;
 use ample_lab::recorded::{self, Model, TraceMemory};
 use ample_lab::stop::requested as stop_requested;
@@ -339,14 +339,9 @@ fn sizes(path: &Path, value: &mut Value) -> anyhow::Result<()> {
 
 fn make(args: &Make) -> anyhow::Result<Value> {
     let to = output_format(&args.output, None)?;
-    let known = programs::NAMES;
-    if !known.contains(&args.program.as_str()) {
-        bail!(
-            "there is no program '{}'; known: {}{}",
-            args.program,
-            known.join(", "),
-            meant(&args.program, known.iter().copied())
-        );
+    if !programs::NAMES.contains(&args.program.as_str()) {
+        let names = known(&args.program, programs::NAMES);
+        bail!("there is no program '{}'; {names}", args.program);
     }
     let mut program = programs::by_name(&args.program, args.scale, args.seed)
         .with_context(|| format!("{} cannot be had", args.program))?;

@@ -7,7 +7,7 @@ use super::{Form, Fragmentation, MappingPolicy, PerforatedPoint, Speeds, one};
 use crate::experiment::Text;
 use crate::setup::Length;
 use crate::translation::SeedMean;
-use ample_kit::names::meant;
+use ample_kit::names::known;
 use ample_machine::MachineConfig;
 use ample_trace::Replay;
 use anyhow::{Context, Result};
@@ -65,19 +65,12 @@ pub struct VariantPoint {
 /// # Errors
 /// If there is none of a name; the message lists those that exist.
 pub(super) fn forms(names: &[String]) -> Result<Vec<(&'static str, Form)>> {
-    let known = || VARIANTS.map(|(name, _)| name).join(", ");
     names
         .iter()
         .map(|wanted| {
             let found = VARIANTS.into_iter().find(|(name, _)| name == wanted);
-            let hint = || meant(wanted, VARIANTS.iter().map(|(name, _)| *name));
-            found.with_context(|| {
-                format!(
-                    "there is no variant '{wanted}'; known: {}{}",
-                    known(),
-                    hint()
-                )
-            })
+            let names = || known(wanted, &VARIANTS.map(|(name, _)| name));
+            found.with_context(|| format!("there is no variant '{wanted}'; {}", names()))
         })
         .collect()
 }
