@@ -363,27 +363,35 @@ fn double_free(class: usize, object: usize) -> ! {
 }
 
 /// The span of an object and its index there. The caller holds the lock of the class.
+#[inline(always)]
 fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
     let id = pagemap::span_of(object >> PAGE_SHIFT);
-    let noted = match pagemap::class_of(object >> PAGE_SHIFT) {
-        pagemap::COLD | pagemap::HOLED => span::class_of(id),
-        noted => noted.into(),
-    };
-    if id == 0 || noted != class {
-        corrupt(format_args!(
-            "free of {object:#x}, which lies in memory that was already freed"
-        ));
+    if id == 0 || span::class_of(id) != class {
+        gone(object);
     }
     // SAFETY: the page belongs to a span of this class, whose lock is held.
     let span = unsafe { span::get(id) };
-    let info = &TABLE[class];
-    let Some(index) = info.object_at(object - (span.page << PAGE_SHIFT)) else {
-        corrupt(format_args!(
-            "invalid free of {object:#x}: inside an object of {} bytes, not at its start",
-            info.bytes
-        ));
-    };
-    (id, span, index)
+    match TABLE[class].object_at(object - (span.page << PAGE_SHIFT)) {
+        Some(index) => (id, span, index),
+        None => inside(class, object),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn gone(object: usize) -> ! {
+    corrupt(format_args!(
+        "free of {object:#x}, which lies in memory that was already freed"
+    ))
+}
+
+#[cold]
+#[inline(never)]
+fn inside(class: usize, object: usize) -> ! {
+    corrupt(format_args!(
+        "invalid free of {object:#x}: inside an object of {} bytes, not at its start",
+        TABLE[class].bytes
+    ))
 }
 
 /// The list of a span with `free` objects free: exact logarithm, so fullest spans come first.
