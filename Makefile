@@ -11,7 +11,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check \
 	model-check-large model-mutants properties \
-	malloc-models malloc-soak malloc-foreign malloc-suites malloc-bench malloc-limits bench \
+	malloc-models malloc-soak malloc-foreign malloc-arm64 malloc-suites malloc-bench malloc-limits bench \
 	malloc-lifetimes count-instructions \
 	record-pages agent-hour fleet-bench fleet-files fleet-spark fleet-ray fleet-search \
 	fleet-search-table python wheel dist fmt lint book book-pages book-run pages-check screenshots \
@@ -111,6 +111,9 @@ malloc-soak:     ## the allocator under real programs and ten million random cal
 malloc-foreign:  ## browsers, servers, compilers, aarch64 under the allocator, beside glibc
 	$(CARGO) build --locked --profile malloc -p ample-malloc
 	bench/malloc/foreign.py $(ARGS)
+
+malloc-arm64:    ## the tests' programs on arm64, in a guest of four emulated CPUs
+	bench/malloc/arm64.py $(ARGS)
 
 malloc-suites:   ## the own tests of redis, sqlite and CPython under the allocator, beside glibc
 	$(CARGO) build --locked --profile malloc -p ample-malloc

@@ -5,6 +5,7 @@
 //! `EINVAL`, a size of zero gives a unique object, and no function touches `errno` otherwise.
 
 use crate::front;
+use crate::os::panics;
 use crate::os::sys::set_errno;
 use crate::units::PAGE_BYTES;
 use core::ffi::{c_int, c_void};
@@ -40,6 +41,9 @@ pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(bytes: usize) -> *mut c_void {
+    if panics::is_on() {
+        return result(panics::allocate(bytes));
+    }
     result(front::allocate_slow(bytes))
 }
 
@@ -82,8 +86,31 @@ pub unsafe extern "C" fn realloc(object: *mut c_void, bytes: usize) -> *mut c_vo
         unsafe { front::free(object as usize) };
         return null_mut();
     }
+    if panics::is_on() {
+        // SAFETY: as the caller promises.
+        return result(unsafe { reallocate_in_panic(object as usize, bytes) });
+    }
     // SAFETY: as the caller promises.
     result(unsafe { front::reallocate(object as usize, bytes) })
+}
+
+/// `realloc` for the words of a panic.
+///
+/// # Safety
+/// The object is live or 0.
+#[cold]
+unsafe fn reallocate_in_panic(object: usize, bytes: usize) -> usize {
+    let new = panics::allocate(bytes);
+    let held = match panics::bytes_from(object) {
+        Some(held) => held,
+        None if object == 0 => 0,
+        None => front::usable_bytes(object),
+    };
+    if new != 0 {
+        // SAFETY: both have so many bytes; in the buffer the new one may lie behind the old.
+        unsafe { core::ptr::copy(object as *const u8, new as *mut u8, held.min(bytes)) };
+    }
+    new
 }
 
 /// BSD `reallocarray`.

@@ -77,7 +77,7 @@ pub mod own;
 pub mod process;
 #[cfg(all(
     feature = "preload",
-    target_arch = "x86_64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
     target_os = "linux",
     not(any(test, miri, feature = "models"))
 ))]

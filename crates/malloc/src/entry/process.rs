@@ -58,7 +58,6 @@ pub unsafe extern "C" fn prctl(
     unsafe { libc::syscall(libc::SYS_prctl, option, second, third, fourth, fifth) as c_int }
 }
 
-#[cfg(target_arch = "x86_64")]
 extern "C" fn note_call(number: isize, first: isize) {
     let option = first as c_int;
     if number == libc::SYS_seccomp as isize
@@ -68,7 +67,6 @@ extern "C" fn note_call(number: isize, first: isize) {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 extern "C" fn refused(result: isize) -> isize {
     crate::os::sys::set_errno(-result as i32);
     -1
@@ -126,24 +124,56 @@ pub unsafe extern "C" fn syscall() {
     );
 }
 
+/// Linux `syscall`, the other way to confine the program.
+///
+/// # Safety
+/// As syscall(2) says.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn syscall() {
+    core::arch::naked_asm!(
+        "cmp x0, {prctl}",
+        "b.eq 3f",
+        "mov x8, {seccomp}",
+        "cmp x0, x8",
+        "b.eq 3f",
+        "2:",
+        "mov x8, x0",
+        "mov x0, x1",
+        "mov x1, x2",
+        "mov x2, x3",
+        "mov x3, x4",
+        "mov x4, x5",
+        "mov x5, x6",
+        "svc #0",
+        "cmn x0, 4095",
+        "b.cs {refused}",
+        "ret",
+        "3:",
+        "stp x29, x30, [sp, #-80]!",
+        "stp x0, x1, [sp, #16]",
+        "stp x2, x3, [sp, #32]",
+        "stp x4, x5, [sp, #48]",
+        "str x6, [sp, #64]",
+        "bl {note}",
+        "ldr x6, [sp, #64]",
+        "ldp x4, x5, [sp, #48]",
+        "ldp x2, x3, [sp, #32]",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #80",
+        "b 2b",
+        prctl = const libc::SYS_prctl,
+        seccomp = const libc::SYS_seccomp,
+        note = sym note_call,
+        refused = sym refused,
+    );
+}
+
 /// Runs when the library is loaded: what may not happen during the first allocation.
 extern "C" fn loaded() {
     crate::front::start::ensure();
     crate::watch::dump::loaded();
-    catch_own_panics();
-}
-
-/// A panic of the allocator itself (a broken invariant) may hold its locks, so that the usual
-/// message, which allocates, would hang: it is one line and the end. The hook holds nothing, not
-/// even the one before it, and so takes no memory: a program that allocates nothing has no heap.
-fn catch_own_panics() {
-    std::panic::set_hook(Box::new(|info| {
-        let own = |place: &std::panic::Location<'_>| place.file().contains("malloc/src/");
-        if info.location().is_some_and(own) {
-            crate::os::report::corrupt(format_args!("internal error, please report: {info}"));
-        }
-        crate::os::report::warn(format_args!("{info}"));
-    }));
 }
 
 #[used]

@@ -25,6 +25,7 @@ extern "C" fn end(result: isize) -> isize {
 ///
 /// # Safety
 /// As POSIX.1-2001 says; the child may allocate and free besides.
+#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn vfork() -> libc::pid_t {
@@ -49,5 +50,38 @@ pub unsafe extern "C" fn vfork() -> libc::pid_t {
         begin = sym begin,
         end = sym end,
         number = const libc::SYS_vfork,
+    );
+}
+
+/// POSIX.1-2001 `vfork`: `clone` with its two flags, since there is no call of that name here.
+///
+/// # Safety
+/// As POSIX.1-2001 says; the child may allocate and free besides.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn vfork() -> libc::pid_t {
+    // The return address waits in x10, which the kernel keeps: the child overwrites the stack.
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "bl {begin}",
+        "ldp x29, x30, [sp], #16",
+        "mov x10, x30",
+        "mov x0, {flags}",
+        "mov x1, xzr",
+        "mov x2, xzr",
+        "mov x3, xzr",
+        "mov x4, xzr",
+        "mov x8, {number}",
+        "svc #0",
+        "mov x30, x10",
+        "cbz x0, 2f",
+        "b {end}",
+        "2:",
+        "ret",
+        begin = sym begin,
+        end = sym end,
+        flags = const libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+        number = const libc::SYS_clone,
     );
 }

@@ -13,6 +13,7 @@ use crate::heap::pageheap;
 use crate::heap::pagemap::{self, COLD, GUARDED, HOLED, LARGE, NO_SPAN, PageEntry, SAMPLED};
 use crate::heap::span;
 use crate::os::lock::is_forking;
+use crate::os::panics;
 use crate::os::report::corrupt;
 use crate::os::sys;
 use crate::size_class::{
@@ -260,6 +261,7 @@ extern "C" fn free_slow(address: usize, entry: PageEntry) {
         return;
     }
     match entry.class() {
+        NO_SPAN if panics::bytes_from(address).is_some() => return,
         NO_SPAN => invalid(address),
         class @ (LARGE | SAMPLED) => free_large(address, class),
         GUARDED => crate::watch::guarded::free(address),

@@ -50,6 +50,8 @@ fn start() {
         }
         return;
     }
+    #[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
+    crate::os::panics::catch();
     let options = Options::from_environment();
     numa::start(options.numa);
     pageheap::configure(options.huge, options.hugetlb_shift, options.heap);

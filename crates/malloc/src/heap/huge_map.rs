@@ -2,12 +2,11 @@
 //! Which part of the page heap holds a hugepage.
 
 use crate::os::meta::{Linked, Pool, Zeroed};
-use crate::units::{ADDRESS_BITS, HUGE_SHIFT};
+use crate::units::{HUGE_SHIFT, USER_BITS};
 
 const LEAF_SHIFT: u32 = 9;
 const LEAF: usize = 1 << LEAF_SHIFT;
-/// User addresses have one bit less than `ADDRESS_BITS`.
-const ROOT: usize = 1 << (ADDRESS_BITS - 1 - HUGE_SHIFT - LEAF_SHIFT);
+const ROOT: usize = 1 << (USER_BITS - HUGE_SHIFT - LEAF_SHIFT);
 const REGION_BIT: u32 = 1 << 31;
 
 /// The holder of a hugepage.

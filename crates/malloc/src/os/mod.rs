@@ -8,6 +8,7 @@ pub mod meta;
 pub mod model;
 pub mod numa;
 pub mod pagemap;
+pub mod panics;
 pub mod percpu;
 pub mod report;
 pub mod sys;

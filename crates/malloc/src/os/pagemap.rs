@@ -8,7 +8,7 @@ use crate::os::sys;
 const HUGE_ORDER: usize = 9;
 
 /// `PAGEMAP_SCAN`, Linux 6.7: `_IOWR('f', 16, struct pm_scan_arg)` (`include/uapi/linux/fs.h`).
-const PAGEMAP_SCAN: libc::c_ulong = 0xC060_6610;
+const PAGEMAP_SCAN: libc::Ioctl = 0xC060_6610_u32 as libc::Ioctl;
 /// Mapped as a hugepage.
 const PAGE_IS_HUGE: u64 = 1 << 6;
 

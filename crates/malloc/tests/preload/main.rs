@@ -140,14 +140,12 @@ programs! {
     operators_that_a_program_replaces_are_used_by_all_forms:
         "replaced_operators.cc", [&[]], ["", "rseq=0"];
     /// Children of vfork corrupted the slabs of their parent.
-    #[cfg(target_arch = "x86_64")]
     children_of_vfork_may_allocate: "vfork.c", [&["40"]], ["", "rseq=0", "check=1"];
     /// `membarrier` killed programs that had confined themselves.
     a_program_that_confines_itself_goes_on:
         "seccomp.c", [&["0"], &["1"], &["2"]], ["", "rseq=0"];
     /// It killed those that had confined themselves past the C library's `prctl`, or before they
     /// were started.
-    #[cfg(target_arch = "x86_64")]
     a_program_that_is_confined_past_the_c_library_goes_on:
         "seccomp.c",
         [&["2", "syscall"], &["2", "instruction", "late"], &["2", "exec"]],

@@ -30,8 +30,13 @@ static const int ALLOWED[] = {
 static const int FILES[] = {SYS_openat, SYS_read, SYS_close};
 /* What the next program needs to start. */
 static const int START[] = {
-	SYS_execve, SYS_access, SYS_pread64, SYS_arch_prctl, SYS_prlimit64, SYS_readlink,
-	SYS_sched_getaffinity, SYS_rt_sigaction, SYS_readlinkat,
+#ifdef __x86_64__
+	SYS_access, SYS_arch_prctl, SYS_readlink,
+#else
+	SYS_faccessat,
+#endif
+	SYS_execve, SYS_pread64, SYS_prlimit64, SYS_sched_getaffinity, SYS_rt_sigaction,
+	SYS_readlinkat,
 };
 
 static char how = 'p';
@@ -52,12 +57,22 @@ static void allow(const int *calls, int count, int total)
 
 static long instruction(long number, long a, long b, long c)
 {
+#ifdef __x86_64__
 	register long fourth __asm__("r10") = 0;
 	register long fifth __asm__("r8") = 0;
 
 	__asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth)
 			 : "rcx", "r11", "memory");
 	return number;
+#else
+	register long call __asm__("x8") = number, first __asm__("x0") = a;
+	register long second __asm__("x1") = b, third __asm__("x2") = c;
+	register long fourth __asm__("x3") = 0, fifth __asm__("x4") = 0;
+
+	__asm__ volatile("svc #0" : "+r"(first) : "r"(call), "r"(second), "r"(third), "r"(fourth),
+			 "r"(fifth) : "memory");
+	return first;
+#endif
 }
 
 #define LENGTH(list) ((int)(sizeof(list) / sizeof *(list)))

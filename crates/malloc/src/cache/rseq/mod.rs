@@ -27,13 +27,34 @@ mod x86_64;
 ))]
 use x86_64 as sequences;
 
+#[cfg(all(
+    target_arch = "aarch64",
+    target_os = "linux",
+    not(any(miri, feature = "models"))
+))]
+mod aarch64;
+#[cfg(all(
+    target_arch = "aarch64",
+    target_os = "linux",
+    not(any(miri, feature = "models"))
+))]
+use aarch64 as sequences;
+
 #[cfg(not(any(
-    all(target_arch = "x86_64", target_os = "linux", not(miri)),
+    all(
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_os = "linux",
+        not(miri)
+    ),
     feature = "models"
 )))]
 mod none;
 #[cfg(not(any(
-    all(target_arch = "x86_64", target_os = "linux", not(miri)),
+    all(
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_os = "linux",
+        not(miri)
+    ),
     feature = "models"
 )))]
 use none as sequences;
