@@ -3,7 +3,8 @@
 """Try the allocator on arm64: a guest of four emulated CPUs runs the tests' own programs.
 
 The guest has Debian's kernel for arm64, which restarts sequences; the emulation of single processes
-does not. Its CPUs are emulated in the order of x86-64, so that what weaker order would show is not
+does not. `--package linux-image-arm64-16k` takes another kernel, here one with pages of 16 KiB, of
+which the backports suite has packages. Its CPUs are emulated in the order of x86-64, so that what weaker order would show is not
 tested. Nothing is installed into this machine: the kernel's package is fetched into build/arm64.
 
 Needs: apt-get install qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross, a source list of
@@ -64,9 +65,10 @@ def need(condition, what):
         sys.exit(2)
 
 
-def fetch_kernel():
-    """The kernel of Debian's package for arm64, without changing what this machine installs."""
-    kernels = sorted((BUILD / "root/boot").glob("vmlinuz-*"))
+def fetch_kernel(package):
+    """The kernel of a package for arm64, without changing what this machine installs."""
+    root = BUILD / package
+    kernels = sorted((root / "boot").glob("vmlinuz-*"))
     if kernels:
         return kernels[-1]
     for folder in ("lists/partial", "cache/archives/partial", "deb"):
@@ -75,15 +77,15 @@ def fetch_kernel():
                "-o", f"Dir::State::Lists={BUILD}/lists", "-o", f"Dir::Cache={BUILD}/cache",
                "-o", "APT::Sandbox::User=root"]
     subprocess.run(["apt-get", *options, "update"], check=True, stdout=subprocess.DEVNULL)
-    shown = subprocess.run(["apt-cache", *options, "depends", "linux-image-cloud-arm64"],
+    shown = subprocess.run(["apt-cache", *options, "depends", package],
                            check=True, capture_output=True, text=True).stdout
-    package = re.search(r"Depends: (linux-image-[^\s:]+)", shown)
-    need(package, "a kernel for arm64 in the source list")
-    subprocess.run(["apt-get", *options, "download", package[1]], check=True, cwd=BUILD / "deb",
+    name = re.search(r"Depends: (linux-image-[^\s:]+)", shown)
+    need(name, f"{package} in the source list")
+    subprocess.run(["apt-get", *options, "download", name[1]], check=True, cwd=BUILD / "deb",
                    stdout=subprocess.DEVNULL)
-    archive = next((BUILD / "deb").glob(f"{package[1]}_*.deb"))
-    subprocess.run(["dpkg-deb", "-x", str(archive), str(BUILD / "root")], check=True)
-    return next((BUILD / "root/boot").glob("vmlinuz-*"))
+    archive = next((BUILD / "deb").glob(f"{name[1]}_*.deb"))
+    subprocess.run(["dpkg-deb", "-x", str(archive), str(root)], check=True)
+    return next((root / "boot").glob("vmlinuz-*"))
 
 
 def build_library():
@@ -128,7 +130,7 @@ def make_archive(folder, tests):
 
 def run_guest(kernel, archive, cpus, count):
     """Number -> (status, seconds, output) of each test, and the console's text."""
-    command = ["qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a72", "-smp", str(cpus),
+    command = ["qemu-system-aarch64", "-machine", "virt", "-cpu", "max", "-smp", str(cpus),
                "-accel", "tcg,thread=multi", "-m", "3072", "-display", "none", "-no-reboot",
                "-serial", "stdio", "-monitor", "none", "-nic", "none", "-kernel", str(kernel),
                "-initrd", str(archive), "-append", "console=ttyAMA0 quiet panic=-1"]
@@ -151,6 +153,8 @@ def main():
     parser.add_argument("programs", nargs="*",
                         help=f"of {', '.join(dict.fromkeys(p[0] for p in PROGRAMS))} [all]")
     parser.add_argument("--cpus", type=int, default=4)
+    parser.add_argument("--package", default="linux-image-cloud-arm64",
+                        help="of the kernel [%(default)s]")
     parser.add_argument("--json", help="write the table there")
     arguments = parser.parse_args()
     for program in ("qemu-system-aarch64", COMPILER, "cargo", "cpio", "dpkg-deb"):
@@ -163,7 +167,7 @@ def main():
              for way in ways]
     # Statistics say whether the caches work by restartable sequences.
     tests.append(("threads", "1", "stats=json"))
-    kernel = fetch_kernel()
+    kernel = fetch_kernel(arguments.package)
     with tempfile.TemporaryDirectory(prefix="ample-arm64-") as folder:
         archive = make_archive(pathlib.Path(folder), tests)
         results, text = run_guest(kernel, archive, arguments.cpus, len(tests))

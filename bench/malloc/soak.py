@@ -11,6 +11,7 @@ import argparse
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -132,8 +133,9 @@ def shells(env, _folder):
 def gcc(env, folder):
     for source in sorted((HERE / "programs").glob("*.c")) + sorted(TESTS.glob("*.c")):
         for level in ("-O0", "-O2", "-O3"):
-            run([need("gcc"), level, "-g", "-w", "-pthread", "-o", str(folder / "built"),
-                 str(source)], env)
+            # What only the allocator has is looked for when a program starts.
+            run([need("gcc"), level, "-g", "-w", "-pthread", "-Wl,--unresolved-symbols=ignore-all",
+                 "-o", str(folder / "built"), str(source)], env)
 
 
 def python(env, _folder):
@@ -237,6 +239,8 @@ def main():
     parser.add_argument("--library", default=str(ROOT / "target/malloc/libample_malloc.so"))
     parser.add_argument("--options", default="", help="AMPLE_MALLOC for the runs")
     arguments = parser.parse_args()
+    # A shell starts what it does not wait for with interrupts ignored; tests of them would fail.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not os.path.exists(arguments.library):
         print(f"{arguments.library} is missing: cargo build --profile malloc -p ample-malloc",
               file=sys.stderr)

@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -156,6 +157,8 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
+    # A shell starts what it does not wait for with interrupts ignored; tests of them would fail.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not os.path.exists(arguments.library):
         print(f"{arguments.library} is missing: cargo build --profile malloc -p ample-malloc",
               file=sys.stderr)

@@ -18,7 +18,8 @@ pub const HUGE_BYTES: usize = 1 << HUGE_SHIFT;
 pub const HUGE_PAGES_SHIFT: u32 = HUGE_SHIFT - PAGE_SHIFT;
 /// Pages in one hugepage.
 pub const PAGES_PER_HUGE: usize = 1 << HUGE_PAGES_SHIFT;
-/// The native page size of the machine this crate supports, in bytes.
+/// The native page size that memory is counted in, in bytes; that of the kernel may be larger
+/// ([`crate::os::sys::native_bytes`]).
 pub const NATIVE_BYTES: usize = 4096;
 /// Native pages in a page of the allocator.
 pub const NATIVES: usize = PAGE_BYTES / NATIVE_BYTES;

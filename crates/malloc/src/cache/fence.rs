@@ -7,7 +7,7 @@
 //! any more. Without it the slabs of other CPUs are left as they are, and the child of a fork,
 //! which cannot know what a sequence was about to do, gives up the objects in its slabs.
 
-use crate::os::sys;
+use crate::os::{batch, sys};
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Commands and a flag (Linux 5.10, `include/uapi/linux/membarrier.h`).
@@ -37,6 +37,7 @@ fn membarrier(command: i32, flags: u32, cpu: u32) -> bool {
 /// Makes no such call any more.
 pub fn forbid() {
     STATE.store(FORBIDDEN, Ordering::Relaxed);
+    batch::forbid();
 }
 
 /// Whether system calls that glibc's malloc does not make may be made: the calling thread runs

@@ -14,7 +14,7 @@ use crate::heap::pagemap::{self, HOLED};
 use crate::heap::span::{self, Span};
 use crate::os::{numa, sys};
 use crate::size_class::{CLASSES, TABLE};
-use crate::units::{HUGE_PAGES_SHIFT, NATIVES, PAGE_SHIFT, PAGES_PER_HUGE};
+use crate::units::{HUGE_PAGES_SHIFT, NATIVE_BYTES, NATIVES, PAGE_SHIFT, PAGES_PER_HUGE};
 
 /// How much the making of holes may take in one round.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,10 @@ struct Taken {
 /// Makes holes as far as the policy wants and the budget lets, and tells the page heaps how much of
 /// the spans is free; native pages given back.
 pub fn make_holes(budget: &HoleBudget, policy: &ReleasePolicy) -> usize {
+    // On larger pages there are hardly any without an object.
+    if sys::native_bytes() > NATIVE_BYTES {
+        return 0;
+    }
     let (start_ns, mut made) = (sys::now_ns(), 0);
     for node in 0..numa::nodes() {
         let wanted = if budget.all {

@@ -6,12 +6,11 @@
 
 use crate::front;
 use crate::os::panics;
-use crate::os::sys::set_errno;
+use crate::os::sys::{native_bytes, set_errno};
 use crate::units::PAGE_BYTES;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-const NATIVE_PAGE: usize = crate::units::NATIVE_BYTES;
 /// Larger objects cannot be: pointer differences are signed (ISO C 6.5.6).
 const MAX_BYTES: usize = isize::MAX as usize;
 
@@ -197,14 +196,15 @@ pub unsafe extern "C" fn posix_memalign(
 /// Page-aligned memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(bytes: usize) -> *mut c_void {
-    aligned(NATIVE_PAGE, bytes)
+    aligned(native_bytes(), bytes)
 }
 
 /// Page-aligned memory of whole pages.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
-    match bytes.checked_next_multiple_of(NATIVE_PAGE) {
-        Some(bytes) => aligned(NATIVE_PAGE, bytes.max(NATIVE_PAGE)),
+    let page = native_bytes();
+    match bytes.checked_next_multiple_of(page) {
+        Some(bytes) => aligned(page, bytes.max(page)),
         None => out_of_memory(),
     }
 }

@@ -97,13 +97,12 @@ impl Release {
                     vm.set_huge(HugeRange { start, len }, false);
                 }
                 let free = pages.inverted();
-                let (mut from, mut succeeded) = (0, true);
-                while let Some((start, len)) = free.clear_run(from) {
-                    let address = hugepage * HUGE_BYTES + start * PAGE_BYTES;
-                    succeeded &= vm.unback(address, len * PAGE_BYTES);
+                let mut from = 0;
+                vm.unback_all(&mut core::iter::from_fn(|| {
+                    let (start, len) = free.clear_run(from)?;
                     from = start + len;
-                }
-                succeeded
+                    Some((hugepage * HUGE_BYTES + start * PAGE_BYTES, len * PAGE_BYTES))
+                }))
             }
         }
     }

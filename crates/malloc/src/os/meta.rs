@@ -7,6 +7,7 @@
 //! pointers.
 
 use crate::os::lock::{ForkLock, Lock};
+use crate::os::sys;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -64,8 +65,8 @@ pub fn allocate(bytes: usize, align: usize) -> Option<NonNull<u8>> {
     } else {
         CHUNK_BYTES
     };
-    let wanted = bytes.next_multiple_of(4096).max(chunk);
-    let exact = bytes.next_multiple_of(4096);
+    let exact = bytes.next_multiple_of(sys::native_bytes());
+    let wanted = exact.max(chunk);
     let (base, size) = match map_chunk(wanted, mapped) {
         Some(base) => (base, wanted),
         // Near a limit of the address space the exact size may still be had.
@@ -92,8 +93,8 @@ pub fn release_unused() {
         (from, end)
     };
     // Or khugepaged would fill it up again.
-    crate::os::sys::advise(from, end - from, libc::MADV_NOHUGEPAGE);
-    crate::os::sys::advise(from, end - from, libc::MADV_DONTNEED);
+    sys::advise(from, end - from, libc::MADV_NOHUGEPAGE);
+    sys::drop_memory(from, end - from);
     let mut arena = ARENA.lock();
     // Another thread may have begun a new chunk meanwhile: the address space is lost then.
     if arena.end == from {
@@ -110,13 +111,13 @@ fn map_chunk(bytes: usize, mapped: usize) -> Option<usize> {
     } else {
         4096
     };
-    let base = crate::os::sys::map_aligned(0, bytes, align)?;
+    let base = sys::map_aligned(0, bytes, align)?;
     let early = EARLY.get(mapped / CHUNK_BYTES);
     if early.is_none() && bytes >= CHUNK_BYTES {
-        crate::os::sys::advise(base, bytes, libc::MADV_HUGEPAGE);
+        sys::advise(base, bytes, libc::MADV_HUGEPAGE);
         return Some(base);
     }
-    crate::os::sys::advise(base, bytes, libc::MADV_NOHUGEPAGE);
+    sys::advise(base, bytes, libc::MADV_NOHUGEPAGE);
     if let (Some(early), CHUNK_BYTES) = (early, bytes) {
         early.store(base, Ordering::Relaxed);
     }

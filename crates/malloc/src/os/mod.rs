@@ -2,6 +2,7 @@
 //! The lowest layer: system calls, locks, the memory of the allocator's own tables, text on a
 //! file descriptor, processors and their nodes. Knows nothing of heaps.
 
+pub mod batch;
 pub mod lock;
 pub mod meta;
 #[cfg(feature = "models")]

@@ -117,6 +117,37 @@ pub fn protect(address: usize, bytes: usize, accessible: bool) -> bool {
     result == 0
 }
 
+/// The bytes of a native page of this kernel: 16 or 64 KiB on some arm64 machines.
+pub fn native_bytes() -> usize {
+    if cfg!(miri) {
+        return NATIVE_BYTES;
+    }
+    // SAFETY: no preconditions; 0 if the kernel did not tell.
+    let bytes = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
+    if bytes == 0 { NATIVE_BYTES } else { bytes }
+}
+
+/// Gives the memory of a range back, which is zero afterwards; true on success. Where the kernel's
+/// pages are larger, it would drop all of those in which the range begins or ends: there the range
+/// is overwritten. Keeps errno.
+pub fn drop_memory(address: usize, bytes: usize) -> bool {
+    let (page, end) = (native_bytes(), address + bytes);
+    let (first, last) = (address.next_multiple_of(page), end & !(page - 1));
+    if first < last && !advise(first, last - first, libc::MADV_DONTNEED) {
+        return false;
+    }
+    let edges = if first < last {
+        [address..first, last..end]
+    } else {
+        [address..end, end..end]
+    };
+    for edge in edges {
+        // SAFETY: the callers own the range, and no live object lies there.
+        unsafe { core::ptr::write_bytes(edge.start as *mut u8, 0, edge.len()) };
+    }
+    true
+}
+
 /// `madvise`; true on success. Keeps errno.
 pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
     try_advise(address, bytes, advice).is_ok()
@@ -138,11 +169,11 @@ pub fn try_advise(address: usize, bytes: usize, advice: i32) -> Result<(), i32> 
     result
 }
 
-/// How many native pages of a hugepage are in memory. Keeps errno.
+/// How many times 4 KiB of a hugepage are in memory. Keeps errno.
 pub fn resident_pages(address: usize) -> usize {
     let saved = errno();
     let mut resident = [0u8; HUGE_BYTES / NATIVE_BYTES];
-    // SAFETY: the kernel writes one byte for each page.
+    // SAFETY: the kernel writes one byte for each page, of 4 KiB at least.
     unsafe {
         libc::mincore(
             address as *mut libc::c_void,
@@ -151,7 +182,8 @@ pub fn resident_pages(address: usize) -> usize {
         )
     };
     set_errno(saved);
-    resident.iter().map(|&page| usize::from(page & 1)).sum()
+    let pages: usize = resident.iter().map(|&page| usize::from(page & 1)).sum();
+    pages * (native_bytes() / NATIVE_BYTES)
 }
 
 /// Linux 5.7, `include/uapi/linux/mman.h`.
@@ -191,7 +223,7 @@ pub fn move_memory(from: usize, to: usize, bytes: usize, unit: usize) {
             unsafe {
                 core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes);
             }
-            if !advise(from, bytes, libc::MADV_DONTNEED) {
+            if !drop_memory(from, bytes) {
                 // Locked memory. Whoever gets it next takes it for zero.
                 // SAFETY: as above.
                 unsafe { core::ptr::write_bytes(from as *mut u8, 0, bytes) };
@@ -302,4 +334,36 @@ fn waited_for_processor_ns() -> Option<i64> {
     // Time on a processor, time waiting for one, times on one: proc(5).
     let text = read_file(c"/proc/thread-self/schedstat", &mut text)?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// With pages of 16 KiB what lay beside a range was dropped with it.
+    #[test]
+    fn memory_is_dropped_to_the_byte() {
+        let page = native_bytes();
+        for (start, len) in [
+            (0, page),
+            (100, 3 * page),
+            (100, 50),
+            (page - 1, 2),
+            (page, 0),
+        ] {
+            let base = map_aligned(0, 4 * page, page).unwrap();
+            let bytes = base as *mut u8;
+            // SAFETY: four pages of the test's own.
+            let bytes = unsafe {
+                core::ptr::write_bytes(bytes, 7, 4 * page);
+                assert!(drop_memory(base + start, len));
+                core::slice::from_raw_parts(bytes, 4 * page)
+            };
+            for (at, &byte) in bytes.iter().enumerate() {
+                let dropped = (start..start + len).contains(&at);
+                assert_eq!(byte, if dropped { 0 } else { 7 }, "byte {at}");
+            }
+            unmap(base, 4 * page);
+        }
+    }
 }

@@ -61,8 +61,12 @@ static COUNTDOWN: PerCpu = PerCpu::zeroed();
 /// Objects guarded so far.
 static GUARDED_OBJECTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Begins to guard one call in `mean`.
+/// Begins to guard one call in `mean`. Where the kernel's pages are larger than a slot, nothing is
+/// guarded.
 pub fn start(mean: u32) {
+    if sys::native_bytes() > PAGE_BYTES {
+        return;
+    }
     MEAN.store(mean, Ordering::Relaxed);
     COUNTDOWN.set(mean);
 }
@@ -193,7 +197,7 @@ pub fn free(address: usize) {
     pool.slots[slot].live = false;
     let page = page_of(REGION.load(Ordering::Relaxed), slot);
     sys::protect(page, PAGE_BYTES, false);
-    sys::advise(page, PAGE_BYTES, libc::MADV_DONTNEED);
+    sys::drop_memory(page, PAGE_BYTES);
     let last = pool.free;
     pool.queue[last] = slot as u8;
     pool.free += 1;

@@ -11,9 +11,9 @@ use crate::heap::{BackOff, ReleasePolicy};
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::pagemap;
 use crate::os::percpu::PerCpu;
-use crate::os::sys;
 use crate::os::threads::{has_background, note_background};
 use crate::os::vm::real::HugeMode;
+use crate::os::{batch, sys};
 use crate::size_class::CLASSES;
 use crate::units::{PAGE_BYTES, PAGE_SHIFT, PAGES_PER_HUGE};
 use crate::watch::options::Options;
@@ -87,6 +87,7 @@ pub fn configure(options: &Options) {
     plan.collapse.hugepages = options.collapse_hugepages;
     plan.contiguity = options.contiguity;
     drop(plan);
+    batch::configure(cache::unconfined);
     super::sparse::configure(options.huge == HugeMode::ByNeed);
     set_background(false);
 }
@@ -197,6 +198,7 @@ pub fn round(limit: usize) {
         cache::drain(false);
         (1..CLASSES).for_each(|class| central::drain_transfer(class, false));
     }
+    let batches = batch::Round::begin();
     if enabled {
         let releasing = pageheap::release_excess(&policy, limit) > 0;
         let holes = central::make_holes(&HOLES, &policy) > 0;
@@ -205,6 +207,7 @@ pub fn round(limit: usize) {
     if steady > 0 {
         pageheap::release(steady, &policy);
     }
+    drop(batches);
     if super::sparse::any() && cache::unconfined() {
         super::sparse::look();
     }
@@ -231,6 +234,7 @@ pub fn release(pages: usize) -> usize {
 
 /// Gives back all memory that can be given back: `malloc_trim`. True if some was.
 pub fn trim(keep_pages: usize) -> bool {
+    let _batches = batch::Round::begin();
     cache::drain(true);
     (1..CLASSES).for_each(|class| central::drain_transfer(class, true));
     let policy = ReleasePolicy {

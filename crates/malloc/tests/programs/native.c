@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 	native = huge_kib();
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
 	/* Rounds come with slow calls; after a slow collapse the next one waits a minute. */
-	for (int i = 0; i < (stays ? 400 : 5000) && huge < most; i++) {
+	for (int i = 0; i < (stays ? 400 : 15000) && huge < most; i++) {
 		for (int j = 0; j < 1000; j++)
 			objects[j] = realloc(objects[j], i % 2 ? 1000 : 3000);
 		nanosleep(&pause, NULL);

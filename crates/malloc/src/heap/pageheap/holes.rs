@@ -30,21 +30,17 @@ impl NativeMap {
         self.0[native / 64] >> (native % 64) & 1 == 1
     }
 
-    /// Gives the pages of a hugepage back, each run by one call; true if all calls succeeded.
+    /// Gives the pages of a hugepage back; true if the system took them all.
     fn unback(&self, hugepage: usize) -> bool {
-        let (mut at, mut succeeded) = (0, true);
-        while at < WORDS * 64 {
-            let start = at;
-            while at < WORDS * 64 && self.has(at) {
-                at += 1;
-            }
-            if at > start {
-                let address = hugepage * HUGE_BYTES + start * NATIVE_BYTES;
-                succeeded &= CALLS.unback(address, (at - start) * NATIVE_BYTES);
-            }
-            at += 1;
-        }
-        succeeded
+        let mut at = 0;
+        CALLS.unback_all(&mut core::iter::from_fn(|| {
+            let start = (at..WORDS * 64).find(|&native| self.has(native))?;
+            at = (start..WORDS * 64)
+                .find(|&native| !self.has(native))
+                .unwrap_or(WORDS * 64);
+            let address = hugepage * HUGE_BYTES + start * NATIVE_BYTES;
+            Some((address, (at - start) * NATIVE_BYTES))
+        }))
     }
 }
 

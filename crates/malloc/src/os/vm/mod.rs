@@ -42,6 +42,14 @@ pub trait Vm {
     /// as zero. False if the system refused, in which case nothing changed.
     fn unback(&self, address: usize, bytes: usize) -> bool;
 
+    /// Gives back several such ranges of one hugepage, as address and length; false if the system
+    /// refused one.
+    fn unback_all(&self, ranges: &mut dyn Iterator<Item = (usize, usize)>) -> bool {
+        ranges.fold(true, |succeeded, (address, bytes)| {
+            self.unback(address, bytes) && succeeded
+        })
+    }
+
     /// Asks that a range be made of hugepages from now on, or of native pages. False if refused, or
     /// if the heap does not ask for hugepages at all.
     fn set_huge(&self, range: HugeRange, huge: bool) -> bool;

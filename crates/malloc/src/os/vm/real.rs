@@ -2,6 +2,7 @@
 //! The kernel's virtual memory: anonymous mappings and `madvise`.
 
 use super::{HugeBacking, Refusal, Vm};
+use crate::os::batch::Batch;
 use crate::os::lock::Lock;
 use crate::os::numa;
 use crate::os::pagemap::PageMap;
@@ -258,7 +259,21 @@ impl Vm for RealVm {
         if is_hugetlb(address) {
             return false;
         }
-        sys::advise(address, bytes, libc::MADV_DONTNEED)
+        sys::drop_memory(address, bytes)
+    }
+
+    fn unback_all(&self, ranges: &mut dyn Iterator<Item = (usize, usize)>) -> bool {
+        crate::os::lock::model_step();
+        let (mut batch, mut allowed) = (Batch::new(), true);
+        for (address, bytes) in ranges {
+            // As in `unback`.
+            if is_hugetlb(address) {
+                allowed = false;
+            } else {
+                batch.add(address, bytes);
+            }
+        }
+        batch.end() && allowed
     }
 
     fn set_huge(&self, range: HugeRange, huge: bool) -> bool {
