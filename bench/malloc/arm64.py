@@ -130,7 +130,8 @@ def make_archive(folder, tests):
 
 def run_guest(kernel, archive, cpus, count):
     """Number -> (status, seconds, output) of each test, and the console's text."""
-    command = ["qemu-system-aarch64", "-machine", "virt", "-cpu", "max", "-smp", str(cpus),
+    command = ["qemu-system-aarch64", "-machine", "virt,gic-version=3", "-cpu", "max",
+               "-smp", str(cpus),
                "-accel", "tcg,thread=multi", "-m", "3072", "-display", "none", "-no-reboot",
                "-serial", "stdio", "-monitor", "none", "-nic", "none", "-kernel", str(kernel),
                "-initrd", str(archive), "-append", "console=ttyAMA0 quiet panic=-1"]

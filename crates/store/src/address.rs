@@ -12,14 +12,7 @@ const WILD: [char; 3] = ['*', '?', '['];
 /// A name as it may be printed: whoever writes to a store chooses the names in it, and a terminal
 /// obeys control characters, and marks that turn the direction of writing.
 pub fn plain(name: &str) -> String {
-    let turns = |letter| {
-        matches!(letter, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}')
-    };
-    name.replace(
-        |letter: char| letter.is_control() || turns(letter),
-        "\u{fffd}",
-    )
+    ample_kit::terminal::plain(name, false)
 }
 
 /// `s3://BUCKET/KEY`.

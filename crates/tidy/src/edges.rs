@@ -22,7 +22,7 @@ const EDGES: &str = "
     malloc-tools: kit malloc
     report: kit pfn
     fleet: kit pfn host
-    store:
+    store: kit
     lab: kit pfn host trace mm translate memory migration machine malloc-tools report fleet
     cli: kit pfn host trace mm translate migration malloc-tools report fleet store lab system
     python: kit pfn host mm report fleet lab

@@ -24,11 +24,9 @@ pub(super) fn can_write(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// An error with its causes as it may be printed: names in it may be anybody's, and a terminal
-/// obeys control characters. Lines stay lines.
+/// An error with its causes as it may be printed: names in it may be anybody's. Lines stay lines.
 pub fn printed(error: &anyhow::Error) -> String {
-    let obeyed = |letter: char| letter.is_control() && letter != '\n';
-    format!("{error:#}").replace(obeyed, "\u{fffd}")
+    ample_kit::terminal::plain(&format!("{error:#}"), true)
 }
 
 #[cfg(test)]
@@ -37,10 +35,10 @@ mod tests {
 
     #[test]
     fn a_name_in_an_error_reaches_no_terminal() {
-        let error = anyhow::anyhow!("line 1\nline 2").context("a\u{9b}31m\u{1b}[31m\r");
+        let error = anyhow::anyhow!("line 1\nline 2").context("a\u{9b}31m\u{1b}[31m\r\u{202e}");
         assert_eq!(
             printed(&error),
-            "a\u{fffd}31m\u{fffd}[31m\u{fffd}: line 1\nline 2"
+            "a\u{fffd}31m\u{fffd}[31m\u{fffd}\u{fffd}: line 1\nline 2"
         );
     }
 }
