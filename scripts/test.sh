@@ -110,6 +110,8 @@ run "BPF reader" cargo test --locked -p ample-host --features bpf --test readers
 run "allocator bench" bench/malloc/run.py speed --rounds 1 --cases true --allocators glibc
 run "allocator models" cargo test --locked -p ample-malloc --features models --lib models
 run "allocator on other targets" scripts/malloc-targets.sh
+run "allocator under programs" bench/malloc/foreign.py --runs 1 \
+	--library target/debug/deps/libample_malloc.so perl git gcc python setuid
 run "kernel policy" make kernel-policy
 # Where the kernel has been built: apply the patches, build what changed, boot it, confine. From
 # nothing that takes 15 to 30 minutes; KERNEL=1 asks for it all the same, KERNEL=0 leaves it out.
