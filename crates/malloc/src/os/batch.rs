@@ -146,12 +146,8 @@ fn drop_together(ranges: &[libc::iovec]) -> usize {
             0,
         )
     };
-    if done < 0
-        && matches!(
-            errno(),
-            libc::EBADF | libc::ENOSYS | libc::EINVAL | libc::EPERM
-        )
-    {
+    // Locked memory is refused with EINVAL, as it is range by range.
+    if done < 0 && matches!(errno(), libc::EBADF | libc::ENOSYS | libc::EPERM) {
         MAY.store(NEVER, Ordering::Relaxed);
     }
     set_errno(saved);
