@@ -11,8 +11,8 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check \
 	model-check-large model-mutants properties \
-	malloc-models malloc-soak malloc-foreign malloc-arm64 malloc-suites malloc-bench malloc-limits bench \
-	malloc-lifetimes count-instructions \
+	malloc-models malloc-soak malloc-foreign malloc-arm64 malloc-suites malloc-bench malloc-limits \
+	bench malloc-lifetimes count-instructions \
 	record-pages agent-hour fleet-bench fleet-files fleet-spark fleet-ray fleet-search \
 	fleet-search-table python wheel dist fmt lint book book-pages book-run pages-check screenshots \
 	deny advisories hw hw-full hw-cost rtl tighten clean

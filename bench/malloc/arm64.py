@@ -4,8 +4,9 @@
 
 The guest has Debian's kernel for arm64, which restarts sequences; the emulation of single processes
 does not. `--package linux-image-arm64-16k` takes another kernel, here one with pages of 16 KiB, of
-which the backports suite has packages. Its CPUs are emulated in the order of x86-64, so that what weaker order would show is not
-tested. Nothing is installed into this machine: the kernel's package is fetched into build/arm64.
+which the backports suite has packages. The guest's CPUs are emulated in the order of x86-64, so
+that what weaker order would show is not tested. Nothing is installed into this machine: the
+kernel's package is fetched into build/arm64.
 
 Needs: apt-get install qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross, a source list of
 the distribution, Rust for aarch64-unknown-linux-gnu (rustup target add), and some ten minutes.

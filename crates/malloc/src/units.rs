@@ -26,7 +26,8 @@ pub const NATIVES: usize = PAGE_BYTES / NATIVE_BYTES;
 /// Bits of a user-space virtual address (x86-64 four-level paging, AArch64 with 48 bits).
 pub const ADDRESS_BITS: u32 = 48;
 /// Those of addresses that the kernel gives to programs: on x86-64 the upper half of 48 bits is its
-/// own, on AArch64 it has as many of its own beside them (Linux `Documentation/arch/arm64/memory.rst`).
+/// own, on AArch64 it has as many of its own beside them (Linux 6.12,
+/// `Documentation/arch/arm64/memory.rst`).
 pub const USER_BITS: u32 = if cfg!(target_arch = "x86_64") {
     ADDRESS_BITS - 1
 } else {

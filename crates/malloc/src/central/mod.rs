@@ -13,16 +13,17 @@
 mod drain;
 pub mod freed;
 mod holes;
+mod wrong;
 
 pub use drain::drain_transfer;
 pub use holes::{HoleBudget, make_holes};
+use wrong::{double_free, gone, inside};
 
 use crate::heap::pageheap;
 use crate::heap::pagemap;
 use crate::heap::span;
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::numa::{self, MAX_NODES};
-use crate::os::report::corrupt;
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
 use crate::units::PAGE_SHIFT;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -354,14 +355,6 @@ pub fn check(class: usize, object: usize, cached: bool) {
     }
 }
 
-#[cold]
-fn double_free(class: usize, object: usize) -> ! {
-    corrupt(format_args!(
-        "double free of {object:#x} ({} bytes)",
-        TABLE[class].bytes
-    ))
-}
-
 /// The span of an object and its index there. The caller holds the lock of the class.
 #[inline(always)]
 fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
@@ -375,23 +368,6 @@ fn locate<'a>(class: usize, object: usize) -> (u32, &'a mut span::Span, usize) {
         Some(index) => (id, span, index),
         None => inside(class, object),
     }
-}
-
-#[cold]
-#[inline(never)]
-fn gone(object: usize) -> ! {
-    corrupt(format_args!(
-        "free of {object:#x}, which lies in memory that was already freed"
-    ))
-}
-
-#[cold]
-#[inline(never)]
-fn inside(class: usize, object: usize) -> ! {
-    corrupt(format_args!(
-        "invalid free of {object:#x}: inside an object of {} bytes, not at its start",
-        TABLE[class].bytes
-    ))
 }
 
 /// The list of a span with `free` objects free: exact logarithm, so fullest spans come first.

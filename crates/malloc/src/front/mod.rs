@@ -13,9 +13,8 @@ use crate::heap::pageheap;
 use crate::heap::pagemap::{self, COLD, GUARDED, HOLED, LARGE, NO_SPAN, PageEntry, SAMPLED};
 use crate::heap::span;
 use crate::os::lock::is_forking;
-use crate::os::panics;
 use crate::os::report::corrupt;
-use crate::os::sys;
+use crate::os::{panics, sys};
 use crate::size_class::{
     MAX_SMALL_BYTES, MIN_ALIGN, TABLE, aligned_class_of, class_of, is_multiple, small_class_of,
 };
