@@ -9,11 +9,10 @@ check() { # check TARGET OPTIONS...
 	local target=$1
 	shift
 	if [[ ! -d $(rustc --print sysroot)/lib/rustlib/$target/lib ]]; then
-		if ! command -v rustup >/dev/null; then
-			echo "$target: left out, Rust's library for it is missing (install Rust with rustup)"
+		if ! command -v rustup >/dev/null || ! rustup --quiet target add "$target"; then
+			echo "$target: left out, Rust's library for it is not to be had (rustup target add)"
 			return
 		fi
-		rustup --quiet target add "$target"
 	fi
 	RUSTFLAGS="${RUSTFLAGS:-} -D warnings" cargo check --locked --quiet --target "$target" \
 		-p ample-malloc --lib "$@"
