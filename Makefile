@@ -18,7 +18,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 	deny advisories hw hw-full hw-cost rtl tighten clean
 
 help:            ## list the targets
-	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 18
 
 setup:           ## install what is missing (Debian packages, Rust)
 	@scripts/setup.sh build

@@ -23,9 +23,8 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-TESTS = ROOT / "crates/malloc/tests/programs"
+from soak import HERE, ROOT, TESTS, Missing, need
+
 BUILD = ROOT / "build/arm64"
 TARGET = "aarch64-unknown-linux-gnu"
 COMPILER = "aarch64-linux-gnu-gcc"
@@ -58,14 +57,6 @@ PROGRAMS = (
 LIMIT_S = 1800
 
 
-def need(condition, what):
-    """Ends with 2 if something is missing."""
-    if not condition:
-        print(f"arm64.py: {what} is missing; {__doc__.split('Needs: ')[1].split('.')[0]}",
-              file=sys.stderr)
-        sys.exit(2)
-
-
 def fetch_kernel(package):
     """The kernel of a package for arm64, without changing what this machine installs."""
     root = BUILD / package
@@ -81,7 +72,8 @@ def fetch_kernel(package):
     shown = subprocess.run(["apt-cache", *options, "depends", package],
                            check=True, capture_output=True, text=True).stdout
     name = re.search(r"Depends: (linux-image-[^\s:]+)", shown)
-    need(name, f"{package} in the source list")
+    if not name:
+        raise Missing(f"{package}, in the source list,")
     subprocess.run(["apt-get", *options, "download", name[1]], check=True, cwd=BUILD / "deb",
                    stdout=subprocess.DEVNULL)
     archive = next((BUILD / "deb").glob(f"{name[1]}_*.deb"))
@@ -90,12 +82,13 @@ def fetch_kernel(package):
 
 
 def build_library():
-    """The library for arm64."""
+    """The library for arm64, built."""
     variable = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER"
-    done = subprocess.run(["cargo", "build", "--locked", "-q", "--profile", "malloc", "-p",
+    done = subprocess.run([need("cargo"), "build", "--locked", "-q", "--profile", "malloc", "-p",
                            "ample-malloc", "--target", TARGET], cwd=ROOT, check=False,
-                          env=dict(os.environ, **{variable: COMPILER}))
-    need(done.returncode == 0, f"Rust for {TARGET}")
+                          env=dict(os.environ, **{variable: need(COMPILER)}))
+    if done.returncode != 0:
+        raise Missing(f"Rust for {TARGET}")
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return target / TARGET / "malloc/libample_malloc.so"
 
@@ -113,7 +106,8 @@ def make_archive(folder, tests):
     (root / "lib").mkdir(parents=True)
     (root / "bin").mkdir()
     for name in LIBRARIES:
-        need((SYSROOT / name).exists(), str(SYSROOT / name))
+        if not (SYSROOT / name).exists():
+            raise Missing(str(SYSROOT / name))
         shutil.copy(SYSROOT / name, root / "lib" / name)
     shutil.copy(build_library(), root / "lib/libample_malloc.so")
     compile_program(HERE / "guest/init.c", root / "init", "-static")
@@ -150,29 +144,8 @@ def run_guest(kernel, archive, cpus, count):
     return results, "".join(text)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("programs", nargs="*",
-                        help=f"of {', '.join(dict.fromkeys(p[0] for p in PROGRAMS))} [all]")
-    parser.add_argument("--cpus", type=int, default=4)
-    parser.add_argument("--package", default="linux-image-cloud-arm64",
-                        help="of the kernel [%(default)s]")
-    parser.add_argument("--json", help="write the table there")
-    arguments = parser.parse_args()
-    for program in ("qemu-system-aarch64", COMPILER, "cargo", "cpio", "dpkg-deb"):
-        need(shutil.which(program), program)
-    wanted = arguments.programs or [name for name, _, _ in PROGRAMS]
-    unknown = set(wanted) - {name for name, _, _ in PROGRAMS}
-    if unknown:
-        parser.error(f"there is no program {unknown.pop()}")
-    tests = [(name, words, way) for name, words, ways in PROGRAMS if name in wanted
-             for way in ways]
-    # Statistics say whether the caches work by restartable sequences.
-    tests.append(("threads", "1", "stats=json"))
-    kernel = fetch_kernel(arguments.package)
-    with tempfile.TemporaryDirectory(prefix="ample-arm64-") as folder:
-        archive = make_archive(pathlib.Path(folder), tests)
-        results, text = run_guest(kernel, archive, arguments.cpus, len(tests))
+def report(tests, results, text, arguments, kernel):
+    """Prints how each test went; 1 if one failed."""
     if "TEST end" not in text:
         print(text[-3000:])
     rows, failed = [], 0
@@ -188,6 +161,41 @@ def main():
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps({"kernel": kernel.name, "rows": rows}))
     return int(failed > 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("programs", nargs="*",
+                        help=f"of {', '.join(dict.fromkeys(p[0] for p in PROGRAMS))} [all]")
+    parser.add_argument("--cpus", type=int, default=4)
+    parser.add_argument("--package", default="linux-image-cloud-arm64",
+                        help="of the kernel [%(default)s]")
+    parser.add_argument("--json", help="write the table there")
+    arguments = parser.parse_args()
+    wanted = arguments.programs or [name for name, _, _ in PROGRAMS]
+    unknown = set(wanted) - {name for name, _, _ in PROGRAMS}
+    if unknown:
+        parser.error(f"there is no program {unknown.pop()}")
+    tests = [(name, words, way) for name, words, ways in PROGRAMS if name in wanted
+             for way in ways]
+    # Statistics say whether the caches work by restartable sequences.
+    tests.append(("threads", "1", "stats=json"))
+    try:
+        for program in ("qemu-system-aarch64", "cpio", "dpkg-deb"):
+            need(program)
+        kernel = fetch_kernel(arguments.package)
+        with tempfile.TemporaryDirectory(prefix="ample-arm64-") as folder:
+            archive = make_archive(pathlib.Path(folder), tests)
+            results, text = run_guest(kernel, archive, arguments.cpus, len(tests))
+    except Missing as missing:
+        print(f"arm64.py: {missing} is missing; {__doc__.split('Needs: ')[1].split('.')[0]}",
+              file=sys.stderr)
+        return 2
+    except subprocess.CalledProcessError as error:
+        print(f"arm64.py: {' '.join(error.cmd)} failed: {(error.stderr or '').strip()}",
+              file=sys.stderr)
+        return 2
+    return report(tests, results, text, arguments, kernel)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 
+import arm64
 import soak
 from soak import HERE, ROOT, TESTS, Missing, free_port, need, wait_for
 
@@ -345,22 +346,14 @@ def setuid(env, folder):
 
 def aarch64(env, folder):
     """The tests' own programs, in a process that QEMU emulates."""
-    emulator, compiler = need("qemu-aarch64"), need("aarch64-linux-gnu-gcc")
-    target = "aarch64-unknown-linux-gnu"
-    library = ROOT / f"target/{target}/malloc/libample_malloc.so"
-    done = subprocess.run([need("cargo"), "build", "-q", "--profile", "malloc", "-p",
-                           "ample-malloc", "--target", target], cwd=ROOT, check=False, env=dict(
-                               os.environ, CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=compiler))
-    if done.returncode != 0:
-        raise Missing(f"Rust for {target}")
+    emulator, library = need("qemu-aarch64"), arm64.build_library()
     preload = ["-E", f"LD_PRELOAD={library}"] if "LD_PRELOAD" in env else []
     plain = {key: value for key, value in env.items() if key != "LD_PRELOAD"}
     shown = ""
     for name, *arguments in (("threads", "4"), ("fork_handlers",),
                              ("sequences", "20000", "4", "2")):
         binary = str(folder / name)
-        subprocess.run([compiler, "-O1", "-fno-builtin", "-rdynamic", "-pthread", "-w", "-o",
-                        binary, str(TESTS / f"{name}.c")], check=True)
+        arm64.compile_program(TESTS / f"{name}.c", binary)
         shown += output([emulator, "-L", "/usr/aarch64-linux-gnu", *preload, binary, *arguments],
                         plain).strip()[-40:]
     return "ok" if shown.count("ok") == 3 else shown

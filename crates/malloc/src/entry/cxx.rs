@@ -8,6 +8,7 @@
 //! new-handler and throws.
 
 use crate::front;
+use crate::os::glibc::symbol;
 use crate::size_class::MIN_ALIGN;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -129,7 +130,7 @@ pub(super) fn new_nothrow_slow(name: &CStr, bytes: usize, align: usize) -> usize
 macro_rules! plain {
     ($($name:ident: $symbol:literal;)*) => {$(
         pub(super) static $name: Plain = Plain {
-            resolved: super::resolved!($symbol),
+            resolved: || symbol!($symbol),
             known: AtomicU8::new(0),
         };
     )*};

@@ -5,6 +5,7 @@
 //! `EINVAL`, a size of zero gives a unique object, and no function touches `errno` otherwise.
 
 use crate::front;
+use crate::os::glibc::symbol;
 use crate::os::panics;
 use crate::os::sys::{native_bytes, set_errno};
 use crate::units::PAGE_BYTES;
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn reallocarray(
         return out_of_memory();
     };
     // A program that has a realloc of its own gets that, as in glibc.
-    let realloc = super::resolved!("realloc")();
+    let realloc = symbol!("realloc");
     // SAFETY: the symbol is a realloc; the rest is as the caller promises.
     unsafe {
         let realloc = core::mem::transmute::<

@@ -29,38 +29,8 @@ macro_rules! forward {
     };
 }
 
-/// The address that the dynamic linker found for a symbol.
 #[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
-macro_rules! resolved {
-    ($symbol:literal) => {
-        || {
-            let address: usize;
-            // SAFETY: loads an address from the global offset table.
-            #[cfg(target_arch = "x86_64")]
-            unsafe {
-                core::arch::asm!(
-                    concat!("mov {}, qword ptr [rip + ", $symbol, "@GOTPCREL]"),
-                    out(reg) address,
-                    options(nostack, pure, readonly, preserves_flags),
-                );
-            }
-            // SAFETY: as above.
-            #[cfg(target_arch = "aarch64")]
-            unsafe {
-                core::arch::asm!(
-                    concat!("adrp {0}, :got:", $symbol),
-                    concat!("ldr {0}, [{0}, :got_lo12:", $symbol, "]"),
-                    out(reg) address,
-                    options(nostack, pure, readonly, preserves_flags),
-                );
-            }
-            address
-        }
-    };
-}
-
-#[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
-use {forward, resolved};
+use forward;
 
 #[cfg(all(feature = "preload", not(any(test, miri, feature = "models"))))]
 pub mod cxx;

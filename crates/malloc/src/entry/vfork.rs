@@ -21,15 +21,15 @@ extern "C" fn end(result: isize) -> isize {
     result
 }
 
-/// POSIX.1-2001 `vfork`.
+/// POSIX.1-2001 `vfork`; on AArch64 `clone` with its two flags: there is no call of that name.
 ///
 /// # Safety
 /// As POSIX.1-2001 says; the child may allocate and free besides.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn vfork() -> libc::pid_t {
     // The return address waits in a register: the child overwrites the stack.
+    #[cfg(target_arch = "x86_64")]
     core::arch::naked_asm!(
         "sub rsp, 8",
         "call {begin}",
@@ -51,17 +51,7 @@ pub unsafe extern "C" fn vfork() -> libc::pid_t {
         end = sym end,
         number = const libc::SYS_vfork,
     );
-}
-
-/// POSIX.1-2001 `vfork`: `clone` with its two flags, since there is no call of that name here.
-///
-/// # Safety
-/// As POSIX.1-2001 says; the child may allocate and free besides.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn vfork() -> libc::pid_t {
-    // The return address waits in x10, which the kernel keeps: the child overwrites the stack.
+    #[cfg(target_arch = "aarch64")]
     core::arch::naked_asm!(
         "stp x29, x30, [sp, #-16]!",
         "bl {begin}",

@@ -3,6 +3,7 @@
 //! file descriptor, processors and their nodes. Knows nothing of heaps.
 
 pub mod batch;
+pub mod glibc;
 pub mod lock;
 pub mod meta;
 #[cfg(feature = "models")]

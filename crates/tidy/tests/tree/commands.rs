@@ -18,7 +18,7 @@ fn targets() -> BTreeMap<&'static str, Option<&'static str>> {
         let Some((name, rest)) = line.split_once(':') else {
             continue;
         };
-        let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if !name.is_empty() && name.chars().all(is_name) && !rest.starts_with('=') {
             let help = rest.split_once("##").map(|(_, help)| help.trim());
             found.insert(name, help);

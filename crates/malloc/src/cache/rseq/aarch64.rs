@@ -7,6 +7,7 @@
 //! memory. A slab is published by a release, and reached through the pointer that was published.
 
 use super::slab::Slabs;
+use crate::os::glibc;
 use core::arch::asm;
 
 /// The address of the area of the calling thread.
@@ -295,27 +296,6 @@ pub unsafe fn cpu(offset: isize) -> i32 {
 
 /// The thread-pointer offset of glibc's area, if there is one of a usable size.
 pub fn glibc_area() -> Option<isize> {
-    let (offset, size): (*const isize, *const u32);
-    // SAFETY: loads two addresses from the global offset table; null for a symbol that the C
-    // library does not have.
-    unsafe {
-        asm!(
-            ".weak __rseq_offset",
-            ".weak __rseq_size",
-            "adrp {offset}, :got:__rseq_offset",
-            "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
-            "adrp {size}, :got:__rseq_size",
-            "ldr {size}, [{size}, :got_lo12:__rseq_size]",
-            offset = out(reg) offset,
-            size = out(reg) size,
-            options(nostack, pure, readonly, preserves_flags),
-        );
-    }
-    if offset.is_null() || size.is_null() {
-        return None;
-    }
-    // SAFETY: both are constants of the C library, set before any constructor runs.
-    let (offset, size) = unsafe { (*offset, *size) };
-    // SAFETY: a size other than zero says that the area exists.
-    (size >= 20 && unsafe { cpu(offset) } >= 0).then_some(offset)
+    // SAFETY: the area exists.
+    glibc::rseq_offset().filter(|&offset| unsafe { cpu(offset) } >= 0)
 }

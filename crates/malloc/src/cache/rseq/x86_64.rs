@@ -2,6 +2,7 @@
 //! Restartable sequences on x86-64.
 
 use super::slab::{Slabs, TOPS};
+use crate::os::glibc;
 use core::arch::asm;
 
 /// One restartable sequence. It announces itself in the area's `rseq_cs`, finds the slab of the CPU
@@ -302,25 +303,6 @@ pub unsafe fn cpu(offset: isize) -> i32 {
 
 /// The thread-pointer offset of glibc's area, if there is one of a usable size.
 pub fn glibc_area() -> Option<isize> {
-    let (offset, size): (*const isize, *const u32);
-    // SAFETY: loads two addresses from the global offset table; null for a symbol that the C
-    // library does not have.
-    unsafe {
-        asm!(
-            ".weak __rseq_offset",
-            ".weak __rseq_size",
-            "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
-            "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
-            offset = out(reg) offset,
-            size = out(reg) size,
-            options(nostack, pure, readonly, preserves_flags),
-        );
-    }
-    if offset.is_null() || size.is_null() {
-        return None;
-    }
-    // SAFETY: both are constants of the C library, set before any constructor runs.
-    let (offset, size) = unsafe { (*offset, *size) };
-    // SAFETY: a size other than zero says that the area exists.
-    (size >= 20 && unsafe { cpu(offset) } >= 0).then_some(offset)
+    // SAFETY: the area exists.
+    glibc::rseq_offset().filter(|&offset| unsafe { cpu(offset) } >= 0)
 }
