@@ -2,8 +2,8 @@
 //! What concerns the slabs of all CPUs: sizes, draining, checks, fork.
 
 use super::{
-    ADMIN, COUNTDOWN, CpuSlab, FIRST_BYTES, OUT_OF_REACH, SHARD, SLAB_LIST, SLABS, SlabSizes,
-    fence, uses_rseq, vfork,
+    ADMIN, COUNTDOWN, CpuSlab, FIRST_BYTES, LOOKS, OUT_OF_REACH, SHARD, SLAB_LIST, SLABS,
+    SlabSizes, fence, uses_rseq, vfork,
 };
 use crate::central;
 use crate::os::lock::{ForkLock, Lock, is_forking, model_step};
@@ -83,6 +83,21 @@ pub fn count_down_from(bytes: usize) {
         // SAFETY: slabs are never freed; the lock is held.
         unsafe { shard.lock().0.as_ref() }.into_iter().for_each(set);
     }
+}
+
+/// Lets the next allocations of every CPU come by the slow path, for a while, also if the program
+/// hardly allocates any more; and notes what the slabs hold, for [`super::drain_unused`].
+pub fn look_soon() {
+    for_each_slab(|slab| {
+        if slab.for_samples.load(Ordering::Relaxed) {
+            return;
+        }
+        slab.looks.store(LOOKS, Ordering::Relaxed);
+        slab.begin_countdown(0);
+        for class in 1..CLASSES {
+            slab.swept[class].store(slab.header(class).current, Ordering::Relaxed);
+        }
+    });
 }
 
 /// Whether nobody holds the lock of a shared slab.

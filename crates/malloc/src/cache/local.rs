@@ -6,8 +6,8 @@
 //! allocated on another would fill the slab for nobody.
 
 use super::{
-    AFTER_MISS_BYTES, CpuSlab, LATER, MAX_BYTES, OFFSET, OUT_OF_REACH, SHARD, SHARDS, SLAB_LIST,
-    SLABS,
+    AFTER_MISS_BYTES, CpuSlab, FIRST_BYTES, LATER, MAX_BYTES, OFFSET, OUT_OF_REACH, SHARD, SHARDS,
+    SLAB_LIST, SLABS,
 };
 use crate::cache::rseq::{self, Header};
 use crate::central;
@@ -216,6 +216,11 @@ impl Local {
             return;
         }
         slab.swept_at.store(misses, Ordering::Relaxed);
+        self.sweep_but(for_class);
+    }
+
+    fn sweep_but(self, for_class: usize) {
+        let slab = self.slab;
         for class in 1..CLASSES {
             let old = slab.header(class);
             let unused = slab.swept[class].swap(old.current, Ordering::Relaxed) == old.current;
@@ -351,10 +356,24 @@ pub fn look_later() {
             return;
         }
         let begun = slab.begun.load(Ordering::Relaxed);
-        if ended {
+        let looks = slab.looks.load(Ordering::Relaxed);
+        if ended && looks > 0 {
+            slab.looks.store(looks - 1, Ordering::Relaxed);
+            slab.begin_countdown(if looks > 1 { 0 } else { FIRST_BYTES });
+        } else if ended {
             slab.begin_countdown(begun.saturating_mul(LATER).min(OUT_OF_REACH));
         } else if (AFTER_MISS_BYTES + 1..OUT_OF_REACH).contains(&begun) {
             slab.begin_countdown(AFTER_MISS_BYTES);
+        }
+    });
+}
+
+/// Gives what this CPU's slab holds of classes that were not used since the last call, or since
+/// [`super::look_soon`], to the central free lists.
+pub fn drain_unused() {
+    with_local(|local| {
+        if let Some(local) = local {
+            local.sweep_but(0);
         }
     });
 }

@@ -11,10 +11,10 @@ mod vfork;
 
 pub use all::{
     check, count_down_from, drain, for_each_sizes, fork_child, fork_done, fork_prepare, is_free,
-    objects_of,
+    look_soon, objects_of,
 };
 pub use fence::{allowed as unconfined, forbid as forbid_fences, register as register_fences};
-pub use local::{count_down, look_later, pop_slow, push_slow};
+pub use local::{count_down, drain_unused, look_later, pop_slow, push_slow};
 pub use vfork::{begin as begin_vfork, end as end_vfork, restore as restore_fast};
 
 use crate::near::{near, near_load};
@@ -80,6 +80,8 @@ struct CpuSlab {
     /// Where the countdown began, and whether it is one to a sample.
     begun: AtomicU64,
     for_samples: AtomicBool,
+    /// So many allocations more come by the slow path: see [`look_soon`].
+    looks: AtomicU32,
     cpu: AtomicU32,
     /// NUMA node that it is filled from.
     node: AtomicU32,
@@ -106,6 +108,9 @@ const FIRST_BYTES: u64 = 512;
 /// Bytes to the next look after a miss, at most: more than what eight misses bring of small
 /// objects, so that a program that keeps missing looks no more often.
 const AFTER_MISS_BYTES: u64 = 256 << 10;
+/// Allocations of a CPU that look, each, once [`look_soon`] was called: more than what a program
+/// still does before it waits.
+const LOOKS: u32 = 64;
 /// Each further look of a CPU before that round comes so many times later.
 const LATER: u64 = 8;
 /// Where the countdown of a new slab begins.

@@ -8,12 +8,30 @@ use super::{PageHeap, ReleasePolicy};
 use crate::os::sys::Idle;
 use crate::os::vm::Vm;
 use crate::units::PAGE_BYTES;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Less than this is not worth a call at once: 12 MiB, beyond the policy's share.
 const LEAST_PAGES: usize = (12 << 20) / PAGE_BYTES;
 /// The same once a program that used much uses less than an eighth of it: what is free then is not
 /// what it needs next. Beyond twice the share that the policy keeps.
 const LEAST_AFTER_BURST_PAGES: usize = (2 << 20) / PAGE_BYTES;
+
+/// Whether a free has left more in a heap than should be there, since that was last asked.
+static LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Takes note that a free has left more than should be there. What was not released at once, because
+/// releases wait or hugepages are to stay whole, is not all: caches hold as much again.
+pub(super) fn note_left() {
+    if !LEFT.load(Ordering::Relaxed) {
+        LEFT.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a free has left more than should be there since the last call: a look soon is worth it.
+#[inline]
+pub fn take_left() -> bool {
+    LEFT.load(Ordering::Relaxed) && LEFT.swap(false, Ordering::Relaxed)
+}
 
 impl<V: Vm> PageHeap<V> {
     /// Pages to release at once: what is free beyond the policy's share of what is in use now, as
@@ -49,8 +67,7 @@ impl<V: Vm> PageHeap<V> {
         let used = self.in_use_pages();
         let free = self.backed_pages().saturating_sub(used);
         let share = |percent: u32| used * percent as usize / 100;
-        let burst = used.max(LEAST_PAGES) < self.used_most / 8;
-        let (start_percent, least, kept) = if burst {
+        let (start_percent, least, kept) = if self.is_after_burst() {
             let percent = policy.start_share_percent;
             (
                 percent.min(2 * policy.keep_share_percent),
@@ -62,6 +79,11 @@ impl<V: Vm> PageHeap<V> {
         };
         let keep = share(policy.keep_share_percent).max(policy.keep_pages.min(kept));
         (free > share(start_percent) + least).then(|| free - keep.min(free))
+    }
+
+    /// Whether the program uses less than an eighth of the most it ever used.
+    pub(super) fn is_after_burst(&self) -> bool {
+        self.in_use_pages().max(LEAST_PAGES) < self.used_most / 8
     }
 }
 

@@ -8,7 +8,7 @@
 mod aligned;
 mod back_off;
 pub mod bits;
-mod eager;
+pub mod eager;
 mod filler;
 pub mod holes;
 mod huge_allocator;

@@ -12,6 +12,7 @@ pub use holes::{
 };
 pub use rebuild::{CollapseBudget, collapse, look, waits};
 
+use crate::heap::eager;
 use crate::heap::limit;
 use crate::heap::pagemap;
 use crate::heap::span;
@@ -385,6 +386,7 @@ fn finish(mut pages: Guard<'static, Pages>, node: usize) {
     let excess = pages.heap.eager_pages(&policy);
     drop(pages);
     release_from(&PAGES[node], excess, &policy);
+    eager::note_left();
 }
 
 /// Whether the use of a heap has dropped: see [`PageHeap::has_dropped`].

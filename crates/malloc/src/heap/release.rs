@@ -37,7 +37,8 @@ pub struct ReleasePolicy {
     /// `keep_share_percent` is left: what a steady program leaves unused is not worth a hugepage.
     pub start_share_percent: u32,
     /// Of the memory that stays backed, the part on unbroken hugepages may not fall below this, or
-    /// below half once so much was free for 16 s. 0 allows any subrelease, 100 none.
+    /// below half once so much was free for 16 s or less than an eighth of the most ever used is in
+    /// use. 0 allows any subrelease, 100 none.
     pub huge_floor_percent: u32,
 }
 
@@ -218,7 +219,7 @@ impl<V: Vm> PageHeap<V> {
     }
 
     /// The floor that holds now: [`ReleasePolicy::huge_floor_percent`], or less for what has been
-    /// free for long.
+    /// free for long or is left of a burst.
     fn floor_percent(&mut self, policy: &ReleasePolicy, backed: usize) -> u32 {
         let now_ns = self.vm.now_ns();
         // Rounds may have been rare.
@@ -226,7 +227,9 @@ impl<V: Vm> PageHeap<V> {
         let lasting = self.lasting_peak.highest(now_ns).max(recent);
         let kept = lasting + lasting * policy.keep_share_percent as usize / 100;
         match policy.huge_floor_percent {
-            floor @ 0..100 if backed > kept => floor.min(LASTING_FLOOR_PERCENT),
+            floor @ 0..100 if backed > kept || self.is_after_burst() => {
+                floor.min(LASTING_FLOOR_PERCENT)
+            }
             floor => floor,
         }
     }

@@ -274,7 +274,8 @@ AMPLE_MALLOC=name=value,name=value,... with sizes in bytes or with a suffix k, m
   start_percent=N      but nothing is given back until this much is free, % of the peak; once use
                        has fallen below three quarters of the most it ever was, 50 at most [75]
   huge_floor=N         of the memory kept, at least N % stays on whole hugepages, or 50 once so much
-                       was free for 16 s; 100 never breaks one, 0 breaks any [92]
+                       was free for 16 s or less than an eighth of the most ever used is in use; 100
+                       never breaks one, 0 breaks any [92]
   soft_limit=SIZE|N%   beyond so much memory, or N % of what the control group may use, free memory
                        goes back at once; 0 is none [0]
   limit=SIZE|N%        beyond that, requests fail with ENOMEM after all that is free has gone

@@ -5,9 +5,9 @@
 
 use crate::cache;
 use crate::central::{self, HoleBudget};
-use crate::heap::limit;
 use crate::heap::pageheap::{self, AtOnce, CollapseBudget};
 use crate::heap::{BackOff, ReleasePolicy};
+use crate::heap::{eager, limit};
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::pagemap;
 use crate::os::percpu::PerCpu;
@@ -17,7 +17,7 @@ use crate::os::{batch, sys};
 use crate::size_class::CLASSES;
 use crate::units::{PAGE_BYTES, PAGE_SHIFT, PAGES_PER_HUGE};
 use crate::watch::options::Options;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Between two rounds.
 const PERIOD_NS: u64 = 250_000_000;
@@ -73,6 +73,13 @@ static PLAN: Lock<Plan> = Lock::new(Plan {
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
 /// Slow calls so far.
 static CALLS: PerCpu = PerCpu::zeroed();
+/// Between two times that what a free left makes the rounds look closely.
+const LEFT_PERIOD_NS: u64 = 20_000_000;
+/// Rounds that look closely then.
+const CLOSE_ROUNDS: u32 = 8;
+/// Rounds still to look closely, and when that was last begun.
+static CLOSE: AtomicU32 = AtomicU32::new(0);
+static CLOSE_NS: AtomicU64 = AtomicU64::new(0);
 /// What a signal asked for; 0 for nothing.
 static DUMP: AtomicU8 = AtomicU8::new(0);
 
@@ -124,9 +131,35 @@ pub fn tick() {
     let calls = counter.load(Ordering::Relaxed).wrapping_add(1);
     counter.store(calls, Ordering::Relaxed);
     keep_soft();
-    if calls.is_multiple_of(8) {
+    if eager::take_left() {
+        begin_close();
+    }
+    if calls.is_multiple_of(8) || CLOSE.load(Ordering::Relaxed) > 0 {
         tick_now();
     }
+}
+
+/// After a free that left more memory than there should be: what caches hold and what is to be
+/// released later would stay if the program waits from now on and hardly calls, so that its next
+/// calls look whether a round is due, whatever they ask for.
+#[cold]
+fn begin_close() {
+    let now_ns = sys::now_ns();
+    if now_ns.saturating_sub(CLOSE_NS.load(Ordering::Relaxed)) >= LEFT_PERIOD_NS {
+        CLOSE_NS.store(now_ns, Ordering::Relaxed);
+        CLOSE.store(CLOSE_ROUNDS, Ordering::Relaxed);
+        cache::look_soon();
+    }
+}
+
+/// Whether this round is one that looks closely; the next one may be, too.
+fn take_close() -> bool {
+    let left = CLOSE.load(Ordering::Relaxed);
+    if left > 0 {
+        // Rounds of several threads at the same time may count as one.
+        CLOSE.store(left - 1, Ordering::Relaxed);
+    }
+    left > 0
 }
 
 /// Asks for statistics or a profile, see [`super::dump::requested`]; async-signal-safe.
@@ -194,9 +227,13 @@ pub fn round(limit: usize) {
     super::observe::round();
     // After a drop, what idle caches hold keeps spans and with them hugepages from being released;
     // and only what is in no cache when the last peak passes goes back with it.
-    if caches || pageheap::has_dropped(&policy) {
+    let close = take_close();
+    if caches || close || pageheap::has_dropped(&policy) {
         cache::drain(false);
-        (1..CLASSES).for_each(|class| central::drain_transfer(class, false));
+        if close {
+            cache::drain_unused();
+        }
+        (1..CLASSES).for_each(|class| central::drain_transfer(class, close));
     }
     let batches = batch::Round::begin();
     if enabled {
@@ -220,6 +257,9 @@ pub fn round(limit: usize) {
         crate::os::vm::real::collapse_beginning(backed_bytes);
         pageheap::collapse(&budget, &mut back_off);
         PLAN.lock().back_off = back_off;
+    }
+    if close {
+        cache::look_soon();
     }
 }
 

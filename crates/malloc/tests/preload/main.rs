@@ -176,6 +176,8 @@ programs! {
         "teeth.c",
         [&["65536", "10", "100"], &["1000", "10", "100"], &["1000000", "10", "100"]],
         ["", "rseq=0"];
+    /// What caches held and whole hugepages were kept for stayed.
+    a_program_that_hardly_calls_has_given_its_memory_back: "hardly.c", [&[]], ["", "rseq=0"];
     /// A span that held one live object kept all of its memory.
     memory_without_live_objects_goes_back_inside_spans:
         "holes.c",

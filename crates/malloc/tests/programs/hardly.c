@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A program drops nearly all that it has, as a database does that is emptied, and makes one small
+ * allocation each quarter of a second from then on: four seconds later the memory is back with the
+ * system, although caches and a few live objects held spans everywhere.
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OBJECTS 900000
+
+static char *objects[OBJECTS];
+static void *volatile sink;
+
+/* Resident memory, by the kernel, in KiB. */
+static long resident_kib(void)
+{
+	char text[128] = "";
+	int fd = open("/proc/self/statm", O_RDONLY);
+
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return -1;
+	close(fd);
+	return atol(strchr(text, ' ')) * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static uint32_t next_random(void)
+{
+	static uint32_t state = 12345;
+
+	state = state * 1664525 + 1013904223;
+	return state >> 8;
+}
+
+int main(void)
+{
+	static const size_t SIZES[] = {48, 64, 232, 720, 24, 96};
+
+	memset(objects, 1, sizeof(objects));
+	long before = resident_kib();
+
+	/* Overwritten in turns, so that a hugepage holds objects of all ages. */
+	for (int round = 0; round < 3; round++)
+		for (int i = 0; i < OBJECTS; i++) {
+			size_t at = round ? next_random() % OBJECTS : (size_t)i;
+			size_t bytes = SIZES[next_random() % 6];
+
+			if (round)
+				free(objects[at]);
+			objects[at] = memset(malloc(bytes), 1, bytes);
+		}
+	long full = resident_kib();
+
+	for (int i = 0; i < OBJECTS; i++)
+		if (i % 20000)
+			free(objects[i]);
+	for (int call = 0; call < 16; call++) {
+		usleep(250000);
+		sink = malloc(48);
+		free(sink);
+	}
+	long left = resident_kib() - before;
+
+	/* 45 objects, and the heap's own tables. */
+	if (left > 16 << 10) {
+		fprintf(stderr, "%ld KiB of %ld are left\n", left, full - before);
+		return 1;
+	}
+	puts("ok");
+	return 0;
+}
