@@ -177,7 +177,8 @@ programs! {
         [&["65536", "10", "100"], &["1000", "10", "100"], &["1000000", "10", "100"]],
         ["", "rseq=0"];
     /// What caches held and whole hugepages were kept for stayed.
-    a_program_that_hardly_calls_has_given_its_memory_back: "hardly.c", [&[]], ["", "rseq=0"];
+    a_program_that_hardly_calls_has_given_its_memory_back: "hardly.c",
+        [&["3", "1000", "20000"], &["3", "1000", "2000"]], ["", "rseq=0"];
     /// A span that held one live object kept all of its memory.
     memory_without_live_objects_goes_back_inside_spans:
         "holes.c",

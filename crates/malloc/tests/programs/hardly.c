@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program drops nearly all that it has, as a database does that is emptied, and makes one small
- * allocation each quarter of a second from then on: four seconds later the memory is back with the
- * system, although caches and a few live objects held spans everywhere.
+ * A program drops nearly all that it has, as a database does that is emptied, and makes few small
+ * allocations from then on: soon the memory is back with the system, although caches and a few live
+ * objects held spans everywhere. Usage: hardly CALLS PAUSE_MS KEPT; one object in KEPT stays.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -36,8 +36,11 @@ static uint32_t next_random(void)
 	return state >> 8;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+	if (count != 4)
+		return 2;
+	long calls = atol(arguments[1]), pause_ms = atol(arguments[2]), kept = atol(arguments[3]);
 	static const size_t SIZES[] = {48, 64, 232, 720, 24, 96};
 
 	memset(objects, 1, sizeof(objects));
@@ -56,16 +59,16 @@ int main(void)
 	long full = resident_kib();
 
 	for (int i = 0; i < OBJECTS; i++)
-		if (i % 20000)
+		if (i % kept)
 			free(objects[i]);
-	for (int call = 0; call < 16; call++) {
-		usleep(250000);
+	for (long call = 0; call < calls; call++) {
+		usleep((useconds_t)pause_ms * 1000);
 		sink = malloc(48);
 		free(sink);
 	}
 	long left = resident_kib() - before;
 
-	/* 45 objects, and the heap's own tables. */
+	/* The objects that stay, on pages of their own, and the heap's tables. */
 	if (left > 16 << 10) {
 		fprintf(stderr, "%ld KiB of %ld are left\n", left, full - before);
 		return 1;
