@@ -19,8 +19,8 @@ const LEAST_AFTER_BURST_PAGES: usize = (2 << 20) / PAGE_BYTES;
 /// Whether a free has left more in a heap than should be there, since that was last asked.
 static LEFT: AtomicBool = AtomicBool::new(false);
 
-/// Takes note that a free has left more than should be there. What was not released at once, because
-/// releases wait or hugepages are to stay whole, is not all: caches hold as much again.
+/// Takes note that a free has left more than should be there. What was not released at once,
+/// because releases wait or hugepages are to stay whole, is not all: caches hold as much again.
 pub(super) fn note_left() {
     if !LEFT.load(Ordering::Relaxed) {
         LEFT.store(true, Ordering::Relaxed);

@@ -144,8 +144,7 @@ programs! {
     /// `membarrier` killed programs that had confined themselves.
     a_program_that_confines_itself_goes_on:
         "seccomp.c", [&["0"], &["1"], &["2"]], ["", "rseq=0"];
-    /// It killed those that had confined themselves past the C library's `prctl`, or before they
-    /// were started.
+    /// It killed those confined past the C library's `prctl`, or before they were started.
     a_program_that_is_confined_past_the_c_library_goes_on:
         "seccomp.c",
         [&["2", "syscall"], &["2", "instruction", "late"], &["2", "exec"]],

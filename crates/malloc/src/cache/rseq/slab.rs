@@ -5,9 +5,9 @@
 //! numbers: current end of the stack, a number that only the slow path uses, the limit of the stack
 //! and its begin, as word indices into the slab. (What the fast path reads beside the current end
 //! lies in the other half: on the Xeon of malloc-speed-intel a load of the two bytes behind a store
-//! that has just been made waits for it, which took a fifth of a pair of malloc and free.) Word 0, of no class, is the countdown to the next sample,
-//! in bytes. Word `TOPS + class` is a guess at the top of the stack,
-//! which is right unless the slow path or an abort left an older one.
+//! that has just been made waits for it, which took a fifth of a pair of malloc and free.) Word 0,
+//! of no class, is the countdown to the next sample or look, in bytes. Word `TOPS + class` is a
+//! guess at the top of the stack, which is right unless the slow path or an abort left an older one.
 
 use crate::os::numa::MAX_CPUS;
 use core::sync::atomic::AtomicPtr;
