@@ -7,7 +7,7 @@
 //! lies in the other half: on the Xeon of malloc-speed-intel a load of the two bytes behind a store
 //! that has just been made waits for it, which took a fifth of a pair of malloc and free.) Word 0,
 //! of no class, is the countdown to the next sample or look, in bytes. Word `TOPS + class` is a
-//! guess at the top of the stack, which is right unless the slow path or an abort left an older one.
+//! guess at the top of the stack, right unless the slow path or an abort left an older one.
 
 use crate::os::numa::MAX_CPUS;
 use core::sync::atomic::AtomicPtr;
