@@ -138,7 +138,7 @@ fragment_begin() {
 		hog $((each < user - held ? each : user - held))
 		held=$((held + each))
 	done
-	! mountpoint -q /mnt || load cache /mnt/fill $((total * 30 / 100)) > /dev/null
+	! grep -q ' /mnt ' /proc/mounts || load cache /mnt/fill $((total * 30 / 100)) > /dev/null
 }
 
 fragment_round() {

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What keeps memory contiguous on Linux 7.3, compared in guests, each run to its plateau.
 
-usage: rivals.py [--build DIR] [--out DIR] [--mem 2G] [--configs stock,defrag,...] [--seeds N]
+usage: rivals.py [--build DIR] [--out DIR] [--mem 2G,4G] [--configs stock,defrag,...] [--seeds N]
                  [--rounds N] [--timeout SECONDS]
 
-Runs of the configurations are interleaved; a finished run is not repeated unless the kernel was
-built anew. At the end writes OUT/results.json (schema ample.kernel-rivals/1, one object a run) and
-prints a Markdown table of medians over the seeds with [least, most].
+Runs of the configurations are interleaved; a run is not repeated unless the kernel was built anew,
+also if its guest died. At the end writes OUT/results.json (schema ample.kernel-rivals/2, one object
+a run) and prints a Markdown table of medians over the seeds with [least, most]. A guest of 2 GB has
+no whole gigabyte for hugetlb_cma=1G.
 """
 import json
 import subprocess
@@ -17,11 +18,13 @@ import runs
 from bench import spread
 
 GUEST = runs.ROOT / "kernel/scripts/guest.sh"
-# tree, command line; {mib} is a sixteenth of memory and 64 MB, what ample starts with
+# tree, command line; {mib} is a sixteenth of memory and 64 MB, what ample starts with; a quarter is
+# the most that it may take
 CONFIGS = {
     "stock": ("stock", ""),
     "defrag": ("stock", "ample.defrag=1"),
     "kernelcore": ("stock", "kernelcore={mib}M"),
+    "kernelcore-quarter": ("stock", "kernelcore=25%"),
     "hugetlb_cma": ("stock", "hugetlb_cma=1G"),
     "ample": ("ample", "contiguitas=on"),
     "ample-defrag": ("ample", "contiguitas=on ample.defrag=1"),
@@ -45,16 +48,17 @@ COLUMNS = {
 }
 
 
-def figures(where):
-    """The figures of the table from one run."""
+def figures(where, mem):
+    """The figures of the table from one run. Blocks of the hole below 4 GB are no memory."""
     objects = [json.loads(line) for line in (where / "results.jsonl").read_text().splitlines()]
     r = {o["what"]: o.get("value", o) for o in objects}
-    blocks, counters = r["plateau"]["order9"], r["counters"]
+    blocks, counters = int(mem[:-1]) * 512, r["counters"]
+    hole = r["plateau"]["order9"]["blocks"] - blocks
     return {
-        "curve": [o["unmovable_blocks"] for o in objects if o["what"] == "round"],
+        "curve": [o["unmovable_blocks"] - hole for o in objects if o["what"] == "round"],
         "rounds": sum(o["what"] == "round" for o in objects),
         "crossing": r["extfrag_end"]["crossing_events"],
-        "unmovable_pct": 100 * blocks["unmovable_blocks"] / blocks["blocks"],
+        "unmovable_pct": 100 * (r["plateau"]["order9"]["unmovable_blocks"] - hole) / blocks,
         "thp_pct": 100 * r["thp"]["thp_got"] / r["thp"]["thp_wanted"],
         "fault_p50_us": r["thp"]["fault_p50_ns"] / 1000,
         "fault_p99_us": r["thp"]["fault_p99_ns"] / 1000,
@@ -69,31 +73,47 @@ def figures(where):
     }
 
 
-def run(args, config, seed):
-    """The row of one guest, which is run unless it was with this kernel."""
+def run(args, mem, config, seed):
+    """The row of one guest, which is run unless it was with this kernel. Its figures are None if it
+    did not live to its end, which is a result too."""
     tree, append = CONFIGS[config]
     kernel = runs.kernel_id(args.build / tree)
-    where = args.out / f"{config}-{seed}"
-    if runs.finished(where, kernel, "counters") is None:
+    where = args.out / f"{config}-{mem}-{seed}"
+    ended = where / "ended"
+    if not ended.exists() or ended.read_text() != kernel:
         runs.begin(where, kernel)
-        mib = int(args.mem[:-1]) * 64 + 64
+        mib = int(mem[:-1]) * 64 + 64
         subprocess.run(
-            [GUEST, args.build / tree, "rivals", where, "--mem", args.mem, "--smp", "1",
+            [GUEST, args.build / tree, "rivals", where, "--mem", mem, "--smp", "1",
              "--disk", "2048", "--timeout", str(args.timeout), "--append",
              f"{append.format(mib=mib)} ample.seed={seed} ample.rounds={args.rounds}"], check=False)
         for left in ("disk.img", "initramfs.gz"):
             (where / left).unlink(missing_ok=True)
+        ended.write_text(kernel)
     found = runs.finished(where, kernel, "counters")
-    return {"schema": "ample.kernel-rivals/1", "mem": args.mem, "config": config, "seed": seed,
-            "kernel": kernel, "figures": found and figures(where)}
+    return {"schema": "ample.kernel-rivals/2", "mem": mem, "config": config, "seed": seed,
+            "kernel": kernel, "figures": found and figures(where, mem)}
+
+
+def table(args, rows):
+    """The Markdown table of all rows."""
+    titles = " | ".join(title for title, _ in COLUMNS.values())
+    yield f"| guest | configuration | lived to the end | {titles} |"
+    yield "|---" * (len(COLUMNS) + 3) + "|"
+    for mem in args.mem.split(","):
+        for config in args.configs.split(","):
+            all_of = [row for row in rows if (row["mem"], row["config"]) == (mem, config)]
+            of = [row["figures"] for row in all_of if row["figures"]]
+            cells = [spread([f[key] for f in of], digits) for key, (_, digits) in COLUMNS.items()]
+            yield f"| {mem} | {config} | {len(of)} of {len(all_of)} | {' | '.join(cells)} |"
 
 
 def main():
-    parser = runs.parser(__doc__, "kernel-rivals", "2G")
+    parser = runs.parser(__doc__, "kernel-rivals", "2G,4G")
     parser.set_defaults(build=runs.ROOT / "build/kernel-7.3")
     parser.add_argument("--configs", default=",".join(CONFIGS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=10, help="at most")
+    parser.add_argument("--rounds", type=int, default=30, help="at most")
     parser.add_argument("--timeout", type=int, default=1800, help="seconds a run may take")
     args = parser.parse_args()
     for name in args.configs.split(","):
@@ -101,16 +121,12 @@ def main():
             sys.exit(f"rivals.py: no configuration {name}; there are {', '.join(CONFIGS)}")
     rows = []
     for seed in range(1, args.seeds + 1):
-        for config in args.configs.split(","):
-            rows.append(run(args, config, seed))
-            print(f"{config} seed {seed}: {rows[-1]['figures']}", file=sys.stderr)
+        for mem in args.mem.split(","):
+            for config in args.configs.split(","):
+                rows.append(run(args, mem, config, seed))
+                print(f"{mem} {config} seed {seed}: {rows[-1]['figures']}", file=sys.stderr)
     (args.out / "results.json").write_text(json.dumps(rows, indent=1))
-    print("| configuration | runs | " + " | ".join(title for title, _ in COLUMNS.values()) + " |")
-    print("|---" * (len(COLUMNS) + 2) + "|")
-    for config in args.configs.split(","):
-        of = [row["figures"] for row in rows if row["config"] == config and row["figures"]]
-        cells = [spread([f[key] for f in of], digits) for key, (_, digits) in COLUMNS.items()]
-        print(f"| {config} | {len(of)} | " + " | ".join(cells) + " |")
+    print("\n".join(table(args, rows)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What keeps memory contiguous, compared: rounds of the fragmenter until the unmovable blocks have
-# not grown by more than 1 % over three of them, ample.rounds= (10) at most; then the services under
+# not grown by more than 1 % over three of them, ample.rounds= (30) at most; then the services under
 # load, huge pages while all memory is in use, and 1 GB pages. ample.defrag=1 turns vm.defrag_mode
 # on, which 6.12 does not have.
 . /lib/workloads.sh
@@ -17,14 +17,17 @@ spoiled() {
 extfrag_on
 contiguity before
 # the seed shifts what each round takes
-share=$((9 + seed % 3)) limit=${rounds:-10} took=0 flat=0 most=$(spoiled)
+limit=${rounds:-30} took=0 flat=0
+fragment_begin $((9 + seed % 3)) 30
+most=$(spoiled)
 while [ $took -lt $limit -a $flat -lt 3 ]; do
-	fragment 1 $share 30
+	fragment_round
 	took=$((took + 1)) now=$(spoiled)
 	if [ $((now * 100)) -gt $((most * 101)) ]; then flat=0 most=$now; else flat=$((flat + 1)); fi
 	emit round "\"round\": $took, \"unmovable_blocks\": $now, \"region_mib\": $(region_mib), \
 		\"uptime_s\": $(cut -d' ' -f1 /proc/uptime)"
 done
+fragment_end
 result extfrag extfrag_crossing
 contiguity plateau
 counters fragmented
