@@ -49,11 +49,12 @@ COLUMNS = {
 
 
 def figures(where, mem):
-    """The figures of the table from one run. Blocks of the hole below 4 GB are no memory."""
+    """The figures of the table from one run."""
     objects = [json.loads(line) for line in (where / "results.jsonl").read_text().splitlines()]
     r = {o["what"]: o.get("value", o) for o in objects}
     blocks, counters = int(mem[:-1]) * 512, r["counters"]
-    hole = r["plateau"]["order9"]["blocks"] - blocks
+    # What lies in the hole below 4 GB is no memory, and was counted once.
+    hole = max(r["plateau"]["order9"]["blocks"] - blocks, 0)
     return {
         "curve": [o["unmovable_blocks"] - hole for o in objects if o["what"] == "round"],
         "rounds": sum(o["what"] == "round" for o in objects),

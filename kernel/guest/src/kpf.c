@@ -7,7 +7,9 @@
  * Unmovable (definition K): a present page that is neither free, on an LRU
  * list, mapped, anonymous nor a hugetlb page. Pages without any flag may be
  * free ones on a per-CPU list: they are counted apart ("bare"), and figures
- * with them taken as free end in _min.
+ * with them taken as free end in _min. Linux 7.3 reports no flag for a hole as
+ * well, where 6.12 has one of its own: what /proc/iomem does not call System
+ * RAM is absent then.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -31,6 +33,43 @@ static enum kind kind_of(uint64_t f)
 	if (f & (BIT(LRU) | BIT(MMAP) | BIT(ANON) | BIT(HUGE)))
 		return f & BIT(ZERO) ? UNMOVABLE : MOVABLE;
 	return f ? UNMOVABLE : BARE;
+}
+
+/* The next pfn from which on memory begins or ends, seen from pfn; whether pfn is in memory. */
+static int in_memory(unsigned long pfn, unsigned long *until)
+{
+	static struct { unsigned long first, end; } ram[64];
+	static int n = -1;
+	char line[256];
+	FILE *f;
+
+	if (n < 0) {
+		f = fopen("/proc/iomem", "r");
+		for (n = 0; f && n < 64 && fgets(line, sizeof(line), f);) {
+			unsigned long first, last;
+
+			if (sscanf(line, "%lx-%lx : System RAM", &first, &last) != 2 ||
+			    !strstr(line, " : System RAM") || line[0] == ' ')
+				continue;
+			ram[n].first = first >> 12;
+			ram[n++].end = (last + 1) >> 12;
+		}
+		if (f)
+			fclose(f);
+	}
+	*until = -1UL;
+	for (int i = 0; i < n; i++) {
+		if (pfn < ram[i].first) {
+			*until = ram[i].first;
+			return 0;
+		}
+		if (pfn < ram[i].end) {
+			*until = ram[i].end;
+			return 1;
+		}
+	}
+	/* Without a list everything is memory. */
+	return !n;
 }
 
 struct counts {
@@ -80,10 +119,10 @@ int main(int argc, char **argv)
 {
 	unsigned long border = argc > 1 ? strtoul(argv[1], NULL, 0) : 0;
 	unsigned long cap = 1 << 21, n = 0, total[5] = { 0 }, above = 0, above_bare = 0;
-	unsigned long above_reserved = 0, below_movable = 0, slab = 0, pgtable = 0, reserved = 0;
+	unsigned long until = 0, above_reserved = 0, below_movable = 0, slab = 0, pgtable = 0, reserved = 0;
 	uint8_t *kinds = malloc(cap);
 	static uint64_t buf[4096];
-	int fd = open("/proc/kpageflags", O_RDONLY), order;
+	int fd = open("/proc/kpageflags", O_RDONLY), order, memory = 1;
 	static const int orders[] = { 9, 10, 13, 18 };
 	ssize_t got;
 
@@ -95,6 +134,10 @@ int main(int argc, char **argv)
 		for (int i = 0; i < got / 8; i++, n++) {
 			enum kind k = kind_of(buf[i]);
 
+			if (n >= until)
+				memory = in_memory(n, &until);
+			if (k == BARE && !memory)
+				k = ABSENT;
 			if (n == cap)
 				kinds = realloc(kinds, cap *= 2);
 			if (!kinds)
