@@ -81,7 +81,8 @@ static void fit_chunk(struct contiguitas_node *n, struct zone *zone, unsigned lo
 		goto out;
 	}
 	for (at = pfn; at < pfn + CTG_CHUNK; at += pageblock_nr_pages)
-		if (get_pageblock_migratetype(pfn_to_page(at)) == MIGRATE_HIGHATOMIC)
+		if (zone_spans_pfn(zone, at) &&
+		    get_pageblock_migratetype(pfn_to_page(at)) == MIGRATE_HIGHATOMIC)
 			reserved += pageblock_nr_pages;
 	contiguitas_retype(zone, pfn, MIGRATE_UNMOVABLE, MIGRATE_MOVABLE);
 	contiguitas_retype(zone, pfn, MIGRATE_RECLAIMABLE, MIGRATE_MOVABLE);
