@@ -3,29 +3,18 @@
  * A program with a thread whose heap was never large frees nearly everything and then does nothing:
  * the memory goes back all the same. Waits for that, a minute at most.
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "resident.h"
+
 #define OBJECTS 30000
 #define BYTES 300
 
 static char *objects[OBJECTS];
-
-/* Resident memory, by the kernel, in KiB. */
-static long resident_kib(void)
-{
-	char text[128] = "";
-	int fd = open("/proc/self/statm", O_RDONLY);
-
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return -1;
-	close(fd);
-	return atol(strchr(text, ' ')) * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 static void *nothing(void *argument)
 {

@@ -4,29 +4,18 @@
  * allocations from then on: soon the memory is back with the system, although caches and a few live
  * objects held spans everywhere. Usage: hardly CALLS PAUSE_MS KEPT; one object in KEPT stays.
  */
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "resident.h"
+
 #define OBJECTS 900000
 
 static char *objects[OBJECTS];
 static void *volatile sink;
-
-/* Resident memory, by the kernel, in KiB. */
-static long resident_kib(void)
-{
-	char text[128] = "";
-	int fd = open("/proc/self/statm", O_RDONLY);
-
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return -1;
-	close(fd);
-	return atol(strchr(text, ' ')) * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 static uint32_t next_random(void)
 {

@@ -8,13 +8,14 @@
  * Usage: holes trim|idle|cached runs|random MIB [always]; with always, no bound holds for what
  * stays.
  */
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "resident.h"
 
 #define MOST 1000000
 #define RUN 60
@@ -35,13 +36,7 @@ static unsigned next_random(void)
 
 static double resident_mib(void)
 {
-	char text[128] = "";
-	int fd = open("/proc/self/statm", O_RDONLY);
-
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		exit(1);
-	close(fd);
-	return atol(strchr(text, ' ')) * 4096 / MIB;
+	return (double)resident_kib() / 1024;
 }
 
 static void make(size_t at, unsigned least, unsigned most)

@@ -6,29 +6,21 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "resident.h"
 
 #define LIMIT (64ul << 20)
 /* Bytes of small objects behind guard pages, which the limit does not count. */
 #define GUARDED (127 * 4096ul)
 static void *objects[LIMIT / 256];
 
-/* Resident bytes, without the C library's buffers. */
 static size_t resident(void)
 {
-	char text[128] = "";
-	size_t pages;
-	int file = open("/proc/self/statm", O_RDONLY);
-
-	if (file < 0 || read(file, text, sizeof(text) - 1) < 0 ||
-	    sscanf(text, "%*u %zu", &pages) != 1)
-		exit(9);
-	close(file);
-	return pages * 4096;
+	return (size_t)resident_kib() * 1024;
 }
 
 /* Fills the heap with objects of a size; the bytes that fitted, 0 if it went beyond the limit. */

@@ -7,28 +7,18 @@
  * Usage: teeth BYTES TEETH PAUSE_MS [shown]; with shown, prints what was left and the processor
  * time in place of holding what is left to the bound.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "resident.h"
+
 #define TOTAL 300000000u
 #define MOST_KIB (20l << 10)
 
 static char *objects[TOTAL / 1000];
-
-static long resident_kib(void)
-{
-	char text[128] = "";
-	int fd = open("/proc/self/statm", O_RDONLY);
-
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		exit(1);
-	close(fd);
-	return atol(strchr(text, ' ')) * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 static double seconds(const struct timeval *time)
 {
