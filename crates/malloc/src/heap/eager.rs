@@ -27,10 +27,15 @@ pub(super) fn note_left() {
     }
 }
 
-/// Whether a free has left more than should be there since the last call: a look soon is worth it.
+/// Whether a free has left more than should be there since [`forget_left`]: a look is worth it.
 #[inline]
-pub fn take_left() -> bool {
-    LEFT.load(Ordering::Relaxed) && LEFT.swap(false, Ordering::Relaxed)
+pub fn has_left() -> bool {
+    LEFT.load(Ordering::Relaxed)
+}
+
+/// Takes note that looks have begun.
+pub fn forget_left() {
+    LEFT.store(false, Ordering::Relaxed);
 }
 
 impl<V: Vm> PageHeap<V> {

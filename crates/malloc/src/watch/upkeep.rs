@@ -131,7 +131,7 @@ pub fn tick() {
     let calls = counter.load(Ordering::Relaxed).wrapping_add(1);
     counter.store(calls, Ordering::Relaxed);
     keep_soft();
-    if eager::take_left() {
+    if eager::has_left() {
         begin_close();
     }
     if calls.is_multiple_of(8) || CLOSE.load(Ordering::Relaxed) > 0 {
@@ -145,7 +145,9 @@ pub fn tick() {
 #[cold]
 fn begin_close() {
     let now_ns = sys::now_ns();
+    // In between the note stays as it is, and its line with every CPU.
     if now_ns.saturating_sub(CLOSE_NS.load(Ordering::Relaxed)) >= LEFT_PERIOD_NS {
+        eager::forget_left();
         CLOSE_NS.store(now_ns, Ordering::Relaxed);
         CLOSE.store(CLOSE_ROUNDS, Ordering::Relaxed);
         cache::look_soon();
