@@ -48,18 +48,16 @@ COLUMNS = {
 }
 
 
-def figures(where, mem):
+def figures(where):
     """The figures of the table from one run."""
     objects = [json.loads(line) for line in (where / "results.jsonl").read_text().splitlines()]
     r = {o["what"]: o.get("value", o) for o in objects}
-    blocks, counters = int(mem[:-1]) * 512, r["counters"]
-    # What lies in the hole below 4 GB is no memory, and was counted once.
-    hole = max(r["plateau"]["order9"]["blocks"] - blocks, 0)
+    blocks, counters = r["plateau"]["order9"], r["counters"]
     return {
-        "curve": [o["unmovable_blocks"] - hole for o in objects if o["what"] == "round"],
+        "curve": [o["unmovable_blocks"] for o in objects if o["what"] == "round"],
         "rounds": sum(o["what"] == "round" for o in objects),
         "crossing": r["extfrag_end"]["crossing_events"],
-        "unmovable_pct": 100 * (r["plateau"]["order9"]["unmovable_blocks"] - hole) / blocks,
+        "unmovable_pct": 100 * blocks["unmovable_blocks"] / blocks["blocks"],
         "thp_pct": 100 * r["thp"]["thp_got"] / r["thp"]["thp_wanted"],
         "fault_p50_us": r["thp"]["fault_p50_ns"] / 1000,
         "fault_p99_us": r["thp"]["fault_p99_ns"] / 1000,
@@ -93,7 +91,7 @@ def run(args, mem, config, seed):
         ended.write_text(kernel)
     found = runs.finished(where, kernel, "counters")
     return {"schema": "ample.kernel-rivals/2", "mem": mem, "config": config, "seed": seed,
-            "kernel": kernel, "figures": found and figures(where, mem)}
+            "kernel": kernel, "figures": found and figures(where)}
 
 
 def table(args, rows):

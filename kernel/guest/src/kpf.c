@@ -35,7 +35,7 @@ static enum kind kind_of(uint64_t f)
 	return f ? UNMOVABLE : BARE;
 }
 
-/* The next pfn from which on memory begins or ends, seen from pfn; whether pfn is in memory. */
+/* Whether pfn is in memory; *until is the next pfn of which that may not hold. */
 static int in_memory(unsigned long pfn, unsigned long *until)
 {
 	static struct { unsigned long first, end; } ram[64];
@@ -48,8 +48,8 @@ static int in_memory(unsigned long pfn, unsigned long *until)
 		for (n = 0; f && n < 64 && fgets(line, sizeof(line), f);) {
 			unsigned long first, last;
 
-			if (sscanf(line, "%lx-%lx : System RAM", &first, &last) != 2 ||
-			    !strstr(line, " : System RAM") || line[0] == ' ')
+			if (line[0] == ' ' || !strstr(line, " : System RAM") ||
+			    sscanf(line, "%lx-%lx", &first, &last) != 2)
 				continue;
 			ram[n].first = first >> 12;
 			ram[n++].end = (last + 1) >> 12;
@@ -119,7 +119,8 @@ int main(int argc, char **argv)
 {
 	unsigned long border = argc > 1 ? strtoul(argv[1], NULL, 0) : 0;
 	unsigned long cap = 1 << 21, n = 0, total[5] = { 0 }, above = 0, above_bare = 0;
-	unsigned long until = 0, above_reserved = 0, below_movable = 0, slab = 0, pgtable = 0, reserved = 0;
+	unsigned long above_reserved = 0, below_movable = 0, slab = 0, pgtable = 0, reserved = 0;
+	unsigned long until = 0;
 	uint8_t *kinds = malloc(cap);
 	static uint64_t buf[4096];
 	int fd = open("/proc/kpageflags", O_RDONLY), order, memory = 1;
