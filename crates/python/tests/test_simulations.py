@@ -202,8 +202,8 @@ def test_interrupt_ends_work_in_every_thread() -> None:
         "thread = threading.Thread(target=run)\n"
         "thread.start()\n"
         "told.wait()\n"
-        "print('begun', flush=True)\n"
         "try:\n"
+        "    print('begun', flush=True)\n"
         "    thread.join()\n"
         "except KeyboardInterrupt:\n"
         "    thread.join()\n"
@@ -220,8 +220,8 @@ def test_interrupt_ends_work_in_every_thread() -> None:
 def test_interrupt_ends_it() -> None:
     code = (
         "import ample, sys\n"
-        "print('begun', flush=True)\n"
         "try:\n"
+        "    print('begun', flush=True)\n"
         "    ample.Fleet(sys.argv[1]).table(range(12))\n"
         "except KeyboardInterrupt:\n"
         "    print('ended', flush=True)\n"
