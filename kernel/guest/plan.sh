@@ -204,6 +204,14 @@ confined() {
 # kpf_field NAME: that number of kpf now
 kpf_field() { settle; kpf $(border) | sed "s/.*\"$1\": \([0-9]*\).*/\1/"; }
 
+# stacks_after SECONDS: in the background, where each task is then, for a plan that may hang
+stacks_after() {
+	(sleep $1
+	for task in /proc/[0-9]*; do
+		echo "@@ note $(cat $task/comm): $(tr '\n' ' ' < $task/stack)"
+	done 2> /dev/null) &
+}
+
 # asked KIND ORDER N: what the module got of that, and the longest wait in ms in $longest_ms
 asked() {
 	echo "$*" > $hostile/ask

@@ -7,6 +7,7 @@ switch=$ctg/enabled
 trigger=/sys/kernel/debug/contiguitas/node0
 total=$(awk '/MemTotal/ { print int($2 / 1024) }' /proc/meminfo)
 rounds=${rounds:-10}
+stacks_after 240
 refused() { ! echo "$1" 2>/dev/null > $2; }
 before=$(cat $switch)
 for bad in '' x on -1 2 1.0 '1 1' 4294967297 9223372036854775808 18446744073709551615 \

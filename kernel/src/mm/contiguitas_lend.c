@@ -11,6 +11,23 @@
 /* After a sweep in vain, this long until the next. */
 #define CTG_SWEEP_MS	5000
 
+/**
+ * ctg_target - a place for a page that goes to the other side of the border
+ * @src: the page
+ * @private: a struct migration_target_control
+ *
+ * alloc_migration_target() would ask for that of a large one as for huge pages: movable, and with
+ * direct reclaim. Without a place it is split.
+ */
+struct folio *ctg_target(struct folio *src, unsigned long private)
+{
+	struct migration_target_control *mtc = (void *)private;
+
+	if (folio_test_hugetlb(src))
+		return alloc_migration_target(src, private);
+	return __folio_alloc(mtc->gfp_mask, folio_order(src), mtc->nid, NULL);
+}
+
 /*
  * What need not be in the region leaves it: up to @nr pages, movable ones that were
  * lent room or swallowed with their chunks to above the border, and with @drop clean
@@ -33,6 +50,7 @@ unsigned long ctg_sweep(struct contiguitas_node *n, unsigned long nr, bool drop)
 		.mode = MIGRATE_SYNC_LIGHT,
 		.ignore_skip_hint = true,
 		.no_set_skip_hint = true,
+		.alloc_contig = true,	/* huge pages, too */
 	};
 	LIST_HEAD(cold);
 	LIST_HEAD(stay);
@@ -57,7 +75,7 @@ unsigned long ctg_sweep(struct contiguitas_node *n, unsigned long nr, bool drop)
 		dropped = list_empty(&cold) ? 0 : reclaim_clean_pages_from_list(cc.zone, &cold);
 		list_splice_init(&cold, &stay);
 		putback_movable_pages(&stay);
-		ret = migrate_pages(&cc.migratepages, alloc_migration_target, NULL,
+		ret = migrate_pages(&cc.migratepages, ctg_target, NULL,
 				    (unsigned long)&mtc, cc.mode, mtc.reason, &went);
 		putback_movable_pages(&cc.migratepages);
 		n->swept_pages += dropped;

@@ -174,7 +174,7 @@ static void gather(struct contiguitas_node *n)
 		for (at = pfn; at < pfn + CTG_CHUNK; at++)
 			gather_page(pfn_to_page(at), &list);
 		if (!list_empty(&list))
-			migrate_pages(&list, alloc_migration_target, NULL, (unsigned long)&mtc,
+			migrate_pages(&list, ctg_target, NULL, (unsigned long)&mtc,
 				      MIGRATE_SYNC_LIGHT, MR_COMPACTION, NULL);
 		putback_movable_pages(&list);
 		cond_resched();

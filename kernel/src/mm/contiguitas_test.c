@@ -208,10 +208,13 @@ static void test_claim_past_isolation(struct kunit *test)
 	struct zone *zone;
 
 	need_border(test);
+	/* More than the resizer wants, and it does nothing meanwhile: it isolates at the border. */
+	KUNIT_ASSERT_EQ(test, ctg_resize(n, ctg_size(n) + 8 * CTG_CHUNK, true), 0);
+	mutex_lock(&n->resize_lock);
 	border = contiguitas_border[n->nid];
 	size = ctg_size(n);
 	zone = page_zone(pfn_to_page(border));
-	KUNIT_ASSERT_EQ(test, start_isolate_page_range(border, border + pageblock_nr_pages,
+	KUNIT_EXPECT_EQ(test, start_isolate_page_range(border, border + pageblock_nr_pages,
 						       MIGRATE_MOVABLE, 0, GFP_KERNEL), 0);
 	n->claim_dry = jiffies - 1;
 	spin_lock_irqsave(&zone->lock, flags);
@@ -224,6 +227,7 @@ static void test_claim_past_isolation(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test,
 				  contiguitas_low_type(get_pageblock_migratetype(pfn_to_page(i))));
 	expect_counted(test, n);
+	mutex_unlock(&n->resize_lock);
 	KUNIT_EXPECT_EQ(test, ctg_resize(n, size, false), 0);
 }
 
