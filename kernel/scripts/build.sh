@@ -9,6 +9,7 @@
 #        build.sh stock|ample|core|debug|kcsan|distribution|distribution-stock
 #                                  build that kernel; core has the first patches alone, the last two
 #                                  have Debian's configuration for the cloud, without its modules
+#        build.sh deb DIR [N]       Debian packages of the distribution kernel, revision N (or 1)
 #        build.sh export DIR        the series as mails with a cover letter
 # VERSION=7.3     that release instead of 6.12
 # KERNEL_SRC=DIR  use this tree instead of Debian's package of the source
@@ -25,7 +26,8 @@ esac
 build=${BUILD:-$build}
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
-jobs=${JOBS:-2} nice=${NICE:-10}
+jobs=${JOBS:-2} nice=${NICE:-10} cc=gcc
+command -v ccache > /dev/null && cc="ccache gcc"
 export CCACHE_DIR=${CCACHE_DIR:-$build/../ccache} CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=3G
 export CCACHE_DEPEND=1
 # The same sources give the same image, however often they were linked.
@@ -154,8 +156,7 @@ check() {
 
 # each: after every patch, compile what it touches or adds.
 each() {
-	local tree=$build/each patch objects cc=gcc
-	command -v ccache > /dev/null && cc="ccache gcc"
+	local tree=$build/each patch objects
 	rm -rf "$tree"
 	cp -al "$(source_tree)" "$tree"
 	cat "$kernel"/config/{base,ample}.config > "$tree/.fragments"
@@ -213,19 +214,22 @@ fragments() {
 	cat "${parts[@]}"
 }
 
-compile() {
-	local name=$1 tree=$build/$1 targets=(bzImage modules) config cc=gcc
-	command -v ccache > /dev/null && cc="ccache gcc"
+configure() {
+	local name=$1 tree=$build/$1 config
 	config=$(fragments "$name")
-	if [ "$(cat "$tree/.fragments" 2>/dev/null)" != "$config" ]; then
-		echo "$config" > "$tree/.fragments"
-		if [[ $name = distribution* ]]; then
-			cp "$tree/.fragments" "$tree/.config"
-			make -s -C "$tree" CC="$cc" HOSTCC="$cc" olddefconfig 2> /dev/null
-		else
-			make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
-		fi
+	[ "$(cat "$tree/.fragments" 2>/dev/null)" != "$config" ] || return 0
+	echo "$config" > "$tree/.fragments"
+	if [[ $name = distribution* ]]; then
+		cp "$tree/.fragments" "$tree/.config"
+		make -s -C "$tree" CC="$cc" HOSTCC="$cc" olddefconfig 2> /dev/null
+	else
+		make -s -C "$tree" allnoconfig KCONFIG_ALLCONFIG=.fragments > /dev/null
 	fi
+}
+
+compile() {
+	local name=$1 tree=$build/$1 targets=(bzImage modules)
+	configure "$name"
 	[[ $name = distribution* ]] && targets=(bzImage modules_prepare)
 	nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" HOSTCC="$cc" "${targets[@]}"
 	[[ $name = distribution* ]] && cp "$tree/vmlinux.symvers" "$tree/Module.symvers"
@@ -233,6 +237,21 @@ compile() {
 	rsync -rc "$kernel/guest/module/" "$build/module-$name/"
 	make -s -C "$tree" M="$build/module-$name" CC="$cc" modules
 	echo "build.sh: $tree/arch/x86/boot/bzImage"
+}
+
+# Packages of image, headers and libc headers, as Linux makes them, and of the tools. The release is
+# named after the series, so that they lie beside Debian's own.
+packages() {
+	local out=$1 revision=$2 tree=$build/distribution release
+	mkdir -p "$out"
+	release=$(make -s -C "$tree" kernelversion)
+	rm -f "$build"/linux-{image,headers,libc-dev}*.deb
+	KBUILD_BUILD_VERSION=$revision nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" \
+		HOSTCC="$cc" LOCALVERSION=-contiguitas KDEB_SOURCENAME=linux-contiguitas \
+		KDEB_PKGVERSION="$release-$revision" bindeb-pkg
+	mv "$build"/linux-{image,headers,libc-dev}*.deb "$out/"
+	"$kernel/scripts/tools.sh" "$out" "$release-$revision"
+	ls "$out"/*.deb
 }
 
 # As mails: each patch with the new files that it brings.
@@ -266,6 +285,11 @@ stock | ample | core | debug | kcsan | distribution | distribution-stock)
 	prepare "$1"
 	compile "$1"
 	;;
+deb)
+	prepare distribution
+	configure distribution
+	packages "$(mkdir -p "${2:?DIR}" && cd "$2" && pwd)" "${3:-1}"
+	;;
 export) export_series "$(mkdir -p "${2:?DIR}" && cd "$2" && pwd)" ;;
-*) sed -n '6,17s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '6,18s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

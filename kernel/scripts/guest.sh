@@ -6,24 +6,25 @@
 #
 # usage: guest.sh TREE PLAN OUT [--mem 2G] [--smp 2] [--nodes 1] [--append "..."]
 #                 [--timeout SECONDS] [--disk MIB] [--raw MIB] [--device-mib N] [--root IMAGE]
-#                 [--qemu "..."]
+#                 [--boot IMAGE] [--qemu "..."]
 # TREE  a built kernel tree
 # PLAN  a file of kernel/guest/plans without .sh, or "shell" for a shell
 # --device-mib N  the second of two nodes has no memory but that of a device, /dev/dax0.0
+# --boot IMAGE  a disk that EFI firmware boots, and that is changed; TREE's kernel stays outside
 # OUT   directory: console.log, results.jsonl, disk.img (ext4), raw.img (bytes)
 # exit: 0 the plan ran to its end and the kernel did not complain; 1 it did
 #       not, or the console shows a warning; 2 usage
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 3 ] || { sed -n '7,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '7,17s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 tree=$1 plan=$2 out=$3
 shift 3
-mem=2G smp=2 nodes=1 append='' limit=300 disk=0 raw=0 device=0 root='' extra=''
+mem=2G smp=2 nodes=1 append='' limit=300 disk=0 raw=0 device=0 root='' boot='' extra=''
 while [ $# -gt 0 ]; do
 	case $1 in
 	--mem) mem=$2 ;; --smp) smp=$2 ;; --nodes) nodes=$2 ;; --append) append=$2 ;;
 	--timeout) limit=$2 ;; --disk) disk=$2 ;; --raw) raw=$2 ;; --root) root=$2 ;;
-	--qemu) extra=$2 ;;
+	--boot) boot=$2 ;; --qemu) extra=$2 ;;
 	--device-mib) device=$2 nodes=2 ;;
 	*) echo "guest.sh: unknown option $1" >&2; exit 2 ;;
 	esac
@@ -32,7 +33,7 @@ done
 image=$tree/arch/x86/boot/bzImage
 [ -f "$image" ] || { echo "guest.sh: no kernel at $image; run make kernel" >&2; exit 2; }
 mkdir -p "$out"
-[ -n "$root" ] || "$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan" "$append"
+[ -n "$root$boot" ] || "$here/initramfs.sh" "$out/initramfs.gz" "$tree" "$plan" "$append"
 
 version=$(qemu-system-x86_64 --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
 # Before 10 a CPU may go on in code that another has patched (a jump label): the guest dies of its
@@ -47,10 +48,16 @@ else
 	accel=(-accel "tcg,thread=$threads,tb-size=256") clock=clocksource=hpet cpu=max,-erms,-fsrm
 fi
 case $extra in *-icount*) accel=() clock=clocksource=tsc cpu=max,-erms,-fsrm ;; esac
-args=("${accel[@]}" -cpu "$cpu" -smp "$smp" -m "$mem" -display none
-	-no-reboot -nodefaults -kernel "$image")
-# A userland of its own (userland.sh), which the guest cannot change, or the initramfs.
-if [ -n "$root" ]; then
+args=("${accel[@]}" -cpu "$cpu" -smp "$smp" -m "$mem" -display none -nodefaults)
+[ -n "$boot" ] || args+=(-no-reboot -kernel "$image")
+# A disk with a boot loader, a userland of its own (userland.sh), which the guest cannot change, or
+# the initramfs.
+if [ -n "$boot" ]; then
+	cp /usr/share/OVMF/OVMF_VARS_4M.fd "$out/efi-variables"
+	args+=(-machine q35 -drive "file=$boot,if=virtio,format=raw,cache=unsafe"
+		-drive if=pflash,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd
+		-drive "if=pflash,format=raw,file=$out/efi-variables")
+elif [ -n "$root" ]; then
 	args+=(-drive "file=$root,if=virtio,format=raw,snapshot=on")
 	append="root=/dev/vda rw $append"
 else
@@ -92,8 +99,9 @@ if [ "$plan" = shell ]; then
 	exec qemu-system-x86_64 "${args[@]}" -serial mon:stdio -append "$cmdline" $extra
 fi
 status=0
+[ -n "$boot" ] || args+=(-append "$cmdline")
 timeout --kill-after=10 "$limit" qemu-system-x86_64 "${args[@]}" -serial "file:$out/console.log" \
-	-append "$cmdline" $extra || status=$?
+	$extra || status=$?
 tr -d '\r' < "$out/console.log" | sed -n 's/^.*@@ \({.*}\)$/\1/p' > "$out/results.jsonl"
 if ! grep -q "@@ done $plan" "$out/console.log"; then
 	echo "guest.sh: $plan did not finish (status $status, limit ${limit}s)" >&2
@@ -101,11 +109,12 @@ if ! grep -q "@@ done $plan" "$out/console.log"; then
 	tail -25 "$out/console.log" >&2
 	exit 1
 fi
-# The report of a kill has a call trace too, and is no complaint of the kernel; a data race is one
-# where a function of the series has a part in it.
+# The report of a kill has a call trace too, and is no complaint of the kernel, nor is that of a
+# crash on purpose; a data race is one where a function of the series has a part in it.
 ours=$(sed -nE 's/^[a-z].*[ *]([a-z_0-9]+)\(.*/\1/p' "$here"/../src/mm/contiguitas*.c |
 	paste -sd '|')
-if sed '/invoked oom-killer/,/Out of memory: Killed/d' "$out/console.log" | tr -d '\r' |
+if sed '/invoked oom-killer/,/Out of memory: Killed/d; /sysrq: Trigger a crash/,/Linux version/d' \
+	"$out/console.log" | tr -d '\r' |
 	grep -E 'BUG:|WARNING: |Oops|Call Trace|Bad page|inconsistent lock|possible circular' |
 	awk -v ours=" ($ours)( |\$)" '!/BUG: KCSAN/ || $0 ~ ours' | grep . >&2
 then

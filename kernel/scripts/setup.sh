@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Install what building and testing the kernel needs on Debian 12, and nothing else.
-# usage: setup.sh [bench|system|emulator|selftests|lint|distribution|userland]
+# usage: setup.sh [bench|system|emulator|selftests|lint|distribution|userland|deb]
 #   bench: the programs of the workloads as well; system: these, and what records a single program;
 #   emulator: that alone, and what builds its plugin
 #   and an initramfs; selftests: what those of mm/ link with; lint: the
-#   checkers; distribution: Debian's own configuration
+#   checkers; distribution: Debian's own configuration; userland: a disk with Debian as well;
+#   deb: what makes packages, and EFI firmware and boot loader to try them
 # The emulator is that of the backports suite: the one of Debian 12 cannot run CPUs in parallel.
 set -euo pipefail
 case ${1:-} in
-'' | bench | system | emulator | selftests | lint | distribution | userland) ;;
+'' | bench | system | emulator | selftests | lint | distribution | userland | deb) ;;
 *) echo "setup.sh: there is no part '$1'; see the usage in $0" >&2; exit 2 ;;
 esac
 packages=(linux-source-6.12 gcc make flex bison bc libelf-dev libssl-dev cpio zstd xz-utils
@@ -22,7 +23,9 @@ fi
 [ "${1:-}" = system ] && packages+=(qemu-user)
 [ "${1:-}" = selftests ] && packages+=(libnuma-dev)
 [ "${1:-}" = distribution ] && packages+=(linux-config-6.12)
-[ "${1:-}" = userland ] && packages+=(linux-config-6.12 mmdebstrap)
+[ "${1:-}" = userland ] || [ "${1:-}" = deb ] && packages+=(linux-config-6.12 mmdebstrap)
+[ "${1:-}" = deb ] && packages+=(debhelper libdw-dev ovmf grub-efi-amd64-bin mtools dosfstools
+	fdisk)
 [ "${1:-}" = lint ] && packages+=(sparse dwarves)
 missing=()
 for package in "${packages[@]}"; do
