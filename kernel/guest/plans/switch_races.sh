@@ -76,7 +76,7 @@ settle
 low=$(awk '/^Node/ && /type +(Unmovable|Reclaimable|HighAtomic)/ {
 		for (i = 7, m = 4096; i <= NF; i++, m *= 2) s += $i * m }
 	END { print s }' /proc/pagetypeinfo)
-listed=$(cat $ctg/node0/unmovable_free_bytes)
+listed=$(cat $ctg/node*/unmovable_free_bytes | awk '{ s += $1 } END { print s }')
 emit low_free "\"on_lists_bytes\": ${low:-0}, \"counted_bytes\": $listed"
 expect "what is free below the border is what its lists hold" \
 	at_most 4194304 $((low > listed ? low - listed : listed - low))
