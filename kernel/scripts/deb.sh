@@ -6,6 +6,10 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# = 1 ] || { sed -n '5s/^# //p' "$0" >&2; exit 2; }
+((EUID == 0)) || {
+	echo "deb.sh: run it as root: it unpacks Debian's packages into a disk" >&2
+	exit 2
+}
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 tree=$here/../../build/kernel/distribution
