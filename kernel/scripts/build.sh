@@ -243,7 +243,6 @@ compile() {
 # named after the series, so that they lie beside Debian's own.
 packages() {
 	local out=$1 revision=$2 tree=$build/distribution release
-	mkdir -p "$out"
 	release=$(make -s -C "$tree" kernelversion)
 	rm -f "$build"/linux-{image,headers,libc-dev}*.deb
 	KBUILD_BUILD_VERSION=$revision nice -n "$nice" make -s -C "$tree" -j"$jobs" CC="$cc" \

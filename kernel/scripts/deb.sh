@@ -21,15 +21,16 @@ for revision in 1 2; do
 	cp "$out/$revision"/{linux-image,linux-headers,contiguitas-tools}*.deb "$tmp/disk/$revision/"
 done
 release=$(dpkg-deb -f "$out"/1/linux-image-*.deb Package)
-echo "${release#linux-image-}" > "$tmp/disk/release"
+release=${release#linux-image-}
+echo "$release" > "$tmp/disk/release"
 # A module as a user builds one: with the package of headers alone.
 dpkg-deb -x "$out"/1/linux-headers-*.deb "$tmp/headers"
 cp -r "$here/../guest/module" "$tmp/module"
-make -s -C "$tmp/headers/usr/src/linux-headers-${release#linux-image-}" M="$tmp/module" modules
+make -s -C "$tmp/headers/usr/src/linux-headers-$release" M="$tmp/module" modules
 cp "$tmp/module/ample_hostile.ko" "$tmp/disk/"
 rm -f "$out/packages.img"
 truncate -s 1G "$out/packages.img"
 /sbin/mkfs.ext4 -q -F -L packages -d "$tmp/disk" "$out/packages.img"
-"$here/userland.sh" "$out/boot.img" "$tree" boot
+"$here/userland.sh" "$out/boot.img" boot
 "$here/guest.sh" "$tree" deb "$out/guest" --mem 2G --timeout 3000 --boot "$out/boot.img" \
 	--qemu "-drive file=$out/packages.img,if=virtio,format=raw,readonly=on"

@@ -49,7 +49,6 @@ else
 fi
 case $extra in *-icount*) accel=() clock=clocksource=tsc cpu=max,-erms,-fsrm ;; esac
 args=("${accel[@]}" -cpu "$cpu" -smp "$smp" -m "$mem" -display none -nodefaults)
-[ -n "$boot" ] || args+=(-no-reboot -kernel "$image")
 # A disk with a boot loader, a userland of its own (userland.sh), which the guest cannot change, or
 # the initramfs.
 if [ -n "$boot" ]; then
@@ -95,11 +94,9 @@ fi
 [ "$plan" = kaslr ] || append="nokaslr $append"
 # On a busy host the timer of an emulated machine can come later than Linux waits for its tick.
 cmdline="console=ttyS0 panic=-1 no_timer_check $clock ample.plan=$plan $append"
-if [ "$plan" = shell ]; then
-	exec qemu-system-x86_64 "${args[@]}" -serial mon:stdio -append "$cmdline" $extra
-fi
+[ -n "$boot" ] || args+=(-no-reboot -kernel "$image" -append "$cmdline")
+[ "$plan" != shell ] || exec qemu-system-x86_64 "${args[@]}" -serial mon:stdio $extra
 status=0
-[ -n "$boot" ] || args+=(-append "$cmdline")
 timeout --kill-after=10 "$limit" qemu-system-x86_64 "${args[@]}" -serial "file:$out/console.log" \
 	$extra || status=$?
 tr -d '\r' < "$out/console.log" | sed -n 's/^.*@@ \({.*}\)$/\1/p' > "$out/results.jsonl"

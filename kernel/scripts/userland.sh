@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The disk of a guest with a real userland: Debian with systemd and services, from its packages. The
 # plan that the kernel's command line names runs as a unit, when all others are up.
-# usage: userland.sh OUT.img TREE [boot]   as root; packages are fetched once, to a tar beside it
-# boot: a disk with Debian's own kernel and boot loader, started by EFI firmware; its plan is deb
+# usage: userland.sh OUT.img TREE|boot   as root; packages are fetched once, to a tar beside it
+# TREE: of the kernel it is for. boot: a disk with Debian's own kernel and boot loader, started by
+# EFI firmware; its plan is deb
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-[ $# = 2 ] || [ "${3:-}" = boot ] || { sed -n '5,6s/^# //p' "$0" >&2; exit 2; }
-out=$1 tree=$2 boot=${3:-}
-[ -z "$boot" ] || tree=	# it brings its module with its packages
+[ $# = 2 ] || { sed -n '5,7s/^# //p' "$0" >&2; exit 2; }
+out=$1 tree=$2 boot=
+# It gets its module with the packages.
+[ "$tree" != boot ] || boot=boot tree=
 tar=$(dirname "$out")/userland$boot.tar
 packages=systemd,systemd-sysv,udev,dbus,procps,kmod,iproute2,nginx-light,memcached,redis-server
 later=()
@@ -36,7 +38,7 @@ rm "$root/guest.gz"
 mv "$root/guest/plans" "$root/plans"
 cp -n "$root"/guest/lib/*.sh "$root/usr/lib/"
 mkdir -p "$root/usr/lib/modules"
-[ -n "$boot" ] || cp "$root/guest/lib/modules/ample_hostile.ko" "$root/usr/lib/modules/"
+[ -z "$tree" ] || cp "$root/guest/lib/modules/ample_hostile.ko" "$root/usr/lib/modules/"
 cat > "$root/guest/start" <<-'SH'
 	#!/bin/sh
 	export PATH=$PATH:/guest/bin HOME=/tmp
