@@ -2,6 +2,14 @@
 //! The `ample` command. Thin: parses arguments, calls one function of [`cmd`], turns its answer
 //! into an exit code.
 
+#![deny(clippy::print_stderr)]
+
+/// Says one line on standard error, as `eprintln!` does, also where nobody reads there any more:
+/// what a command does must not end because its listener did, and `eprintln!` panics then.
+macro_rules! tell {
+    ($($text:tt)*) => { crate::cmd::tell_line(format_args!($($text)*)) };
+}
+
 mod cmd;
 
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
@@ -29,7 +37,7 @@ fn main() -> ExitCode {
         Ok(verdict) => verdict.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ample: error: {}", cmd::printed(&error));
+            tell!("ample: error: {}", cmd::printed(&error));
             ExitCode::from(2)
         }
     }
@@ -40,7 +48,7 @@ fn told(error: &clap::Error) -> ExitCode {
     match error.print() {
         // Writing help to a closed pipe is not an error of ours.
         Err(io) if io.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("ample: error: cannot write: {io}");
+            tell!("ample: error: cannot write: {io}");
             ExitCode::from(2)
         }
         _ if error.use_stderr() => ExitCode::from(2),

@@ -182,6 +182,35 @@ fn a_killed_agent_leaves_whole_scans_and_starts_again() {
     }
 }
 
+/// An agent whose log has ended goes on: there were words for its listener at the start, at a rest
+/// and at each scan that cannot be delivered.
+#[test]
+fn an_agent_that_nobody_listens_to_scans_on() {
+    let host = host();
+    let at = host.path();
+    let (nobody, errors) = std::io::pipe().unwrap();
+    drop(nobody);
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_ample"))
+        .args([
+            "agent", "--root", "root", "--spool", "spool", "--every", "1s",
+        ])
+        .args(["--listen", "0", "--deliver", "root/proc/uptime"])
+        .current_dir(at)
+        .stderr(errors)
+        .spawn()
+        .unwrap();
+    let scans = || {
+        let names = files(&at.join("spool"));
+        names.iter().filter(|name| !name.starts_with('.')).count()
+    };
+    while scans() < 2 && agent.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(agent.try_wait().unwrap().is_none(), "it ended");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}
+
 /// What `/proc/PID/status` says, in the unit that it has there.
 fn status(agent: &Child, field: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap();

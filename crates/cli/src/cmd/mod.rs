@@ -22,10 +22,10 @@ mod verdict;
 mod watch;
 mod whatif;
 
-pub use output::printed;
+pub use output::{printed, tell_line};
 pub use verdict::Verdict;
 
-use output::{can_write, write_file};
+use output::{can_write, tell_part, write_file};
 use progress::progress_bar;
 
 /// What follows `ample` on the command line.

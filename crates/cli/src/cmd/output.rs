@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that a user asks for, and errors.
+//! Files that a user asks for, errors, and lines beside the result.
 
 use anyhow::Context;
+use std::fmt::Arguments;
+use std::io::Write;
 use std::path::Path;
+
+/// What `tell!` calls.
+pub fn tell_line(text: Arguments) {
+    tell_part(format_args!("{text}\n"));
+}
+
+/// Says a part of a line, for a line that is drawn again and again.
+pub(super) fn tell_part(text: Arguments) {
+    let _ = std::io::stderr().write_fmt(text);
+}
 
 /// Writes a file whole or not at all.
 pub(super) fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {

@@ -89,7 +89,7 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<Verdict> {
         model: model.transpose()?,
         limit: args.limit,
     };
-    eprintln!("recording at most {} accesses (Ctrl-C ends it)", args.limit);
+    tell!("recording at most {} accesses (Ctrl-C ends it)", args.limit);
     let recorded = recorded::record(&options)?;
     let value = serde_json::to_value(&recorded)?;
     let text = sim::object(&value, args.json)?;

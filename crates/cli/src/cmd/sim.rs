@@ -114,7 +114,7 @@ pub(super) fn run_experiment(
         false => about.cost,
     };
     let time = ample_report::Unit::Seconds.format(cost.seconds);
-    eprintln!(
+    tell!(
         "{}: {} (about {time} on two cores; Ctrl-C ends it)",
         about.id, prepared.about.title
     );
@@ -128,7 +128,7 @@ pub(super) fn run_experiment(
 /// What to say and answer of a result that is partial or does not hold.
 pub(super) fn verdict(result: &Finished) -> Verdict {
     if result.partial {
-        eprintln!("stopped early: the result is partial");
+        tell!("stopped early: the result is partial");
     }
     match result.partial || !result.holds {
         true => Verdict::Negative,

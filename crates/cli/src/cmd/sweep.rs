@@ -102,7 +102,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<Verdict> {
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if sweep.partial {
         let (ran, all) = (sweep.points.len(), sweep.combinations);
-        eprintln!("stopped early: {ran} of {all} combinations ran to their end");
+        tell!("stopped early: {ran} of {all} combinations ran to their end");
         return Ok(Verdict::Negative);
     }
     Ok(Verdict::Ok)

@@ -124,10 +124,10 @@ pub fn run(args: &AgentArgs) -> Result<Verdict> {
     if let Some(address) = args.listen {
         agent.publish()?;
         let exporter = Exporter::start(address, &agent.page)?;
-        eprintln!("metrics at http://{}/metrics", exporter.address());
+        tell!("metrics at http://{}/metrics", exporter.address());
     }
     if let Some(left) = agent.left(now()?) {
-        eprintln!(
+        tell!(
             "the last scan used its share of a processor: the next one begins in {:.0} s",
             left.as_secs_f64().ceil()
         );
@@ -186,7 +186,7 @@ fn agent(args: &AgentArgs) -> Result<Agent> {
 #[cfg(feature = "bpf")]
 fn narrow() {
     if let Ok(true) = ample_host::give_up_sys_admin() {
-        eprintln!("CAP_SYS_ADMIN is given up: CAP_BPF and CAP_PERFMON are enough from now on");
+        tell!("CAP_SYS_ADMIN is given up: CAP_BPF and CAP_PERFMON are enough from now on");
     }
 }
 
@@ -222,6 +222,6 @@ fn wait(agent: &mut Agent) -> Result<()> {
 
 fn warn<'a>(errors: impl IntoIterator<Item = &'a anyhow::Error>) {
     for error in errors {
-        eprintln!("ample: {}", printed(error));
+        tell!("ample: {}", printed(error));
     }
 }

@@ -158,7 +158,7 @@ fn convert(args: &ConvertArgs) -> Result<Verdict> {
     let (made, large): (Vec<_>, Vec<_>) =
         (found.files.iter()).partition(|file| file.starts_with(&args.output));
     for file in &large {
-        eprintln!(
+        tell!(
             "ample: {} is large already and stays where it is",
             text::plain(&file.display().to_string())
         );
@@ -184,10 +184,10 @@ const NAMED: usize = 100;
 fn name_unusable(files: &[Unusable]) {
     for unusable in files.iter().take(NAMED) {
         let file = text::plain(&unusable.file.display().to_string());
-        eprintln!("ample: skipped {file}: {}", text::plain(&unusable.reason));
+        tell!("ample: skipped {file}: {}", text::plain(&unusable.reason));
     }
     if let Some(more) = files.len().checked_sub(NAMED).filter(|&more| more > 0) {
-        eprintln!("ample: skipped {more} more; fleet report --json names all");
+        tell!("ample: skipped {more} more; fleet report --json names all");
     }
 }
 

@@ -80,7 +80,7 @@ pub fn run(args: &ReportArgs) -> Result<Verdict> {
     }
     if let Some(path) = &args.page {
         write_file(path, page::page(&study).to_html())?;
-        eprintln!("ample: wrote {}", path.display());
+        tell!("ample: wrote {}", path.display());
     }
     let mut out = std::io::stdout().lock();
     if args.json {

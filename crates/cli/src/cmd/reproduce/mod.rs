@@ -253,7 +253,7 @@ fn end(done: &[Done], worse: Option<&[Regression]>) -> Result<Verdict> {
         );
     }
     if stop::requested() {
-        eprintln!("ended early: the same command goes on from here");
+        tell!("ended early: the same command goes on from here");
         return Ok(Verdict::Negative);
     }
     let not_shown = |done: &&Done| done.finished().is_some_and(|finished| !finished.holds);
@@ -263,7 +263,7 @@ fn end(done: &[Done], worse: Option<&[Regression]>) -> Result<Verdict> {
         .map(|done| &*done.id)
         .collect();
     if !not_shown.is_empty() {
-        eprintln!(
+        tell!(
             "what was to be shown does not hold: {}",
             not_shown.join(", ")
         );

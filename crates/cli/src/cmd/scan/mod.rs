@@ -19,7 +19,7 @@ mod who;
 use self::fail_if::Threshold;
 use self::service::ServiceMemory;
 use self::view::View;
-use super::{Verdict, write_file};
+use super::{Verdict, tell_part, write_file};
 use ample_fleet::Labels;
 use ample_host::{HostError, ReaderChoice, Root, Scan, ScanOptions, scan_live, snapshot, zones};
 use ample_lab::experiment::{Experiment, Finished};
@@ -176,7 +176,7 @@ fn progress(done: u64, total: u64) {
     let late = STARTED.get_or_init(Instant::now).elapsed() >= Duration::from_secs(1);
     if late && SHOWN.swap(percent, Ordering::Relaxed) != percent {
         let wipe = if done >= total { "\r\x1b[K" } else { "" };
-        eprint!("\rreading pages: {percent} %{wipe}");
+        tell_part(format_args!("\rreading pages: {percent} %{wipe}"));
     }
 }
 
@@ -270,7 +270,7 @@ fn report(args: &ScanArgs, mut scan: Scan) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::Ok;
     for threshold in &args.fail_if {
         if let Some(crossed) = threshold.check(&view).map_err(anyhow::Error::msg)? {
-            eprintln!("ample: {crossed}");
+            tell!("ample: {crossed}");
             verdict = Verdict::Negative;
         }
     }

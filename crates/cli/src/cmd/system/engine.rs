@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ample system engine`: a guest whose kernel has a migration engine to command.
 
-use super::super::Verdict;
 use super::super::sim::stop_on_interrupt;
+use super::super::{Verdict, tell_part};
 use super::plan::{BootArgs, Scratch};
 use ample_lab::stop;
 use ample_migration::protocol::Design;
@@ -78,22 +78,22 @@ pub(super) fn run(args: &Engine) -> anyhow::Result<Verdict> {
     };
     stop_on_interrupt()?;
     if let Some(warning) = mapping_warning(options.guest.memory_bytes) {
-        eprintln!("ample: {warning}");
+        tell!("ample: {warning}");
     }
-    eprintln!("booting; the guest runs until it powers off (Ctrl-C ends it)");
+    tell!("booting; the guest runs until it powers off (Ctrl-C ends it)");
     let (terminal, mut told) = (std::io::stderr().is_terminal(), Instant::now());
     let progress = |counts: &EngineCounts| {
         if terminal && told.elapsed() >= TELL_EVERY {
             told = Instant::now();
-            eprint!(
+            tell_part(format_args!(
                 "\r{} installed, {} moved, {} aborted ",
                 counts.installed, counts.moved, counts.aborted
-            );
+            ));
         }
     };
     let result = run_engine(&options, stop::requested, progress);
     if terminal {
-        eprint!("\r\x1b[K");
+        tell_part(format_args!("\r\x1b[K"));
     }
     let report = result?;
     let text = match args.json {
@@ -102,12 +102,12 @@ pub(super) fn run(args: &Engine) -> anyhow::Result<Verdict> {
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     for failure in &report.failures {
-        eprintln!("ample: the guest says that this failed: {failure}");
+        tell!("ample: the guest says that this failed: {failure}");
     }
     if !report.ended_by_itself {
         let lines: Vec<&str> = report.console.lines().collect();
         let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
-        eprintln!("ample: the guest did not power off by itself; its console ends:\n{last}");
+        tell!("ample: the guest did not power off by itself; its console ends:\n{last}");
     }
     Ok(match report.ended_by_itself && report.failures.is_empty() {
         true => Verdict::Ok,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a terminal shows while a machine is watched: who walks, as of the last second.
 
+use super::super::tell_part;
 use ample_report::{Align, Table};
 use ample_system::run::SoFar;
 use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Time between two tables.
@@ -43,13 +44,13 @@ impl LiveWalks {
         };
         self.clear();
         self.lines = text.lines().count();
-        let _ = std::io::stderr().lock().write_all(text.as_bytes());
+        tell_part(format_args!("{text}"));
     }
 
     /// Takes the table away.
     pub(super) fn clear(&mut self) {
         if self.terminal && self.lines > 0 {
-            eprint!("\x1b[{}F\x1b[J", self.lines);
+            tell_part(format_args!("\x1b[{}F\x1b[J", self.lines));
             self.lines = 0;
         }
     }

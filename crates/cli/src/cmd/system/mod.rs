@@ -243,7 +243,7 @@ fn boot(
         out,
     };
     stop_on_interrupt()?;
-    eprintln!("booting; the guest runs until it powers off (Ctrl-C ends it)");
+    tell!("booting; the guest runs until it powers off (Ctrl-C ends it)");
     let mut shown = LiveWalks::new();
     let result = ample_system::run::run(&options, stop::requested, |so_far| shown.tell(&so_far));
     shown.clear();

@@ -209,18 +209,18 @@ fn row(name: &str, report: &CountsReport, timed: bool) -> Vec<String> {
 /// Says on standard error what in a report is not as it should be.
 pub(super) fn warn(run: &SystemRun) {
     for failure in &run.failures {
-        eprintln!("ample: the guest says that this failed: {failure}");
+        tell!("ample: the guest says that this failed: {failure}");
     }
     let recorder = &run.recorder;
     if recorder.mismatches > 0 {
-        eprintln!(
+        tell!(
             "ample: {} of {} physical addresses differ from the emulator's",
             recorder.mismatches, recorder.compared
         );
     }
     for scheme in &run.schemes {
         if scheme.untranslated + scheme.malformed > 0 {
-            eprintln!(
+            tell!(
                 "ample: scheme {}: {} accesses to pages that were not mapped when looked at, \
                  {} contradictory ways through the page tables",
                 scheme.scheme, scheme.untranslated, scheme.malformed

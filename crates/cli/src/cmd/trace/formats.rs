@@ -23,7 +23,7 @@ pub(super) fn written_format(text: &str) -> Result<Format, String> {
 /// Says what a trace of samples is not good for.
 pub(super) fn warn_of_samples(format: Format, path: &Path) {
     if format == Format::Perf {
-        eprintln!(
+        tell!(
             "{}: samples, single accesses out of many thousands: which pages they lie in is to be \
              trusted, rates of misses are not",
             path.display()

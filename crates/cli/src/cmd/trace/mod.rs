@@ -234,7 +234,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<Verdict> {
     let text = sim::object(&value, json)?;
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if value["partial"] == true {
-        eprintln!("stopped early: the result is partial");
+        tell!("stopped early: the result is partial");
         return Ok(Verdict::Negative);
     }
     Ok(Verdict::Ok)

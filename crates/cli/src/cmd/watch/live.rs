@@ -21,13 +21,13 @@ pub(super) fn run(args: &WatchArgs) -> anyhow::Result<Verdict> {
     let mut out = std::io::stdout();
     let terminal = out.is_terminal() && !args.json;
     let columns = Style::detect(true).columns;
-    eprintln!("scanning: which blocks are clean?");
+    tell!("scanning: which blocks are clean?");
     let mut watch = SpoilWatch::start()?;
     if args.cost {
         watch.time()?;
     }
     if !terminal {
-        eprintln!("watching; Ctrl-C ends it");
+        tell!("watching; Ctrl-C ends it");
     }
     let started = Instant::now();
     let end = args.window.map(|window| started + window);

@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> anyhow::Result<Verdict> {
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if whatif.runs.partial {
-        eprintln!("stopped early: the result is partial");
+        tell!("stopped early: the result is partial");
         return Ok(Verdict::Negative);
     }
     Ok(Verdict::Ok)
@@ -198,7 +198,7 @@ fn simulate(
         Some(_) => "this load",
         None => args.workload.as_str(),
     };
-    eprintln!(
+    tell!(
         "simulating {} h of {load} with {} seeds (Ctrl-C ends it)",
         args.hours, args.seeds
     );
@@ -212,7 +212,7 @@ fn simulate(
         // A page that cannot be written is told of with the last one.
         let _ = write_report(args, &so_far, &verdict(&so_far));
         let sentence = runs.under_way.as_deref().unwrap_or_default();
-        bar.suspend(|| eprintln!("{sentence}"));
+        bar.suspend(|| tell!("{sentence}"));
     };
     let result = whatif(&scan.layout, &scan.pages.expand(), &plan, &told, &sharpened);
     bar.finish_and_clear();

@@ -64,7 +64,7 @@ mod bpf {
         recording.warn();
         let mut scan = scan()?;
         let seconds = observed.seconds - early.seconds;
-        eprintln!("recorded; checking what its first third predicts");
+        tell!("recorded; checking what its first third predicts");
         let ends = ends(
             (&early_scan.layout, &early_scan.pages.expand()),
             &early.fit(&kind.name),
@@ -154,7 +154,7 @@ mod bpf {
         fn warn(&mut self) {
             let lost = self.recorder.lost();
             if lost > 0 {
-                eprintln!(
+                tell!(
                     "ample: warning: {lost} followed allocations were not counted, because there \
                      were too many kinds of requests"
                 );
