@@ -349,6 +349,7 @@ fn run_part(
     let mut recorder = Recorder::new(&mut consumer, budget);
     program.run(&mut recorder);
     recorder.flush();
+    core.settle();
     match core.failed {
         Some((number, bad)) => bail!("{name}, access {number}: {bad}"),
         None => Ok(()),

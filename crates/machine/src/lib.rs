@@ -11,4 +11,6 @@ pub mod single;
 pub use ample_memory::{MemoryConfig, MemorySystem, PrivateMemory, SharedLast};
 pub use check::ImpossibleField;
 pub use config::MachineConfig;
-pub use single::{CoreConfig, FunctionalRun, TimedCore, TimedReport, intent_of, run_functional};
+pub use single::{
+    CoreConfig, FunctionalRun, StoresTranslate, TimedCore, TimedReport, intent_of, run_functional,
+};

@@ -12,6 +12,7 @@ use crate::os::space::{GLOBAL_ASID, Inval, Space};
 use crate::schemes::paging;
 use crate::schemes::scheme::{Refill, Scheme, allows};
 use crate::table::entry::bits;
+use crate::tlb::arrivals::Arrival;
 use crate::walk::descent::Fault;
 use crate::walk::nested::Host;
 use crate::walk::port::Port;
@@ -207,6 +208,9 @@ impl Engine {
         if intent == Intent::Fetch {
             return self.translate_fetch(va, now, port);
         }
+        if port.takes_time() {
+            self.mmu.arrive(now);
+        }
         let space = &self.spaces[self.half(va)];
         self.mmu.stats.accesses += 1;
         if self.has_bypass
@@ -252,6 +256,9 @@ impl Engine {
         now: u64,
         port: &mut P,
     ) -> Result<Translated, BadAccess> {
+        if port.takes_time() {
+            self.mmu.arrive(now);
+        }
         self.mmu.stats.fetches += 1;
         let asid = self.space_of(va).asid;
         match self.mmu.l1_fetch(va, asid) {
@@ -289,22 +296,39 @@ impl Engine {
         self.miss(va, Intent::Write, now, port)
     }
 
-    /// An L1 TLB miss: the scheme's business, with faults in between.
+    /// No entry of the L1 TLB: one is on its way, or it is a miss.
     #[inline(never)]
     fn miss<P: Port>(
+        &mut self,
+        va: u64,
+        intent: Intent,
+        now: u64,
+        port: &mut P,
+    ) -> Result<Translated, BadAccess> {
+        let (fetch, asid) = (intent == Intent::Fetch, self.space_of(va).asid);
+        if port.takes_time()
+            && let Some(coming) = self.mmu.coming(va, asid, fetch)
+        {
+            return self.hit_under_miss(&coming, va, intent, now, port);
+        }
+        if fetch {
+            self.mmu.stats.l1i_misses += 1;
+        } else {
+            self.mmu.stats.l1d_misses += 1;
+        }
+        self.refill(va, intent, now, port)
+    }
+
+    /// An L1 TLB miss: the scheme's business, with faults in between.
+    #[inline(always)]
+    fn refill<P: Port>(
         &mut self,
         va: u64,
         intent: Intent,
         mut now: u64,
         port: &mut P,
     ) -> Result<Translated, BadAccess> {
-        let fetch = intent == Intent::Fetch;
-        if fetch {
-            self.mmu.stats.l1i_misses += 1;
-        } else {
-            self.mmu.stats.l1d_misses += 1;
-        }
-        let half = self.half(va);
+        let (fetch, half) = (intent == Intent::Fetch, self.half(va));
         for _ in 0..4 {
             let space = &mut self.spaces[half];
             let asid = space.asid;
@@ -343,7 +367,10 @@ impl Engine {
                         fill.entry |= bits::DIRTY;
                     }
                     self.filled(asid, fill.entry);
-                    let pa = self.mmu.l1_install(va, asid, fetch, &fill);
+                    let pa = match port.takes_time() {
+                        true => self.mmu.l1_send(va, asid, fetch, &fill),
+                        false => self.mmu.l1_install(va, asid, fetch, &fill),
+                    };
                     return Ok(Translated {
                         pa,
                         done: fill.done,
@@ -359,6 +386,33 @@ impl Engine {
             intent,
             fault: Fault::Protection,
         })
+    }
+
+    /// An access whose entry is on its way waits for it; one that the entry does not allow goes on
+    /// as after a hit.
+    fn hit_under_miss<P: Port>(
+        &mut self,
+        coming: &Arrival,
+        va: u64,
+        intent: Intent,
+        now: u64,
+        port: &mut P,
+    ) -> Result<Translated, BadAccess> {
+        let (entry, done) = (coming.entry, now.max(coming.at));
+        let (write, fetch) = (intent == Intent::Write, intent == Intent::Fetch);
+        if allows(entry, write, fetch) && (!write || entry & bits::DIRTY != 0) {
+            let inside = coming.size.bytes() - 1;
+            let pa = (entry & bits::FRAME & !inside) | (va & inside);
+            return Ok(Translated { pa, done });
+        }
+        match fetch {
+            true => Err(BadAccess {
+                va,
+                intent,
+                fault: Fault::Protection,
+            }),
+            false => self.write_assist(va, entry, done, port),
+        }
     }
 
     /// Notes a page of the kernel half that has to go with the next load of a root.

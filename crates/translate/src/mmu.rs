@@ -8,6 +8,7 @@ use crate::os::space::{Inval, Space};
 use crate::stats::TranslationStats;
 use crate::table::entry::{PageSize, bits, fragment};
 use crate::tlb::array::{Tlb, TlbArray};
+use crate::tlb::arrivals::{Arrival, Arrivals};
 use crate::tlb::key::{index_of, kind};
 use crate::walk::cache::WalkCache;
 use crate::walk::descent::Fault;
@@ -47,6 +48,7 @@ pub struct Mmu {
     l2: Vec<Tlb>,
     pub(crate) pwc: WalkCache,
     last: Last,
+    arrivals: Arrivals,
     /// Time units of an L2 TLB look-up.
     pub l2_time: u64,
     /// Time units of a page-walk-cache look-up.
@@ -77,6 +79,7 @@ impl Mmu {
             l2: build(&config.l2, "L2 TLB")?,
             pwc: WalkCache::new(&config.pwc, config.levels)?,
             last: NO_LAST,
+            arrivals: Arrivals::new(),
             l2_time: u64::from(config.l2_cycles) * units_per_cycle,
             pwc_time: u64::from(config.pwc_cycles) * units_per_cycle,
             stats: TranslationStats::default(),
@@ -110,16 +113,6 @@ impl Mmu {
             }
         }
         None
-    }
-
-    /// The page that holds a data address just translated, as its first address and, below, the
-    /// bits of its offset. The 4 KB page where no first-level entry answered.
-    #[inline(always)]
-    pub fn page_of(&self, va: u64) -> (u64, u32) {
-        match va & self.last.mask == self.last.base {
-            true => (self.last.base, self.last.mask.trailing_zeros()),
-            false => (va & !0xfff, 12),
-        }
     }
 
     /// Looks a fetch address up in the first level.
@@ -158,6 +151,70 @@ impl Mmu {
         }
         self.last = NO_LAST;
         (entry & bits::FRAME) | (va & 0xfff)
+    }
+
+    /// Sends a translation on its way to the first level, where it is from `fill.done` on.
+    pub(crate) fn l1_send(&mut self, va: u64, asid: u16, fetch: bool, fill: &Fill) -> u64 {
+        let arrays = if fetch { &self.l1i } else { &self.l1d };
+        let (size, entry) = match arrays.iter().any(|tlb| tlb.holds(fill.size)) {
+            true => (fill.size, fill.entry),
+            false => (
+                PageSize::K4,
+                fragment(fill.entry, va, fill.size, PageSize::K4),
+            ),
+        };
+        let arrival = Arrival {
+            va,
+            asid,
+            fetch,
+            size,
+            entry,
+            at: fill.done,
+        };
+        if let Some(early) = self.arrivals.add(arrival) {
+            self.l1_arrived(&early);
+        }
+        (entry & bits::FRAME & !(size.bytes() - 1)) | (va & (size.bytes() - 1))
+    }
+
+    /// The entry on its way to the first level that translates an address.
+    #[inline(always)]
+    pub(crate) fn coming(&self, va: u64, asid: u16, fetch: bool) -> Option<Arrival> {
+        self.arrivals.find(va, asid, fetch)
+    }
+
+    /// Takes in what has arrived by `now`.
+    #[inline(always)]
+    pub(crate) fn arrive(&mut self, now: u64) {
+        if self.arrivals.next() <= now {
+            self.take_arrivals(now);
+        }
+    }
+
+    #[inline(never)]
+    fn take_arrivals(&mut self, now: u64) {
+        while let Some(arrival) = self.arrivals.take(now) {
+            self.l1_arrived(&arrival);
+        }
+    }
+
+    /// An entry is the latest of its set, whatever was used last.
+    fn l1_arrived(&mut self, arrival: &Arrival) {
+        let Arrival {
+            va,
+            asid,
+            size,
+            entry,
+            ..
+        } = *arrival;
+        self.last = NO_LAST;
+        let arrays = match arrival.fetch {
+            true => &mut self.l1i,
+            false => &mut self.l1d,
+        };
+        if let Some(tlb) = arrays.iter_mut().find(|tlb| tlb.holds(size)) {
+            tlb.put_new(size as u8, index_of(va, size.shift()), asid, entry);
+        }
     }
 
     /// Looks for a page of any size in the second level.
@@ -219,7 +276,7 @@ impl Mmu {
     /// Applies one invalidation for one address space to everything in this module.
     pub fn invalidate(&mut self, inval: &Inval, asid: u16) {
         self.stats.invalidations += 1;
-        self.last = NO_LAST;
+        self.settle();
         match *inval {
             Inval::Page { va, size } => {
                 self.forget_page(va, size, asid);
@@ -238,7 +295,7 @@ impl Mmu {
 
     /// Drops what the TLBs know of one page: its entry, and entries of other kinds made of it.
     pub(crate) fn forget_page(&mut self, va: u64, size: PageSize, asid: u16) {
-        self.last = NO_LAST;
+        self.settle();
         let base = index_of(va, size.shift());
         for tlb in self.tlbs() {
             tlb.drop_entry(size as u8, base, asid);
@@ -253,13 +310,13 @@ impl Mmu {
 
     /// Keeps the TLB entries for which `keep(asid, entry)` is true; page-walk caches stay.
     pub(crate) fn retain(&mut self, keep: impl Fn(u16, u64) -> bool) {
-        self.last = NO_LAST;
+        self.settle();
         self.tlbs().for_each(|tlb| tlb.retain(&keep));
     }
 
     /// Forgets all entries of an address space, or all.
     pub fn flush(&mut self, asid: Option<u16>) {
-        self.last = NO_LAST;
+        self.settle();
         self.tlbs().for_each(|tlb| tlb.flush(asid));
         self.pwc.flush(asid);
     }
@@ -268,7 +325,7 @@ impl Mmu {
     /// the I-TLB holds of the page stays.
     pub fn drop_written(&mut self, va: u64, asid: u16) {
         self.stats.invalidations += 1;
-        self.last = NO_LAST;
+        self.settle();
         for tlb in self.l1d.iter_mut().chain(&mut self.l2) {
             for size in PageSize::ALL {
                 tlb.drop_entry(size as u8, index_of(va, size.shift()), asid);
@@ -276,6 +333,12 @@ impl Mmu {
             tlb.drop_entry(kind::PERFORATED, index_of(va, 21), asid);
             tlb.drop_entry(kind::BITMAP, index_of(va, 18), asid);
         }
+    }
+
+    /// Before entries are dropped: all that are on their way are there, and none was used last.
+    fn settle(&mut self) {
+        self.arrive(u64::MAX - 1);
+        self.last = NO_LAST;
     }
 
     /// Called when another address space becomes current.

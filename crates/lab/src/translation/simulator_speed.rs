@@ -115,6 +115,7 @@ fn timed(params: &SimulatorSpeedParams, program: &mut dyn Program) -> Result<(Ve
         let mut recorder = Recorder::new(&mut core, params.timed_accesses);
         program.run(&mut recorder);
         recorder.flush();
+        core.settle();
         Ok(core.report().instructions)
     })?;
     Ok((rounds, core.engine.mmu.stats.walk_ratio()))

@@ -47,6 +47,11 @@ impl<M: MemorySystem> Port for CorePort<'_, M> {
             self.active.until = end;
         }
     }
+
+    #[inline(always)]
+    fn takes_time(&self) -> bool {
+        true
+    }
 }
 
 /// Where a reference of the walker was found, in the words of the translation hardware.
@@ -77,4 +82,9 @@ impl<M: MemorySystem> Port for WarmPort<'_, M> {
 
     #[inline]
     fn walk_end(&mut self, _start: u64, _end: u64) {}
+
+    #[inline(always)]
+    fn takes_time(&self) -> bool {
+        true
+    }
 }

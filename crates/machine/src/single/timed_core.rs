@@ -6,35 +6,26 @@
 //! commit time. Nothing is simulated cycle by cycle: an instruction's times follow from those of
 //! earlier ones, so that speed does not depend on how long memory takes.
 //!
+//! TLBs and walkers see accesses in the order in which they start: one whose address is still to be
+//! loaded waits in [`Flight`] while later ones go by. Nothing that is yet to be dispatched can
+//! start before what is taken from there: it is dispatched later, or waits for room that an access
+//! in flight makes at its end.
+//!
 //! Time unit: a `width`-th of a cycle, so that an instruction takes one unit of dispatch.
 
+mod order;
+
+use super::core_config::{CoreConfig, StoresTranslate};
 use super::functional::{AHEAD, intent_of, walks_often};
+use super::in_flight::{Done, Flight, HISTORY, InFlight};
 use super::ports::{CorePort, WalkActive, WarmPort};
+use super::report::{Mark, TimedReport};
 use ample_memory::{MemorySystem, READ_AHEAD};
 use ample_trace::{Access, AccessKind, Consumer};
-use ample_translate::Engine;
-use ample_translate::engine::BadAccess;
-use serde::{Deserialize, Serialize};
+use ample_translate::engine::{BadAccess, Translated};
+use ample_translate::{Engine, Intent};
+use std::collections::VecDeque;
 use std::hint::black_box;
-
-/// The core without its caches and TLBs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CoreConfig {
-    /// Clock, GHz.
-    pub ghz: f64,
-    /// Instructions dispatched and committed a cycle.
-    pub width: u32,
-    /// Reorder buffer, instructions.
-    pub rob: u32,
-    /// Stores between commit and the first-level cache.
-    pub store_buffer: u32,
-}
-
-/// Accesses whose completion is remembered, for dependences.
-const HISTORY: usize = 1024;
-/// Pages whose walk may still be under way.
-const PENDING: usize = 32;
 
 /// One core at work.
 pub struct TimedCore<M: MemorySystem> {
@@ -50,67 +41,37 @@ pub struct TimedCore<M: MemorySystem> {
     window: Vec<(u64, u64)>,
     oldest: usize,
     newest: usize,
-    completed: Vec<u64>,
-    accesses: u64,
+    flight: Flight,
     instructions: u64,
+    /// Instructions before a fetch that commit behind accesses in flight.
+    carried: u64,
     front: u64,
     /// 256ths of a unit by which the front end is later than `front`, from instructions that were
     /// not simulated.
     paced: u64,
     commit: u64,
+    /// When the place of a store was free again, by its number modulo the places.
     stores: Vec<u64>,
+    /// Place of the store that commits next.
     store_at: usize,
+    /// Stores whose place is still taken.
+    stores_ahead: usize,
+    /// Addresses of stores that have committed and are to be translated.
+    committed_stores: VecDeque<u64>,
+    stores_at_commit: bool,
     last_drain: u64,
-    pending: [(u64, u64); PENDING],
-    pending_until: u64,
     stall_units: u64,
     fetch_stall_units: u64,
     fault_stall_units: u64,
     /// Whether many accesses walk, so that reading ahead pays.
     far: bool,
     /// The access that stopped the run, with its number.
-    pub failed: Option<(u64, BadAccess)>,
+    pub failed: Option<Failed>,
     start: Mark,
 }
 
-/// Counters at the start of the measured part.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mark {
-    instructions: u64,
-    units: u64,
-    active: u64,
-    stall: u64,
-    fetch_stall: u64,
-    fault_stall: u64,
-}
-
-/// What a timed run reports; cycles are of the core.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TimedReport {
-    /// Instructions committed.
-    pub instructions: u64,
-    /// Cycles taken.
-    pub cycles: f64,
-    /// Instructions a cycle.
-    pub ipc: f64,
-    /// Cycles with a page walk under way, as hardware counters count.
-    pub walk_active_cycles: f64,
-    /// Sum of all walks' durations, cycles.
-    pub walk_duration_cycles: f64,
-    /// Commit cycles lost to translation: an estimate, at most the walk latency of each access.
-    pub translation_stall_cycles: f64,
-    /// Front-end cycles lost to instruction translation.
-    pub fetch_translation_stall_cycles: f64,
-    /// Commit and front-end cycles lost to the operating system's work in page faults.
-    pub fault_stall_cycles: f64,
-}
-
-impl TimedReport {
-    /// Walk-active cycles in percent of all.
-    pub fn walk_percent(&self) -> f64 {
-        100.0 * self.walk_active_cycles / self.cycles
-    }
-}
+/// An access that could not be translated, with its number.
+type Failed = (u64, BadAccess);
 
 impl<M: MemorySystem> TimedCore<M> {
     /// A core; `engine` must have been made with `config.width` units a cycle.
@@ -127,17 +88,18 @@ impl<M: MemorySystem> TimedCore<M> {
             window: vec![(0, 0); window],
             oldest: 0,
             newest: 0,
-            completed: vec![0; HISTORY],
-            accesses: 0,
+            flight: Flight::new(config.rob as usize),
             instructions: 0,
+            carried: 0,
             front: 0,
             paced: 0,
             commit: 0,
             stores: vec![0; config.store_buffer as usize],
             store_at: 0,
+            stores_ahead: 0,
+            committed_stores: VecDeque::new(),
+            stores_at_commit: config.stores_translate == StoresTranslate::Commit,
             last_drain: 0,
-            pending: [(u64::MAX, 0); PENDING],
-            pending_until: 0,
             stall_units: 0,
             fetch_stall_units: 0,
             fault_stall_units: 0,
@@ -147,8 +109,9 @@ impl<M: MemorySystem> TimedCore<M> {
         }
     }
 
-    /// Starts the measured part: what went before was warm-up.
+    /// Starts the measured part: what went before was warm-up and has [settled](Self::settle).
     pub fn start_measuring(&mut self) {
+        debug_assert!(self.flight.is_empty());
         self.engine.mmu.stats = Default::default();
         self.start = Mark {
             instructions: self.instructions,
@@ -160,7 +123,7 @@ impl<M: MemorySystem> TimedCore<M> {
         };
     }
 
-    /// What has been measured so far.
+    /// What has been measured so far, once it has [settled](Self::settle).
     pub fn report(&self) -> TimedReport {
         let cycles = |units: u64| units as f64 / self.units as f64;
         let total = cycles((self.commit - self.start.units).max(1));
@@ -183,15 +146,23 @@ impl<M: MemorySystem> TimedCore<M> {
         (self.commit, self.active.units)
     }
 
-    /// Simulates one access.
+    /// Simulates one access to its end: TLBs see it before later ones, also where those start
+    /// earlier. For programs whose mappings change between accesses.
     ///
     /// # Errors
     /// If its page is not mapped or its rights do not allow it.
-    #[inline]
+    #[inline(never)]
     pub fn run(&mut self, access: &Access) -> Result<(), BadAccess> {
+        let taken = self.take::<false>(access);
+        taken.and_then(|()| self.drain()).map_err(|(_, bad)| bad)
+    }
+
+    /// Takes one access; it may start after later ones.
+    #[inline(always)]
+    fn take<const REORDER: bool>(&mut self, access: &Access) -> Result<(), Failed> {
         match access.kind {
             AccessKind::Fetch => self.fetch(access),
-            AccessKind::Load | AccessKind::Store => self.step(access),
+            AccessKind::Load | AccessKind::Store => self.step::<REORDER>(access),
         }
     }
 
@@ -222,44 +193,15 @@ impl<M: MemorySystem> TimedCore<M> {
         Ok(())
     }
 
-    /// Lets the core stand still for `cycles` (a fault, a shootdown, a context switch).
-    pub fn stall(&mut self, cycles: u64) {
-        self.front = self.front.max(self.commit) + cycles * self.units;
-        self.commit = self.front;
-    }
-
     #[inline(always)]
-    fn translate(&mut self, access: &Access, now: u64) -> Result<(u64, u64), BadAccess> {
-        let before = self.engine.mmu.stats.l1d_misses;
+    fn translate(&mut self, va: u64, intent: Intent, now: u64) -> Result<Translated, BadAccess> {
         let mut port = CorePort {
             memory: &mut self.memory,
             walkers: &mut self.walkers,
             current: 0,
             active: &mut self.active,
         };
-        let intent = intent_of(access.kind);
-        let answer = self.engine.translate(access.va, intent, now, &mut port)?;
-        let mut done = answer.done;
-        if self.engine.mmu.stats.l1d_misses != before {
-            let (page, at) = self.page_of(access.va);
-            self.pending[at] = (page, done);
-            self.pending_until = self.pending_until.max(done);
-        } else if now < self.pending_until {
-            // A hit on an entry that is still on its way waits for it.
-            let (page, at) = self.page_of(access.va);
-            let (walking, ready) = self.pending[at];
-            if walking == page {
-                done = done.max(ready);
-            }
-        }
-        Ok((answer.pa, done))
-    }
-
-    /// The page of an address just translated, and where its walk is remembered.
-    #[inline(always)]
-    fn page_of(&self, va: u64) -> (u64, usize) {
-        let (base, bits) = self.engine.mmu.page_of(va);
-        (base | u64::from(bits), (base >> bits) as usize % PENDING)
+        self.engine.translate(va, intent, now, &mut port)
     }
 
     /// Time of faults since the operating system had worked for `os_cycles`.
@@ -285,63 +227,125 @@ impl<M: MemorySystem> TimedCore<M> {
 
     /// Dispatches `slots` instructions as soon as the reorder buffer has room for the last.
     #[inline(always)]
-    fn dispatch(&mut self, slots: u64) {
+    fn dispatch(&mut self, slots: u64) -> Result<(), Failed> {
         self.instructions += slots;
         self.front += slots;
         if self.instructions > self.rob {
-            let room = self.committed(self.instructions - self.rob);
+            let last = self.instructions - self.rob;
+            while (self.flight.oldest()).is_some_and(|oldest| oldest.number <= last) {
+                self.run_earliest()?;
+            }
+            let room = self.committed(last);
             self.front = self.front.max(room);
         }
+        Ok(())
+    }
+
+    /// Dispatches a store as soon as there is a place for it.
+    #[inline(always)]
+    fn dispatch_store(&mut self) -> Result<(), Failed> {
+        while self.stores_ahead == self.stores.len() {
+            self.run_earliest()?;
+        }
+        let place = (self.store_at + self.stores_ahead) % self.stores.len();
+        self.front = self.front.max(self.stores[place]);
+        Ok(())
     }
 
     #[inline(always)]
-    fn step(&mut self, access: &Access) -> Result<(), BadAccess> {
-        let slots = access.instructions();
-        self.dispatch(slots);
+    fn step<const REORDER: bool>(&mut self, access: &Access) -> Result<(), Failed> {
+        let mut slots = access.instructions();
+        self.dispatch(slots)?;
         let is_store = access.kind == AccessKind::Store;
         if is_store {
-            self.front = self.front.max(self.stores[self.store_at]);
+            self.dispatch_store()?;
         }
-        let mut start = self.front;
+        while self.flight.earliest() <= self.front || self.flight.is_full() {
+            self.run_earliest()?;
+        }
         let dep = usize::from(access.dep);
-        if dep > 0 && dep < HISTORY {
-            let at = (self.accesses as usize).wrapping_sub(dep) % HISTORY;
-            start = start.max(self.completed[at]);
+        let value = match dep {
+            1..HISTORY => self.flight.completed(dep as u64),
+            _ => 0,
+        };
+        slots += std::mem::take(&mut self.carried);
+        if !self.flight.is_empty() || REORDER && value > self.front {
+            let access = InFlight::new(access.va, is_store, self.instructions, slots, self.front);
+            return self.hold(access, dep as u64, value);
+        }
+        let start = self.front.max(value);
+        let done = self.perform(access.va, is_store, start);
+        let done = done.map_err(|bad| (self.flight.next(), bad))?;
+        self.flight.pass(done.complete);
+        self.stores_ahead += usize::from(is_store);
+        self.commit(self.instructions, access.va, slots, is_store, &done);
+        Ok(())
+    }
+
+    /// Translates an access and asks memory for its line.
+    #[inline(always)]
+    fn perform(&mut self, va: u64, is_store: bool, start: u64) -> Result<Done, BadAccess> {
+        if is_store && self.stores_at_commit {
+            return Ok(Done::at(start + self.units));
         }
         let os_cycles = self.engine.os_cycles;
-        let (pa, translated) = self.translate(access, start)?;
-        let (data, _) = self.memory.data(pa, is_store, translated);
-        // A store commits once its address is known; its line may come later.
-        let complete = if is_store {
-            translated + self.units
-        } else {
-            data
+        let intent = match is_store {
+            true => Intent::Write,
+            false => Intent::Read,
         };
+        let Translated { pa, done } = self.translate(va, intent, start)?;
+        let (data, _) = self.memory.data(pa, is_store, done);
+        Ok(Done {
+            // A store commits once its address is known; its line may come later.
+            complete: match is_store {
+                true => done + self.units,
+                false => data,
+            },
+            data,
+            translating: done - start,
+            fault: self.faulted_since(os_cycles),
+        })
+    }
+
+    /// Commits the memory instruction `number` and those without an access before it.
+    #[inline(always)]
+    fn commit(&mut self, number: u64, va: u64, slots: u64, is_store: bool, done: &Done) {
         let in_order = self.commit + slots;
-        if complete > in_order {
-            let stall = (complete - in_order).min(translated - start);
-            let fault = self.faulted_since(os_cycles).min(stall);
+        if done.complete > in_order {
+            let stall = (done.complete - in_order).min(done.translating);
+            let fault = done.fault.min(stall);
             self.fault_stall_units += fault;
             self.stall_units += stall - fault;
         }
-        self.commit = in_order.max(complete);
-        if is_store {
-            self.last_drain = self.last_drain.max(self.commit).max(data);
-            self.stores[self.store_at] = self.last_drain;
-            self.store_at += 1;
-            if self.store_at == self.stores.len() {
-                self.store_at = 0;
-            }
+        self.commit = in_order.max(done.complete);
+        if is_store && self.stores_at_commit {
+            self.committed_stores.push_back(va);
+            self.flight.store_at(self.commit);
+        } else if is_store {
+            self.drained(self.commit.max(done.data));
         }
-        self.completed[self.accesses as usize % HISTORY] = complete;
-        self.accesses += 1;
+        // Of the records of one instruction the last counts: the window has room for all others.
         let mask = self.window.len() - 1;
-        self.window[self.newest & mask] = (self.instructions, self.commit);
-        self.newest += 1;
-        if self.newest - self.oldest > mask {
-            self.oldest = self.newest - mask;
+        let last = self.newest.wrapping_sub(1) & mask;
+        if self.newest > 0 && self.window[last].0 == number {
+            self.window[last].1 = self.commit;
+            return;
         }
-        Ok(())
+        self.window[self.newest & mask] = (number, self.commit);
+        self.newest += 1;
+        debug_assert!(self.newest - self.oldest <= mask + 1);
+    }
+
+    /// The oldest store in its buffer has its line at `data` and leaves after those before it.
+    #[inline(always)]
+    fn drained(&mut self, data: u64) {
+        self.last_drain = self.last_drain.max(data);
+        self.stores[self.store_at] = self.last_drain;
+        self.stores_ahead -= 1;
+        self.store_at += 1;
+        if self.store_at == self.stores.len() {
+            self.store_at = 0;
+        }
     }
 
     /// Reads what the model needs for these accesses, entries and lines, and changes nothing.
@@ -360,22 +364,21 @@ impl<M: MemorySystem> TimedCore<M> {
 
     /// An instruction fetch holds the front end until its line is there. The instructions before
     /// it access no memory.
-    fn fetch(&mut self, access: &Access) -> Result<(), BadAccess> {
+    fn fetch(&mut self, access: &Access) -> Result<(), Failed> {
         if access.gap > 0 {
             let slots = access.instructions();
-            self.dispatch(slots);
-            self.commit += slots;
+            self.dispatch(slots)?;
+            match self.flight.is_empty() {
+                true => self.commit += slots,
+                false => self.carried += slots,
+            }
+        }
+        while self.flight.earliest() <= self.front {
+            self.run_earliest()?;
         }
         let (now, os_cycles) = (self.front, self.engine.os_cycles);
-        let mut port = CorePort {
-            memory: &mut self.memory,
-            walkers: &mut self.walkers,
-            current: 0,
-            active: &mut self.active,
-        };
-        let answer = self
-            .engine
-            .translate(access.va, intent_of(access.kind), now, &mut port)?;
+        let answer = self.translate(access.va, Intent::Fetch, now);
+        let answer = answer.map_err(|bad| (self.flight.next(), bad))?;
         let fault = self.faulted_since(os_cycles);
         self.fault_stall_units += fault;
         self.fetch_stall_units += answer.done - now - fault;
@@ -393,8 +396,8 @@ impl<M: MemorySystem> Consumer for TimedCore<M> {
                 black_box(self.read_ahead(chunk));
             }
             for access in chunk {
-                if let Err(bad) = self.run(access) {
-                    self.failed = Some((self.accesses, bad));
+                if let Err(failed) = self.take::<true>(access) {
+                    self.failed = Some(failed);
                     return false;
                 }
             }

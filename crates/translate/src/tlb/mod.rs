@@ -2,6 +2,9 @@
 //! TLB arrays: sets of entries with their replacement, and the pages they hold.
 
 pub mod array;
+#[cfg(test)]
+mod arrival_tests;
+pub(crate) mod arrivals;
 pub mod associative;
 pub mod geometry;
 pub mod key;

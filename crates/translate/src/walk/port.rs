@@ -12,6 +12,12 @@ pub trait Port {
     fn read(&mut self, pa: u64, now: u64) -> (u64, HitLevel);
     /// A walk that took from `start` to `end` is over.
     fn walk_end(&mut self, start: u64, end: u64);
+    /// Whether time passes: an entry is in the first level once its look-up or its walk is over,
+    /// and at once where none passes.
+    #[inline(always)]
+    fn takes_time(&self) -> bool {
+        false
+    }
 }
 
 /// A port without caches or time: for functional runs.

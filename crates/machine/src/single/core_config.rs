@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one core is made from.
+
+use serde::{Deserialize, Serialize};
+
+/// The core without its caches and TLBs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreConfig {
+    /// Clock, GHz.
+    pub ghz: f64,
+    /// Instructions dispatched and committed a cycle.
+    pub width: u32,
+    /// Reorder buffer, instructions.
+    pub rob: u32,
+    /// Stores between commit and the first-level cache.
+    pub store_buffer: u32,
+    /// When a store is translated.
+    #[serde(default)]
+    pub stores_translate: StoresTranslate,
+}
+
+/// When a store is translated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoresTranslate {
+    /// When its address is known, as hardware does.
+    #[default]
+    Address,
+    /// When it has committed, as ChampSim does: no page fault holds it up.
+    Commit,
+}
