@@ -10,7 +10,7 @@ HUGE_TABLES := GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build ample demo test reproduce results refresh fuzz model-check \
-	model-check-large model-mutants properties \
+	model-check-large model-mutants properties translation-peer \
 	malloc-models malloc-soak malloc-foreign malloc-arm64 malloc-suites malloc-bench malloc-limits \
 	bench malloc-lifetimes count-instructions \
 	record-pages agent-hour fleet-bench fleet-files fleet-spark fleet-ray fleet-search \
@@ -99,6 +99,10 @@ model-mutants:   ## change the protocol's code in some 600 places: does the mode
 properties:      ## translation against the page table over two million random orders of events
 	AMPLE_ORDERS=$${AMPLE_ORDERS:-2000000} $(CARGO) test --locked -p ample-translate \
 		--test orders every_order -- --nocapture
+
+translation-peer: ## first-level misses of real programs beside ChampSim's (CHAMPSIM=FILE, a binary)
+	$(CARGO) build --locked --release -p ample-cli
+	scripts/translation-peer.py target/release/ample $(CHAMPSIM)
 
 malloc-models:   ## check the allocator's concurrent parts with a randomised scheduler
 	AMPLE_MODEL_ROUNDS=$${AMPLE_MODEL_ROUNDS:-2000} $(CARGO) test --locked -p ample-malloc \

@@ -12,5 +12,6 @@ pub use ample_memory::{MemoryConfig, MemorySystem, PrivateMemory, SharedLast};
 pub use check::ImpossibleField;
 pub use config::MachineConfig;
 pub use single::{
-    CoreConfig, FunctionalRun, StoresTranslate, TimedCore, TimedReport, intent_of, run_functional,
+    AccessOrder, CoreConfig, FunctionalRun, StoresTranslate, TimedCore, TimedReport, intent_of,
+    run_functional,
 };

@@ -115,6 +115,16 @@ impl Mmu {
         None
     }
 
+    /// The page that holds a data address just translated, as its first address and, below, the
+    /// bits of its offset. The 4 KB page where no first-level entry answered.
+    #[inline(always)]
+    pub fn page_of(&self, va: u64) -> (u64, u32) {
+        match va & self.last.mask == self.last.base {
+            true => (self.last.base, self.last.mask.trailing_zeros()),
+            false => (va & !0xfff, 12),
+        }
+    }
+
     /// Looks a fetch address up in the first level.
     #[inline]
     pub fn l1_fetch(&mut self, va: u64, asid: u16) -> Option<(u64, u64)> {

@@ -15,9 +15,24 @@ pub struct CoreConfig {
     pub rob: u32,
     /// Stores between commit and the first-level cache.
     pub store_buffer: u32,
+    /// The order in which TLBs, walkers and caches see accesses.
+    #[serde(default)]
+    pub order: AccessOrder,
     /// When a store is translated.
     #[serde(default)]
     pub stores_translate: StoresTranslate,
+}
+
+/// The order in which TLBs, walkers and caches see accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessOrder {
+    /// That of the program: a walk that starts late keeps its walker from earlier ones of later
+    /// accesses. An entry is there from the miss on, and a hit waits for its walk.
+    #[default]
+    Program,
+    /// That of their times. An entry is there once its look-up or walk is over.
+    Events,
 }
 
 /// When a store is translated.

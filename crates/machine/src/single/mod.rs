@@ -6,13 +6,14 @@ pub mod functional;
 mod in_flight;
 #[cfg(test)]
 mod order_tests;
+mod pending;
 mod ports;
 mod report;
 #[cfg(test)]
 mod tests;
 mod timed_core;
 
-pub use core_config::{CoreConfig, StoresTranslate};
+pub use core_config::{AccessOrder, CoreConfig, StoresTranslate};
 pub use functional::{FunctionalRun, intent_of, run_functional};
 pub use report::TimedReport;
 pub use timed_core::TimedCore;

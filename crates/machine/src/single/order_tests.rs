@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which a core's accesses reach TLBs and memory.
 
-use super::{CoreConfig, StoresTranslate, TimedCore};
+use super::{AccessOrder, CoreConfig, StoresTranslate, TimedCore};
 use crate::MachineConfig;
 use ample_kit::random::{SplitMix64, mix64};
 use ample_memory::{Level, MemorySystem};
@@ -101,6 +101,7 @@ fn configs(random: &mut SplitMix64) -> CoreConfig {
         width: any(random, &[1, 4, 6]),
         rob: any(random, &[1, 8, 224, 512, 3000]),
         store_buffer: any(random, &[1, 7, 72]),
+        order: AccessOrder::Events,
         stores_translate: match random.below(2) {
             0 => StoresTranslate::Address,
             _ => StoresTranslate::Commit,

@@ -10,6 +10,8 @@ pub(super) struct CorePort<'a, M: MemorySystem> {
     pub(super) walkers: &'a mut [u64],
     pub(super) current: usize,
     pub(super) active: &'a mut WalkActive,
+    /// Whether entries arrive when their walk is over.
+    pub(super) arrivals: bool,
 }
 
 /// Cycles with at least one walk under way, as the `WALK_ACTIVE` counters count.
@@ -50,7 +52,7 @@ impl<M: MemorySystem> Port for CorePort<'_, M> {
 
     #[inline(always)]
     fn takes_time(&self) -> bool {
-        true
+        self.arrivals
     }
 }
 
@@ -66,7 +68,10 @@ fn hit_level(level: Level) -> HitLevel {
 }
 
 /// Memory behind walkers of which there are always enough: while the core is not simulated.
-pub(super) struct WarmPort<'a, M: MemorySystem>(pub(super) &'a mut M);
+pub(super) struct WarmPort<'a, M: MemorySystem> {
+    pub(super) memory: &'a mut M,
+    pub(super) arrivals: bool,
+}
 
 impl<M: MemorySystem> Port for WarmPort<'_, M> {
     #[inline]
@@ -76,7 +81,7 @@ impl<M: MemorySystem> Port for WarmPort<'_, M> {
 
     #[inline]
     fn read(&mut self, pa: u64, now: u64) -> (u64, HitLevel) {
-        let (done, level) = self.0.walk(pa, now);
+        let (done, level) = self.memory.walk(pa, now);
         (done, hit_level(level))
     }
 
@@ -85,6 +90,6 @@ impl<M: MemorySystem> Port for WarmPort<'_, M> {
 
     #[inline(always)]
     fn takes_time(&self) -> bool {
-        true
+        self.arrivals
     }
 }

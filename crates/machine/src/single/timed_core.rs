@@ -6,18 +6,19 @@
 //! commit time. Nothing is simulated cycle by cycle: an instruction's times follow from those of
 //! earlier ones, so that speed does not depend on how long memory takes.
 //!
-//! TLBs and walkers see accesses in the order in which they start: one whose address is still to be
-//! loaded waits in [`Flight`] while later ones go by. Nothing that is yet to be dispatched can
-//! start before what is taken from there: it is dispatched later, or waits for room that an access
-//! in flight makes at its end.
+//! By [`AccessOrder::Events`] TLBs and walkers see accesses in the order in which they start: one
+//! whose address is still to be loaded waits in [`Flight`] while later ones go by. Nothing that is
+//! yet to be dispatched can start before what is taken from there: it is dispatched later, or waits
+//! for room that an access in flight makes at its end.
 //!
 //! Time unit: a `width`-th of a cycle, so that an instruction takes one unit of dispatch.
 
 mod order;
 
-use super::core_config::{CoreConfig, StoresTranslate};
+use super::core_config::{AccessOrder, CoreConfig, StoresTranslate};
 use super::functional::{AHEAD, intent_of, walks_often};
 use super::in_flight::{Done, Flight, HISTORY, InFlight};
+use super::pending::PendingWalks;
 use super::ports::{CorePort, WalkActive, WarmPort};
 use super::report::{Mark, TimedReport};
 use ample_memory::{MemorySystem, READ_AHEAD};
@@ -59,6 +60,8 @@ pub struct TimedCore<M: MemorySystem> {
     /// Addresses of stores that have committed and are to be translated.
     committed_stores: VecDeque<u64>,
     stores_at_commit: bool,
+    events: bool,
+    pending: PendingWalks,
     last_drain: u64,
     stall_units: u64,
     fetch_stall_units: u64,
@@ -99,6 +102,8 @@ impl<M: MemorySystem> TimedCore<M> {
             stores_ahead: 0,
             committed_stores: VecDeque::new(),
             stores_at_commit: config.stores_translate == StoresTranslate::Commit,
+            events: config.order == AccessOrder::Events,
+            pending: PendingWalks::new(),
             last_drain: 0,
             stall_units: 0,
             fetch_stall_units: 0,
@@ -182,7 +187,10 @@ impl<M: MemorySystem> TimedCore<M> {
         self.paced &= 0xff;
         self.commit = self.front;
         let now = self.front;
-        let mut port = WarmPort(&mut self.memory);
+        let mut port = WarmPort {
+            memory: &mut self.memory,
+            arrivals: self.events,
+        };
         let intent = intent_of(access.kind);
         let pa = self.engine.translate(access.va, intent, now, &mut port)?.pa;
         match access.kind {
@@ -200,8 +208,19 @@ impl<M: MemorySystem> TimedCore<M> {
             walkers: &mut self.walkers,
             current: 0,
             active: &mut self.active,
+            arrivals: self.events,
         };
-        self.engine.translate(va, intent, now, &mut port)
+        if self.events || intent == Intent::Fetch {
+            return self.engine.translate(va, intent, now, &mut port);
+        }
+        let before = self.engine.mmu.stats.l1d_misses;
+        let mut answer = self.engine.translate(va, intent, now, &mut port)?;
+        let mmu = &self.engine.mmu;
+        match mmu.stats.l1d_misses == before {
+            true => answer.done = self.pending.wait(mmu, va, now, answer.done),
+            false => self.pending.note(mmu, va, answer.done),
+        }
+        Ok(answer)
     }
 
     /// Time of faults since the operating system had worked for `os_cycles`.
@@ -396,7 +415,11 @@ impl<M: MemorySystem> Consumer for TimedCore<M> {
                 black_box(self.read_ahead(chunk));
             }
             for access in chunk {
-                if let Err(failed) = self.take::<true>(access) {
+                let taken = match self.events {
+                    true => self.take::<true>(access),
+                    false => self.take::<false>(access),
+                };
+                if let Err(failed) = taken {
                     self.failed = Some(failed);
                     return false;
                 }
