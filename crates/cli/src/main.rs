@@ -2,7 +2,7 @@
 //! The `ample` command. Thin: parses arguments, calls one function of [`cmd`], turns its answer
 //! into an exit code.
 
-#![deny(clippy::print_stderr)]
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 /// Says one line on standard error, as `eprintln!` does, also where nobody reads there any more:
 /// what a command does must not end because its listener did, and `eprintln!` panics then.

@@ -116,7 +116,8 @@ pub(super) fn run_experiment(
     let time = ample_report::Unit::Seconds.format(cost.seconds);
     tell!(
         "{}: {} (about {time} on two cores; Ctrl-C ends it)",
-        about.id, prepared.about.title
+        about.id,
+        prepared.about.title
     );
     let bar = progress_bar(&about.id);
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);

@@ -15,6 +15,7 @@ mod store;
 use common::{ample, save};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 const ANON: u64 = 1 << 5 | 1 << 12 | 1 << 14;
 const BUDDY: u64 = 1 << 10;
@@ -155,6 +156,31 @@ fn parquet_files_say_the_same() {
     // Both forms of the same scans: each host counts once, and the copies are told.
     let both = study(directory.path(), &["scans", "lake"]);
     check_copies(&both);
+}
+
+/// Where nobody reads what was made the command has done its work; where it cannot be written the
+/// command says so.
+#[test]
+fn the_last_line_may_go_nowhere() {
+    let directory = fleet();
+    let convert = |to: &str, out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ample"));
+        command.args(["fleet", "convert", "scans", "-o", to]);
+        let command = command.current_dir(directory.path()).stdout(out);
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let (nobody, closed) = std::io::pipe().unwrap();
+    drop(nobody);
+    let unread = convert("unread", closed.into()).wait_with_output().unwrap();
+    assert_eq!(unread.status.code(), Some(0));
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let full = convert("full", full.unwrap().into()).wait_with_output();
+    let full = full.unwrap();
+    assert_eq!(full.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"));
+    for lake in ["unread", "full"] {
+        check(&study(directory.path(), &[lake]));
+    }
 }
 
 fn check_copies(study: &Value) {

@@ -14,6 +14,7 @@ use super::Verdict;
 use ample_fleet::{FilesProgress, Sources, Unusable};
 use ample_lab::server_model::drawn_fleet::SIMULATED_AT;
 use anyhow::{Context, Result, ensure};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -135,7 +136,8 @@ fn generate(args: &GenerateArgs) -> Result<Verdict> {
     let bar = super::progress_bar("making machines");
     let files = fleet.write(&real, &args.output, &|done, of| step(&bar, done, of))?;
     bar.finish_and_clear();
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{} machines, {} scans each, seed {}, from {} real scans: {} files in {}",
         args.hosts,
         args.scans,
@@ -143,7 +145,7 @@ fn generate(args: &GenerateArgs) -> Result<Verdict> {
         real.len(),
         files.len(),
         args.output.display()
-    );
+    )?;
     Ok(Verdict::Ok)
 }
 
@@ -168,13 +170,14 @@ fn convert(args: &ConvertArgs) -> Result<Verdict> {
         "no scan among {} files",
         found.read
     );
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{} files read, {} skipped: {} files in {}",
         found.read,
         found.unusable.len(),
         made.len(),
         args.output.display()
-    );
+    )?;
     Ok(Verdict::Ok)
 }
 

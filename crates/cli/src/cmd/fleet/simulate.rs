@@ -7,6 +7,7 @@ use ample_fleet::encode;
 use ample_lab::server_model::drawn_fleet::{DrawnFleet, fleet_text};
 use ample_mm::PolicyKind;
 use anyhow::{Context, Result, ensure};
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -94,12 +95,13 @@ pub fn run(args: &SimulateArgs) -> Result<Verdict> {
         "ended early with {made} of {} servers; the same command goes on with the others",
         missing.len()
     );
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{all} of {} servers under {}, {made} of them new: {}",
         fleet.servers(),
         fleet.policy().name(),
         args.output.display()
-    );
+    )?;
     Ok(Verdict::Ok)
 }
 

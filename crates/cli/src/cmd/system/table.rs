@@ -215,7 +215,8 @@ pub(super) fn warn(run: &SystemRun) {
     if recorder.mismatches > 0 {
         tell!(
             "ample: {} of {} physical addresses differ from the emulator's",
-            recorder.mismatches, recorder.compared
+            recorder.mismatches,
+            recorder.compared
         );
     }
     for scheme in &run.schemes {
@@ -223,7 +224,9 @@ pub(super) fn warn(run: &SystemRun) {
             tell!(
                 "ample: scheme {}: {} accesses to pages that were not mapped when looked at, \
                  {} contradictory ways through the page tables",
-                scheme.scheme, scheme.untranslated, scheme.malformed
+                scheme.scheme,
+                scheme.untranslated,
+                scheme.malformed
             );
         }
     }

@@ -200,7 +200,8 @@ fn simulate(
     };
     tell!(
         "simulating {} h of {load} with {} seeds (Ctrl-C ends it)",
-        args.hours, args.seeds
+        args.hours,
+        args.seeds
     );
     let bar = progress_bar("simulating");
     let told = |share: f64| bar.set_position((share * 1000.0) as u64);
