@@ -27,8 +27,9 @@ pub struct CoreConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessOrder {
-    /// That of the program: a walk that starts late keeps its walker from earlier ones of later
-    /// accesses. An entry is there from the miss on, and a hit waits for its walk.
+    /// That of the program: an access that starts late takes walkers, banks and lines before later
+    /// accesses that start earlier. An entry is there from the miss on, and a hit waits for the
+    /// walk.
     #[default]
     Program,
     /// That of their times. An entry is there once its look-up or walk is over.
