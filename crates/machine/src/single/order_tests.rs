@@ -109,35 +109,37 @@ fn configs(random: &mut SplitMix64) -> CoreConfig {
     }
 }
 
+/// A random program on a random core, in its own order and by events; what failed, in words.
+fn both_orders(seed: u64) -> (TimedCore<Noting>, TimedCore<Noting>, String) {
+    let mut random = SplitMix64::new(seed);
+    let config = configs(&mut random);
+    let accesses = mixed(&mut random, 4_000);
+    let (mut ordered, mut by_events) = (core(&config), core(&config));
+    for access in &accesses {
+        ordered.run(access).unwrap();
+    }
+    // Blocks of any size.
+    for block in accesses.chunks(1 + random.below(700) as usize) {
+        assert!(by_events.consume(block));
+    }
+    by_events.settle();
+    (ordered, by_events, format!("seed {seed}, {config:?}"))
+}
+
 /// Where nothing depends on the order of look-ups, all times are those of the program's order:
 /// what is held back and what room it takes change none.
 #[test]
 fn times_are_those_of_the_programs_order_where_order_does_not_matter() {
     for seed in 1..=60 {
-        let mut random = SplitMix64::new(seed);
-        let config = configs(&mut random);
-        let accesses = mixed(&mut random, 4_000);
-        let (mut ordered, mut reordered) = (core(&config), core(&config));
-        for access in &accesses {
-            ordered.run(access).unwrap();
-        }
-        // Blocks of any size.
-        for block in accesses.chunks(1 + random.below(700) as usize) {
-            assert!(reordered.consume(block));
-        }
-        reordered.settle();
-        assert_eq!(
-            reordered.report(),
-            ordered.report(),
-            "seed {seed}, {config:?}"
-        );
-        assert_eq!(reordered.clock(), ordered.clock(), "seed {seed}");
+        let (ordered, by_events, what) = both_orders(seed);
+        assert_eq!(by_events.report(), ordered.report(), "{what}");
+        assert_eq!(by_events.clock(), ordered.clock(), "{what}");
         let sorted = |core: &TimedCore<Noting>| {
             let mut asked = core.memory.asked.clone();
             asked.sort_unstable();
             asked
         };
-        assert_eq!(sorted(&reordered), sorted(&ordered), "seed {seed}");
+        assert_eq!(sorted(&by_events), sorted(&ordered), "{what}");
     }
 }
 
@@ -145,19 +147,8 @@ fn times_are_those_of_the_programs_order_where_order_does_not_matter() {
 fn look_ups_come_in_the_order_of_their_times() {
     let mut late = 0;
     for seed in 1..=60 {
-        let mut random = SplitMix64::new(seed);
-        let config = configs(&mut random);
-        let accesses = mixed(&mut random, 4_000);
-        let (mut ordered, mut reordered) = (core(&config), core(&config));
-        for access in &accesses {
-            ordered.run(access).unwrap();
-        }
-        assert!(reordered.consume(&accesses));
-        reordered.settle();
-        assert!(
-            reordered.memory.asked.is_sorted(),
-            "seed {seed}, {config:?}"
-        );
+        let (ordered, by_events, what) = both_orders(seed);
+        assert!(by_events.memory.asked.is_sorted(), "{what}");
         late += usize::from(!ordered.memory.asked.is_sorted());
     }
     assert!(late > 40, "only {late} programs have a look-up that waits");
