@@ -401,8 +401,7 @@ impl Engine {
         let (entry, done) = (coming.entry, now.max(coming.at));
         let (write, fetch) = (intent == Intent::Write, intent == Intent::Fetch);
         if allows(entry, write, fetch) && (!write || entry & bits::DIRTY != 0) {
-            let inside = coming.size.bytes() - 1;
-            let pa = (entry & bits::FRAME & !inside) | (va & inside);
+            let pa = coming.pa(va);
             return Ok(Translated { pa, done });
         }
         match fetch {

@@ -184,7 +184,7 @@ impl Mmu {
         if let Some(early) = self.arrivals.add(arrival) {
             self.l1_arrived(&early);
         }
-        (entry & bits::FRAME & !(size.bytes() - 1)) | (va & (size.bytes() - 1))
+        arrival.pa(va)
     }
 
     /// The entry on its way to the first level that translates an address.

@@ -266,7 +266,10 @@ impl<M: MemorySystem> TimedCore<M> {
         while self.stores_ahead == self.stores.len() {
             self.run_earliest()?;
         }
-        let place = (self.store_at + self.stores_ahead) % self.stores.len();
+        let mut place = self.store_at + self.stores_ahead;
+        if place >= self.stores.len() {
+            place -= self.stores.len();
+        }
         self.front = self.front.max(self.stores[place]);
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! over. Until then the entry that it replaces still answers, and another access to its page waits
 //! for it: that is no miss of its own.
 
-use crate::table::entry::PageSize;
+use crate::table::entry::{PageSize, bits};
 use crate::tlb::key::index_of;
 use ample_kit::random::mix64;
 use std::cmp::Reverse;
@@ -25,6 +25,15 @@ pub(crate) struct Arrival {
     pub(crate) entry: u64,
     /// When it is there.
     pub(crate) at: u64,
+}
+
+impl Arrival {
+    /// Where an address that the entry translates lies.
+    #[inline(always)]
+    pub(crate) fn pa(&self, va: u64) -> u64 {
+        let inside = self.size.bytes() - 1;
+        (self.entry & bits::FRAME & !inside) | (va & inside)
+    }
 }
 
 /// All entries on their way.
