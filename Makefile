@@ -100,9 +100,8 @@ properties:      ## translation against the page table over two million random o
 	AMPLE_ORDERS=$${AMPLE_ORDERS:-2000000} $(CARGO) test --locked -p ample-translate \
 		--test orders every_order -- --nocapture
 
-translation-peer: ## first-level misses of real programs beside ChampSim's (CHAMPSIM=FILE, a binary)
-	$(CARGO) build --locked --release -p ample-cli
-	scripts/translation-peer.py target/release/ample $(CHAMPSIM)
+translation-peer: ample ## first-level misses of real programs beside ChampSim's (CHAMPSIM=FILE)
+	scripts/translation-peer.py $(AMPLE) $(CHAMPSIM)
 
 malloc-models:   ## check the allocator's concurrent parts with a randomised scheduler
 	AMPLE_MODEL_ROUNDS=$${AMPLE_MODEL_ROUNDS:-2000} $(CARGO) test --locked -p ample-malloc \

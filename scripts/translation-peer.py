@@ -12,6 +12,7 @@ Prints one row a program and setting, and with all programs the object that the 
 """
 
 import json
+import shutil
 import struct
 import subprocess
 import sys
@@ -118,11 +119,23 @@ def main() -> int:
     if len(sys.argv) < 3:
         print(__doc__, file=sys.stderr)
         return 2
+    for program in [*sys.argv[1:3], "qemu-x86_64", "gcc"]:
+        if not shutil.which(program):
+            print(f"translation-peer: no program {program}: build or install it", file=sys.stderr)
+            return 2
     ample, champsim = (Path(path).resolve() for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as directory:
         at = Path(directory)
         known = programs(at, ample)
         wanted = sys.argv[3:] or list(known)
+        if unknown := [name for name in wanted if name not in known]:
+            names = f"{', '.join(unknown)}; there are {', '.join(known)}"
+            print(f"translation-peer: no program named {names}", file=sys.stderr)
+            return 2
+        missing = [known[name][0] for name in wanted if not shutil.which(known[name][0])]
+        if missing:
+            print(f"translation-peer: install {', '.join(missing)}", file=sys.stderr)
+            return 2
         rows = [row for name in wanted for row in compare(ample, champsim, name, known[name], at)]
     print(json.dumps({"schema": "ample.translation-peer/1", "rows": rows}, indent=1))
     return 0
