@@ -12,6 +12,9 @@ use twox_hash::XxHash3_128;
 /// Under which key a file keeps it.
 pub const DIGEST_KEY: &str = "ample.digest";
 
+/// By which a file says who wrote it. One that does and has no sum has been damaged.
+pub const WRITER: &str = concat!("ample-fleet version ", env!("CARGO_PKG_VERSION"));
+
 /// The sum of the rows' hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowDigest(u128);

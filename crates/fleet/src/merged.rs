@@ -2,7 +2,7 @@
 //! Parquet files that grow until they are large.
 
 use crate::batch;
-use crate::digest::{DIGEST_KEY, RowDigest};
+use crate::digest::{DIGEST_KEY, RowDigest, WRITER};
 use anyhow::{Context, Result};
 use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
@@ -82,6 +82,7 @@ impl<'a> Merged<'a> {
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         self.files.push(path.clone());
         let properties = WriterProperties::builder()
+            .set_created_by(WRITER.to_string())
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_max_row_group_row_count(Some(1 << 17))
             .build();

@@ -67,11 +67,15 @@ impl<R: ChunkReader + 'static> TableFile<R> {
             unpacked <= UNPACKED_BYTES.max(bytes.saturating_mul(ROWS_A_BYTE)),
             "claims {unpacked} bytes in {bytes} bytes"
         );
-        let pairs = opened.metadata().file_metadata().key_value_metadata();
-        let digest = pairs.and_then(|pairs| {
+        let about = opened.metadata().file_metadata();
+        let digest = about.key_value_metadata().and_then(|pairs| {
             let own = pairs.iter().find(|pair| pair.key == DIGEST_KEY);
             own.and_then(|pair| pair.value.clone())
         });
+        ensure!(
+            digest.is_some() || !about.created_by().is_some_and(is_ours),
+            "damaged: the sum of its values is not there"
+        );
         let mask = ProjectionMask::leaves(opened.parquet_schema(), columns);
         Ok(TableFile {
             builder: opened.with_projection(mask),
@@ -118,6 +122,11 @@ impl<R: ChunkReader + 'static> TableFile<R> {
         }
         Ok(digest)
     }
+}
+
+/// Whether the file of a writer must have a sum.
+fn is_ours(writer: &str) -> bool {
+    writer.starts_with("ample-fleet ")
 }
 
 const FIELDS: [&[&str]; 2] = [crate::row::FleetRow::TEXTS, crate::row::FleetRow::NUMBERS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table as Apache Parquet.
 
-use crate::digest::{DIGEST_KEY, RowDigest};
+use crate::digest::{DIGEST_KEY, RowDigest, WRITER};
 use crate::row::FleetRow;
 use anyhow::Result;
 use parquet::basic::{Compression, ZstdLevel};
@@ -36,6 +36,7 @@ pub fn encode(groups: &[Vec<FleetRow>]) -> Result<Vec<u8>> {
     });
     let digest = KeyValue::new(DIGEST_KEY.to_string(), digest.to_string());
     let properties = WriterProperties::builder()
+        .set_created_by(WRITER.to_string())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_key_value_metadata(Some(vec![digest]))
         .build();

@@ -70,6 +70,18 @@ fn a_damaged_table_is_refused_or_the_same() {
     assert!(refused * 3 > all, "{refused} of {all} are noticed");
 }
 
+/// One of ours whose sum cannot be found is damaged; a table of another writer has none.
+#[test]
+fn our_table_without_its_sum_is_refused() {
+    let mut damaged = encode(&[rows()]).unwrap();
+    let key = b"ample.digest";
+    let at = damaged.windows(key.len()).position(|part| part == key);
+    damaged[at.unwrap()] ^= 1;
+    let told = read(damaged).unwrap_err().to_string();
+    assert_eq!(told, "damaged: the sum of its values is not there");
+    assert!(read(written(columns(None, 2), 1)).is_ok());
+}
+
 #[test]
 fn a_table_that_breaks_off_is_refused_at_any_byte() {
     let whole = encode(&[rows()]).unwrap();
