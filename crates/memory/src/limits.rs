@@ -2,8 +2,8 @@
 //! What memory that serves requests as they come obeys beyond banks and buses: refresh, at most
 //! four activations in a window, and turns of the bus between reads and writes.
 //!
-//! One core asks in the order of its program, and some requests lie earlier than those before them.
-//! So nothing here is a queue: refreshes are a function of time, activations are booked in a
+//! A core asks access by access, walk and line, and some requests lie earlier than those before
+//! them. So nothing here is a queue: refreshes are a function of time, activations are booked in a
 //! calendar, and writes wait until there are enough for one turn of the bus. Left out,
 //! and in [`ReorderingDram`](crate::ReorderingDram): row hits before older requests, recovery of
 //! a written row before it closes, and a read that finds its line among the writes that wait.

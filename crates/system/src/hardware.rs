@@ -2,7 +2,7 @@
 //! What simulates a CPU: its translation hardware alone, or a timed core around it.
 
 use crate::sample::{SamplePlan, Sampled, Window};
-use ample_machine::{MachineConfig, PrivateMemory, TimedCore, intent_of};
+use ample_machine::{AccessOrder, MachineConfig, PrivateMemory, TimedCore, intent_of};
 pub use ample_memory::LastCounts;
 use ample_memory::{LastPort, SharedLast};
 use ample_trace::Access;
@@ -155,14 +155,17 @@ impl SystemModel {
         Ok(ways)
     }
 
-    /// CPUs with a core and caches, under one scheme.
+    /// CPUs with a core and caches, under one scheme. They see accesses in the order of the guest's
+    /// program, whose page tables change between accesses.
     ///
     /// # Errors
     /// As [`functional`](Self::functional).
     pub fn cores(&self, scheme: &str, cpus: usize) -> Result<Vec<SystemCore>> {
+        let mut machine = self.machine.clone();
+        machine.core.order = AccessOrder::Program;
         let last_levels = self.last_levels(cpus)?.into_iter();
         last_levels
-            .map(|last| self.machine.core_over(self.engine(scheme)?, last))
+            .map(|last| machine.core_over(self.engine(scheme)?, last))
             .collect()
     }
 

@@ -27,13 +27,13 @@ pub struct CoreConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessOrder {
+    /// That of their times. An entry is there once its look-up or walk is over.
+    #[default]
+    Events,
     /// That of the program: an access that starts late takes walkers, banks and lines before later
     /// accesses that start earlier. An entry is there from the miss on, and a hit waits for the
-    /// walk.
-    #[default]
+    /// walk. Recorded guests are timed so: their page tables change between accesses.
     Program,
-    /// That of their times. An entry is there once its look-up or walk is over.
-    Events,
 }
 
 /// When a store is translated.

@@ -101,7 +101,7 @@ fn configs(random: &mut SplitMix64) -> CoreConfig {
         width: any(random, &[1, 4, 6]),
         rob: any(random, &[1, 8, 224, 512, 3000]),
         store_buffer: any(random, &[1, 7, 72]),
-        order: AccessOrder::Events,
+        order: AccessOrder::default(),
         stores_translate: match random.below(2) {
             0 => StoresTranslate::Address,
             _ => StoresTranslate::Commit,

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The core on accesses whose time, or whose traces in caches and TLBs, are known.
 
-use crate::{MachineConfig, TimedCore};
+use crate::{AccessOrder, MachineConfig, TimedCore};
 use ample_kit::random::SplitMix64;
 use ample_memory::PrivateMemory;
 use ample_trace::Access;
 use ample_translate::{PageSize, USER_RW, bits, schemes};
 
-/// Two ranges with 4 KB pages.
+/// Two ranges with 4 KB pages, timed as recorded guests are: counts do not depend on time.
 fn core() -> TimedCore<PrivateMemory> {
-    let machine = MachineConfig::preset("skylake").unwrap();
+    let mut machine = MachineConfig::preset("skylake").unwrap();
+    machine.core.order = AccessOrder::Program;
     let mut engine = machine.engine(schemes::paging()).unwrap();
     let rights = USER_RW & !bits::NO_EXECUTE;
     for base in [1 << 30, 2 << 30] {

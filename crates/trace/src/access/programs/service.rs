@@ -40,7 +40,7 @@ pub const WEB: ServiceShape = ServiceShape {
     hot_share: 0.3,
     cold_bytes: 20 << 30,
     cold_skew: 1.0,
-    call_instructions: 460,
+    call_instructions: 648,
     objects_per_call: 1,
     local_accesses: 24,
 };
@@ -54,7 +54,7 @@ pub const CACHE: ServiceShape = ServiceShape {
     hot_share: 0.3,
     cold_bytes: 32 << 30,
     cold_skew: 0.95,
-    call_instructions: 460,
+    call_instructions: 648,
     objects_per_call: 1,
     local_accesses: 24,
 };
