@@ -209,8 +209,9 @@ impl Dram {
         let half = self.controller / 2;
         let arrive = now + half;
         let bank = &mut self.banks[bank];
-        // A request earlier than the last one served is of an access that started before the
-        // last one's walk was over; it does not wait for what in truth came after it.
+        // A request earlier than the last one served is of an access that was asked for later: the
+        // other's walk was not over yet, or, in the order of the program, its address was not
+        // there. It does not wait for what in truth came after it.
         let is_early = arrive < bank.last;
         let mut start = match is_early {
             true => arrive,
