@@ -39,6 +39,9 @@ mkdir -p target
 fuzz host snapshot crates/host/fuzz/seeds/snapshot
 fuzz trace trace_reader crates/trace/fuzz/seeds/trace_reader
 fuzz trace import crates/trace/fuzz/seeds/import
+fuzz trace drmemtrace crates/trace/fuzz/seeds/drmemtrace
+fuzz trace gem5 crates/trace/fuzz/seeds/gem5
+fuzz trace perf crates/trace/fuzz/seeds/perf
 fuzz mm replay crates/mm/tests/data
 fuzz mm workload experiments/workloads
 fuzz fleet fleet_table crates/fleet/fuzz/seeds/fleet_table

@@ -268,10 +268,12 @@ fn formats_are_found_by_how_files_start() {
     }
 }
 
-/// The seeds of the fuzz target are what the formats' writers here make.
+/// The seeds of the fuzz targets, by target.
+const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds");
+
+/// The seeds of the fuzz targets that are whole files are what the formats' writers here make.
 #[test]
 fn seeds_of_the_fuzzer_are_current() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/import");
     let thread = drmemtrace_file(&[
         entry(28, 9, 0xe40),
         entry(10, 4, 0x1000),
@@ -287,7 +289,8 @@ fn seeds_of_the_fuzzer_are_current() {
         ("gem5.elastic", elastic),
         ("perf", perf_file().into_bytes()),
     ] {
-        let path = format!("{folder}/{name}");
+        let target = name.split('.').next().unwrap_or(name);
+        let path = format!("{SEEDS}/{target}/{name}");
         if std::env::var_os("AMPLE_SEEDS").is_some() {
             std::fs::write(&path, &bytes).expect("writable");
         }
@@ -299,5 +302,22 @@ fn seeds_of_the_fuzzer_are_current() {
         };
         let current = content(&there) == content(&bytes);
         assert!(current, "{name}: AMPLE_SEEDS=1 writes it anew");
+    }
+}
+
+/// What the fuzzer kept, because it led somewhere new in a reader, is read without a panic: as a
+/// trace, or refused with a message.
+#[test]
+fn what_the_fuzzer_kept_is_read_or_refused() {
+    for (target, format) in [("drmemtrace", DRMEMTRACE), ("gem5", GEM5), ("perf", PERF)] {
+        let mut files = 0;
+        for file in std::fs::read_dir(format!("{SEEDS}/{target}")).expect("a folder of seeds") {
+            let bytes = std::fs::read(file.expect("readable").path()).expect("readable");
+            if let Err(told) = read(format, &bytes) {
+                assert!(!told.to_string().is_empty());
+            }
+            files += 1;
+        }
+        assert!(files > 0, "{target}");
     }
 }
