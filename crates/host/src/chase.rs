@@ -4,6 +4,9 @@
 //! The loads are uniform over all lines of a range and each address takes in the value loaded
 //! before, so that no two overlap. Uniform loads miss a cache or TLB of `E` of `W` entries with
 //! probability 1 − E/W whatever it replaces: the figure does not hang on unpublished policies.
+//!
+//! Loads of one line of each page tell translation from data: of so many pages the lines fit into a
+//! near cache, while their translations miss the TLBs.
 
 use crate::{HostError, Root};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -22,6 +25,17 @@ pub enum PageBacking {
     Thp,
     /// 1 GB pages of HugeTLB, which must have been reserved.
     Huge1G,
+}
+
+/// Which lines of a range are loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadPattern {
+    /// Every line of it, uniformly.
+    #[default]
+    Lines,
+    /// One line of each 4 KB, at a place of its own.
+    Pages,
 }
 
 impl PageBacking {
@@ -141,16 +155,36 @@ impl TestMemory {
         Some((kilobytes * 1024) as f64 / (self.words * 8) as f64)
     }
 
+    /// The page frames behind the range, one for each 4 KB, from `/proc/self/pagemap`; None if the
+    /// kernel does not tell (it tells root).
+    pub fn frames(&self) -> Option<Vec<u64>> {
+        const FRAME: u64 = (1 << 55) - 1;
+        let pagemap = std::fs::File::open("/proc/self/pagemap").ok()?;
+        let first = (self.start as usize + self.first_word * 8) / 4096;
+        let mut entries = vec![0; self.words * 8 / 4096 * 8];
+        std::os::unix::fs::FileExt::read_exact_at(&pagemap, &mut entries, first as u64 * 8).ok()?;
+        let frames = entries.as_chunks().0.iter();
+        let frames: Vec<u64> = frames.map(|e| u64::from_ne_bytes(*e) & FRAME).collect();
+        frames.iter().all(|&frame| frame != 0).then_some(frames)
+    }
+
     /// Processor time of `hops` dependent loads over the first `bytes` of the range, in ns a hop.
     ///
     /// # Panics
-    /// If `bytes` is less than a line or more than the range.
-    pub fn ns_per_hop(&self, bytes: u64, hops: u64, seed: u64) -> f64 {
+    /// If `bytes` is less than a line (a page, if one line of each page is loaded) or more than the
+    /// range.
+    pub fn ns_per_hop(&self, bytes: u64, pattern: LoadPattern, hops: u64, seed: u64) -> f64 {
         let words = &self.words()[..bytes as usize / 8];
-        let lines = bytes / 64;
-        assert!(lines > 0, "a range of {bytes} bytes has no line");
+        let loaded = match pattern {
+            LoadPattern::Lines => bytes / 64,
+            LoadPattern::Pages => bytes / 4096,
+        };
+        assert!(loaded > 0, "nothing to load in {bytes} bytes");
         let started = thread_ns();
-        black_box(hop(words, lines, hops, seed));
+        black_box(match pattern {
+            LoadPattern::Lines => hop(words, loaded, hops, seed, |line| line),
+            LoadPattern::Pages => hop(words, loaded, hops, seed, line_of_page),
+        });
         (thread_ns() - started) as f64 / hops as f64
     }
 }
@@ -158,18 +192,24 @@ impl TestMemory {
 /// The loop under test: a linear congruential generator runs ahead of the loads; what makes the
 /// loads wait for each other is the loaded value, which is always 0.
 #[inline(never)]
-fn hop(words: &[u64], lines: u64, hops: u64, seed: u64) -> u64 {
+fn hop(words: &[u64], some: u64, hops: u64, seed: u64, line_of: impl Fn(u64) -> u64) -> u64 {
     let mut state = seed;
     let mut loaded = 0u64;
     for _ in 0..hops {
         state = state
             .wrapping_mul(0x5851_f42d_4c95_7f2d)
             .wrapping_add(0x1405_7b7e_f767_814f);
-        let line = ((state >> 32) * lines) >> 32;
+        let line = line_of(((state >> 32) * some) >> 32);
         let word = line * WORDS_PER_LINE + loaded;
         loaded = words.get(word as usize).copied().unwrap_or(0);
     }
     loaded
+}
+
+/// The line of a page that is loaded: lines of all pages at one place would share a few sets of
+/// each cache.
+fn line_of_page(page: u64) -> u64 {
+    page * 64 + (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
 }
 
 /// Clock of this core while it is busy, GHz: a chain of multiplications and exclusive ors takes
@@ -230,7 +270,14 @@ mod tests {
         let memory = TestMemory::new(8 << 20, PageBacking::Small).unwrap();
         assert_eq!(memory.thp_share(), Some(0.0));
         for bytes in [64, 4096, 8 << 20] {
-            assert!(memory.ns_per_hop(bytes, 1000, 1) > 0.0);
+            assert!(memory.ns_per_hop(bytes, LoadPattern::Lines, 1000, 1) > 0.0);
+        }
+        assert!(memory.ns_per_hop(8 << 20, LoadPattern::Pages, 1000, 1) > 0.0);
+        // Root is told the frames, all of them different.
+        if let Some(mut frames) = memory.frames() {
+            frames.sort_unstable();
+            frames.dedup();
+            assert_eq!(frames.len(), 2048);
         }
     }
 
@@ -238,8 +285,14 @@ mod tests {
     fn loads_stay_inside_and_depend_on_what_they_load() {
         // With a 1 in every word each hop lands on the word after the line's first.
         let words = [1u64; 8 * 100];
-        assert_eq!(hop(&words, 100, 1000, 7), 1);
-        assert_eq!(hop(&[0u64; 8], 1, 1000, 7), 0);
+        assert_eq!(hop(&words, 100, 1000, 7, |line| line), 1);
+        assert_eq!(hop(&[0u64; 8], 1, 1000, 7, |line| line), 0);
+        // The last page is inside, too: all places but those are 1.
+        let mut pages = vec![1u64; 512 * 3];
+        for page in 0..3 {
+            pages[line_of_page(page) as usize * 8] = 0;
+        }
+        assert_eq!(hop(&pages, 3, 1000, 7, line_of_page), 0);
     }
 
     #[test]

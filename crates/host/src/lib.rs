@@ -49,7 +49,7 @@ pub use bench::{ReaderTimes, bench_readers};
 #[cfg(feature = "bpf")]
 pub use bpf::{BpfReader, TrafficRecorder};
 pub use cgroups::Cgroups;
-pub use chase::{PageBacking, TestMemory, clock_ghz};
+pub use chase::{LoadPattern, PageBacking, TestMemory, clock_ghz};
 pub use error::HostError;
 pub use mapped::{MappedMemory, MappedSize, MappedTarget, read_mapped};
 #[cfg(feature = "bpf")]

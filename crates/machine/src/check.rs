@@ -224,6 +224,7 @@ impl MachineConfig {
         let steps = [
             ("mmu.l2_cycles", mmu.l2_cycles),
             ("mmu.pwc_cycles", mmu.pwc_cycles),
+            ("mmu.reference_cycles", mmu.reference_cycles),
             ("mmu.nested_cycles", mmu.nested_cycles),
             ("mmu.invlpg_cycles", mmu.invlpg_cycles),
             ("mmu.flush_cycles", mmu.flush_cycles),

@@ -156,7 +156,8 @@ impl SystemModel {
     }
 
     /// CPUs with a core and caches, under one scheme. They see accesses in the order of the guest's
-    /// program, whose page tables change between accesses.
+    /// program, in which all of them start: a recording names no dependences. TLBs count what they
+    /// count without a core.
     ///
     /// # Errors
     /// As [`functional`](Self::functional).

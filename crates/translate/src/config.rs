@@ -24,6 +24,10 @@ pub struct MmuConfig {
     pub l2_cycles: u32,
     /// Cycles to look up the page-walk caches.
     pub pwc_cycles: u32,
+    /// Cycles that the walker itself needs for each reference, beside those of the cache that
+    /// answers.
+    #[serde(default)]
+    pub reference_cycles: u32,
     /// Page-walk caches.
     pub pwc: PwcKind,
     /// Cache for the walker's own guest-physical to host-physical translations (virtualised).

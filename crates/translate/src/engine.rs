@@ -15,7 +15,7 @@ use crate::table::entry::bits;
 use crate::tlb::arrivals::Arrival;
 use crate::walk::descent::Fault;
 use crate::walk::nested::Host;
-use crate::walk::port::Port;
+use crate::walk::port::{Port, WalkerPort};
 
 /// What an access does, as far as translation cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -329,6 +329,7 @@ impl Engine {
         port: &mut P,
     ) -> Result<Translated, BadAccess> {
         let (fetch, half) = (intent == Intent::Fetch, self.half(va));
+        let port = &mut WalkerPort::new(port, self.mmu.reference_time);
         for _ in 0..4 {
             let space = &mut self.spaces[half];
             let asid = space.asid;

@@ -53,6 +53,8 @@ pub struct Mmu {
     pub l2_time: u64,
     /// Time units of a page-walk-cache look-up.
     pub pwc_time: u64,
+    /// Time units of the walker for each reference.
+    pub(crate) reference_time: u64,
     /// What has happened so far.
     pub stats: TranslationStats,
     /// Walks to data addresses in this range are counted apart.
@@ -82,6 +84,7 @@ impl Mmu {
             arrivals: Arrivals::new(),
             l2_time: u64::from(config.l2_cycles) * units_per_cycle,
             pwc_time: u64::from(config.pwc_cycles) * units_per_cycle,
+            reference_time: u64::from(config.reference_cycles) * units_per_cycle,
             stats: TranslationStats::default(),
             watched: 0..0,
             config: config.clone(),

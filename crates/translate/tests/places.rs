@@ -141,6 +141,7 @@ fn bitmaps_of_guest_and_host_are_two() {
     let config = MmuConfig {
         nested_tlb: None,
         nested_cycles: 1,
+        reference_cycles: 0,
         ..presets::by_name("perforated-skylake").unwrap()
     };
     let frames = Box::new(IdealFrames::new(MEMORY));

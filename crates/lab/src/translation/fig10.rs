@@ -12,7 +12,7 @@ use crate::server_model::Spread;
 use crate::server_model::check_memory;
 use crate::setup::PageMix;
 use crate::stop;
-use ample_mm::{Config, PolicyKind, RunResult, Workload, run_after};
+use ample_mm::{Config, PolicyKind, RunResult, Sample, Workload, run_after};
 use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
@@ -82,6 +82,8 @@ pub struct Fig10Server {
     pub policy: PolicyKind,
     /// `partial` or `full`.
     pub fragmentation: Text,
+    /// Unmovable 4 KB pages ÷ all when the pages are asked for.
+    pub unmovable_page_ratio: Spread,
     /// Unmovable 2 MB blocks ÷ all, definition O, when the pages are asked for.
     pub unmovable_2m_ratio: Spread,
     /// 2 MB HugeTLB pages obtained ÷ asked for; null if none were asked for.
@@ -191,7 +193,7 @@ impl Experiment for HugePageGains {
 }
 
 impl Outcome for Fig10Speeds {
-    const SCHEMA: &'static str = "ample.sim.fig10/2";
+    const SCHEMA: &'static str = "ample.sim.fig10/3";
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Speed over stock Linux on a fragmented server";
@@ -276,12 +278,16 @@ fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Fig10Server, Vec<f6
     let mean = |value: &dyn Fn(usize) -> f64| {
         (0..mixes.len()).map(value).sum::<f64>() / mixes.len() as f64
     };
-    let last = |run: &RunResult| run.samples.last().map_or(0.0, |s| s.unmovable_2m_ratio);
+    let last = |value: fn(&Sample) -> f64| {
+        let of_run = |run: &RunResult| run.samples.last().map_or(0.0, value);
+        Spread::of(runs.iter().map(of_run))
+    };
     let server = Fig10Server {
         workload: String::new(),
         policy: PolicyKind::Linux,
         fragmentation: Text::default(),
-        unmovable_2m_ratio: Spread::of(runs.iter().map(last)),
+        unmovable_page_ratio: last(|sample| sample.unmovable_page_ratio),
+        unmovable_2m_ratio: last(|sample| sample.unmovable_2m_ratio),
         got_2m_ratio: known(huge().map(|h| obtained(h.hugetlb_2m_got, h.hugetlb_2m_wanted))),
         got_1g_ratio: known(huge().map(|h| obtained(h.hugetlb_1g_got, h.hugetlb_1g_wanted))),
         paper_got: None,

@@ -32,7 +32,9 @@ pub enum AccessOrder {
     Events,
     /// That of the program: an access that starts late takes walkers, banks and lines before later
     /// accesses that start earlier. An entry is there from the miss on, and a hit waits for the
-    /// walk. Recorded guests are timed so: their page tables change between accesses.
+    /// walk. Recorded guests are timed so. Their recordings name no dependences, so that none of
+    /// their accesses starts late; and what TLBs count does not depend on which of the accesses are
+    /// timed.
     Program,
 }
 

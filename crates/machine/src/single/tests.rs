@@ -43,6 +43,37 @@ fn mixed(seed: u64, count: usize) -> Vec<Access> {
 }
 
 #[test]
+fn a_walker_takes_its_time_for_each_reference() {
+    let of = |reference_cycles| {
+        let mut machine = MachineConfig::preset("skylake").unwrap();
+        machine.mmu.reference_cycles = reference_cycles;
+        let mut engine = machine.engine(schemes::paging()).unwrap();
+        engine.premap(1 << 30, 64 << 20, PageSize::K4).unwrap();
+        let mut core = machine.core(engine).unwrap();
+        let mut random = SplitMix64::new(4);
+        // Each load waits for the one before, so that all of a walk is seen.
+        let va = |random: &mut SplitMix64| (1 << 30) + random.below(64 << 20) / 64 * 64;
+        let loads = (0..20_000).map(|_| Access::load(va(&mut random), 3).after(1));
+        run(&mut core, &loads.collect::<Vec<_>>());
+        let report = core.report();
+        let refs = core.engine.mmu.stats.walk_refs();
+        (report.cycles, report.walk_duration_cycles, refs)
+    };
+    let (none, seven) = (of(0), of(7));
+    assert_eq!(none.2, seven.2);
+    assert!(none.2 > 10_000, "{} references", none.2);
+    let added = 7.0 * none.2 as f64;
+    assert!(
+        (seven.1 - none.1 - added).abs() < 0.02 * added,
+        "walks: {none:?} {seven:?}"
+    );
+    assert!(
+        (seven.0 - none.0 - added).abs() < 0.02 * added,
+        "in all: {none:?} {seven:?}"
+    );
+}
+
+#[test]
 fn instructions_before_a_fetch_take_as_long_as_before_a_load() {
     let of = |fetch_gap, load_gap| {
         let mut core = core();

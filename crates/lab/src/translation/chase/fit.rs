@@ -43,6 +43,13 @@ fn shares(bytes: u64, capacities: [u64; 3]) -> [f64; 4] {
     ]
 }
 
+/// Time of the loop beside its load, ns: the smallest footprint less a hit of the first level.
+pub(super) fn loop_ns(points: &[LatencyPoint], machine: &MachineConfig) -> f64 {
+    let l1_ns = f64::from(machine.memory.l1d.latency_cycles) / machine.core.ghz;
+    let first = points.first();
+    first.map_or(0.0, |p| (p.measured_ns - l1_ns).max(0.0))
+}
+
 /// Fits the points up to `below_bytes`; `named` are the last level's bytes by CPUID.
 ///
 /// # Errors
@@ -59,9 +66,7 @@ pub(super) fn fit(
         known(machine.memory.l1d.latency_cycles),
         known(machine.memory.l2.latency_cycles),
     );
-    let loop_ns = points
-        .first()
-        .map_or(0.0, |p| (p.measured_ns - l1_ns).max(0.0));
+    let loop_ns = loop_ns(points, machine);
     let used: Vec<&LatencyPoint> = points
         .iter()
         .filter(|p| p.footprint_bytes <= below_bytes)
@@ -189,7 +194,7 @@ pub(super) mod tests {
             LatencyPoint {
                 footprint_bytes,
                 measured_ns: load + 1.0,
-                measured_min_ns: load,
+                measured_median_ns: load + 1.5,
                 measured_max_ns: load + 2.0,
                 model_ns: None,
                 error_percent: None,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measured side: rounds over all page sizes, medians over the rounds.
+//! The measured side: rounds over all page sizes, the least of the rounds at each footprint.
 
+use super::frames::Scatter;
 use crate::setup::HostPages;
-use ample_host::{PageBacking, TestMemory};
+use ample_host::{LoadPattern, PageBacking, TestMemory};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -36,10 +37,10 @@ pub struct ChaseParams {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyPoint {
     pub footprint_bytes: u64,
-    /// Median over the rounds.
+    /// Least of the rounds: what shares the processor only adds time.
     pub measured_ns: f64,
-    /// Least of the rounds.
-    pub measured_min_ns: f64,
+    /// Median over the rounds.
+    pub measured_median_ns: f64,
     /// Greatest of the rounds.
     pub measured_max_ns: f64,
     pub model_ns: Option<f64>,
@@ -47,10 +48,16 @@ pub struct LatencyPoint {
     pub error_percent: Option<f64>,
 }
 
-/// The curve of one page size.
+/// The curve of one page size and pattern.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyCurve {
     pub backing: PageBacking,
+    /// Which lines of the footprint are loaded.
+    #[serde(default)]
+    pub pattern: LoadPattern,
+    /// Where its 4 KB pages lay in this machine's memory, if the kernel told (it tells root).
+    #[serde(default)]
+    pub scatter: Option<Scatter>,
     /// Share of the memory that the kernel backed with transparent huge pages, the least of the
     /// rounds.
     pub thp_share: Option<f64>,
@@ -68,11 +75,13 @@ pub(super) struct Measured {
     pub(super) missing: Vec<String>,
 }
 
-/// Rounds of one page size: for each round the times of all footprints.
+/// Rounds of one page size and pattern: for each round the times of all footprints.
 #[derive(Default)]
 struct Rounds {
+    pattern: LoadPattern,
     times: Vec<Vec<f64>>,
     thp_share: Option<f64>,
+    scatter: Option<Scatter>,
 }
 
 impl Rounds {
@@ -82,13 +91,14 @@ impl Rounds {
             (Some(least), Some(share)) => Some(least.min(share)),
             (least, share) => least.or(share),
         };
-        let seed = params.seed + u64::from(round);
+        let (seed, pattern) = (params.seed + u64::from(round), self.pattern);
         let time = |&bytes: &u64| {
             // Every line of a small footprint, and as many of a large one as caches can hold.
-            let warm = (bytes / 64 * 6).min(2 * params.hops);
-            memory.ns_per_hop(bytes, warm.max(1), !seed);
-            memory.ns_per_hop(bytes, params.hops, seed)
+            let warm = (bytes / loaded_bytes(pattern) * 6).min(2 * params.hops);
+            memory.ns_per_hop(bytes, pattern, warm.max(1), !seed);
+            memory.ns_per_hop(bytes, pattern, params.hops, seed)
         };
+        let sizes = sizes_of(pattern, sizes);
         self.times.push(sizes.iter().map(time).collect());
     }
 
@@ -98,8 +108,8 @@ impl Rounds {
             times.sort_by(f64::total_cmp);
             LatencyPoint {
                 footprint_bytes,
-                measured_ns: times[times.len() / 2],
-                measured_min_ns: times[0],
+                measured_ns: times[0],
+                measured_median_ns: times[times.len() / 2],
                 measured_max_ns: times[times.len() - 1],
                 model_ns: None,
                 error_percent: None,
@@ -107,11 +117,33 @@ impl Rounds {
         };
         LatencyCurve {
             backing,
+            pattern: self.pattern,
+            scatter: self.scatter,
             thp_share: self.thp_share,
-            points: sizes.iter().enumerate().map(point).collect(),
+            points: sizes_of(self.pattern, sizes)
+                .iter()
+                .enumerate()
+                .map(point)
+                .collect(),
             mean_error_percent: None,
             max_error_percent: None,
         }
+    }
+}
+
+/// Bytes of a footprint for each line that is loaded.
+fn loaded_bytes(pattern: LoadPattern) -> u64 {
+    match pattern {
+        LoadPattern::Lines => 64,
+        LoadPattern::Pages => 4096,
+    }
+}
+
+/// The footprints of a pattern: of fewer pages than a near TLB holds there is nothing to learn.
+fn sizes_of(pattern: LoadPattern, sizes: &[u64]) -> &[u64] {
+    match pattern {
+        LoadPattern::Lines => sizes,
+        LoadPattern::Pages => &sizes[sizes.partition_point(|&bytes| bytes < 256 * 4096)..],
     }
 }
 
@@ -119,7 +151,7 @@ impl Rounds {
 struct Side {
     backing: PageBacking,
     sizes: Vec<u64>,
-    rounds: Rounds,
+    rounds: [Rounds; 2],
 }
 
 impl Side {
@@ -148,6 +180,25 @@ impl Side {
     }
 }
 
+impl Side {
+    /// One round of both patterns.
+    fn measure(&mut self, params: &ChaseParams, memory: &TestMemory, round: u32) {
+        // All rounds find much the same memory: one tells where pages lie.
+        if self.backing == PageBacking::Small
+            && self.rounds[0].scatter.is_none()
+            && let Some(frames) = memory.frames()
+        {
+            let scatter = Scatter::of(&frames, &self.sizes);
+            for rounds in &mut self.rounds {
+                rounds.scatter = Some(scatter.clone());
+            }
+        }
+        for rounds in &mut self.rounds {
+            rounds.add(params, &self.sizes, memory, round);
+        }
+    }
+}
+
 /// Measures all page sizes, round by round, one range of memory at a time.
 pub(super) fn curves(params: &ChaseParams, sizes: &[u64]) -> Result<Measured> {
     let mut measured = Measured {
@@ -157,7 +208,10 @@ pub(super) fn curves(params: &ChaseParams, sizes: &[u64]) -> Result<Measured> {
     let side = |backing| Side {
         backing,
         sizes: sizes.to_vec(),
-        rounds: Rounds::default(),
+        rounds: [LoadPattern::Lines, LoadPattern::Pages].map(|pattern| Rounds {
+            pattern,
+            ..Rounds::default()
+        }),
     };
     let mut all = [PageBacking::Small, PageBacking::Thp, PageBacking::Huge1G].map(side);
     for round in 0..params.rounds {
@@ -166,16 +220,17 @@ pub(super) fn curves(params: &ChaseParams, sizes: &[u64]) -> Result<Measured> {
                 break;
             }
             if let Some(memory) = side.memory(&mut measured.missing)? {
-                side.rounds.add(params, &side.sizes, &memory, round);
+                side.measure(params, &memory, round);
             }
         }
     }
     for side in all {
         // A page size whose memory went away between two rounds has nothing whole to show.
-        if !side.rounds.times.is_empty() && !side.sizes.is_empty() {
-            measured
-                .curves
-                .push(side.rounds.curve(&side.sizes, side.backing));
+        for rounds in side.rounds {
+            if !rounds.times.is_empty() && !sizes_of(rounds.pattern, &side.sizes).is_empty() {
+                let curve = rounds.curve(&side.sizes, side.backing);
+                measured.curves.push(curve);
+            }
         }
     }
     Ok(measured)
@@ -191,7 +246,7 @@ mod tests {
         let mut side = Side {
             backing: PageBacking::Huge1G,
             sizes: vec![1 << 20, 1 << 46],
-            rounds: Rounds::default(),
+            rounds: Default::default(),
         };
         let mut missing = Vec::new();
         let memory = side.memory(&mut missing).unwrap();

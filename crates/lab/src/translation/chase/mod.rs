@@ -2,20 +2,24 @@
 //! This machine against its model: latency of dependent random loads over a growing footprint
 //! with 4 KB, 2 MB and 1 GB pages, measured here and simulated with this processor's preset.
 //!
-//! Calibrated on the 2 MB curve: size and latency of the last-level cache, latency of memory, and
-//! the host's page size, none of which a guest can ask for. The 4 KB and 1 GB curves are
-//! predictions.
+//! Loads go to all lines, or to one line of each page. Each parameter is calibrated on one kind of
+//! curve: on loads of one line a page the host's page size and what its walks cost
+//! ([`translation`]); on loads of all lines of 2 MB pages size and latency of the last-level cache
+//! and latency of memory ([`fit`]). Loads of all lines of 4 KB and of 1 GB pages are predictions.
 
 mod fit;
+mod frames;
 mod measure;
 mod model;
 mod preset;
+mod translation;
 mod turns;
 
 pub use fit::Fit;
 pub use measure::{ChaseParams, LatencyCurve, LatencyPoint};
 pub use preset::preset_of;
-pub use turns::Turn;
+pub use translation::TranslationFit;
+pub use turns::{Dearer, Turn};
 
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
@@ -23,7 +27,7 @@ use crate::machines;
 use crate::needs::{load_average, meminfo_bytes};
 use crate::setup::HostPages;
 use crate::stop;
-use ample_host::{PageBacking, Processor, Root, clock_ghz};
+use ample_host::{LoadPattern, PageBacking, Processor, Root, clock_ghz};
 use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
 use anyhow::{Context, Result, bail, ensure};
@@ -54,19 +58,24 @@ pub struct Chase {
     pub load_before: Option<f64>,
     /// One-minute load average after it.
     pub load_after: Option<f64>,
-    /// What was calibrated.
+    /// What was calibrated of caches and memory.
     pub fit: Option<Fit>,
-    /// Share of 2 MB pages of the host in the model, by the error on the 2 MB curve.
+    /// What was calibrated of translation; None without curves of one line a page.
+    pub translation: Option<TranslationFit>,
+    /// Share of 2 MB pages of the host in the model, by the error of loads of one line a page, or
+    /// without them of the 2 MB curve.
     pub host_share_2m: Option<f64>,
     /// The host of the model has 1 GB pages, by the same.
     pub host_huge_1g: Option<bool>,
-    /// Mean error of the 2 MB curve with each of the hosts that were tried, percent.
+    /// That error with each of the hosts that were tried, percent.
     pub host_errors_percent: Vec<f64>,
     pub seed: u64,
-    /// One curve a page size.
+    /// One curve a page size and pattern.
     pub curves: Vec<LatencyCurve>,
     /// Where measured and simulated curves turn.
     pub turns: Vec<Turn>,
+    /// What 4 KB pages cost beyond 2 MB pages.
+    pub dearer: Vec<Dearer>,
     /// Page sizes that could not be measured, with the reason.
     pub missing: Vec<String>,
 }
@@ -124,20 +133,31 @@ impl Experiment for ChaseLatency {
 }
 
 impl Outcome for Chase {
-    const SCHEMA: &'static str = "ample.sim.chase/1";
+    const SCHEMA: &'static str = "ample.sim.chase/2";
 
     fn figures(&self) -> Vec<Figure> {
-        let title = "Latency of dependent random loads, ns, by footprint";
+        let all = "Latency of dependent random loads, ns, by footprint";
+        let pages = "Latency of dependent random loads of one line a page, ns, by footprint";
+        vec![
+            self.figure("latency", all, LoadPattern::Lines),
+            self.figure("translation", pages, LoadPattern::Pages),
+        ]
+    }
+}
+
+impl Chase {
+    /// Measured and simulated curves of one pattern.
+    fn figure(&self, id: &str, title: &str, pattern: LoadPattern) -> Figure {
         let at = |p: &LatencyPoint| (p.footprint_bytes as f64).log2();
         let mut series = Vec::new();
-        for curve in &self.curves {
+        for curve in self.curves.iter().filter(|c| c.pattern == pattern) {
             let name = match curve.backing {
                 PageBacking::Small => "4 KB",
                 PageBacking::Thp => "2 MB",
                 _ => "1 GB",
             };
             let points = || curve.points.iter();
-            let range = points().map(|p| (p.measured_min_ns, p.measured_max_ns));
+            let range = points().map(|p| (p.measured_ns, p.measured_max_ns));
             series.push(Series {
                 band: range.collect(),
                 ..line(
@@ -153,7 +173,7 @@ impl Outcome for Chase {
             [("memory used", Unit::Log2Bytes), ("ns a load", Unit::Plain)],
             series,
         );
-        vec![Figure::new("latency", title, chart.to_svg())]
+        Figure::new(id, title, chart.to_svg())
     }
 }
 
@@ -178,11 +198,9 @@ fn measure_now(params: &ChaseParams) -> Result<Earlier> {
 /// Fills in the model's side of every curve.
 fn simulate(params: &ChaseParams, mut machine: MachineConfig, chase: &mut Chase) -> Result<()> {
     machine.core.ghz = chase.clock_ghz;
-    let Some(large) = chase
-        .curves
-        .iter()
-        .position(|c| c.backing == PageBacking::Thp)
-    else {
+    let all_lines = |c: &LatencyCurve| c.pattern == LoadPattern::Lines;
+    let large = |c: &LatencyCurve| c.backing == PageBacking::Thp && all_lines(c);
+    let Some(large) = chase.curves.iter().position(large) else {
         bail!(
             "without 2 MB pages there is nothing to calibrate the model on; \
              set transparent_hugepage to madvise"
@@ -196,65 +214,104 @@ fn simulate(params: &ChaseParams, mut machine: MachineConfig, chase: &mut Chase)
         !candidates.is_empty(),
         "host_pages lists no pages of the host; give at least one"
     );
-    let named = chase.processor.cache_bytes(3);
-    let mut best: Option<(f64, Option<HostPages>, Fit, LatencyCurve)> = None;
+    let loop_ns = fit::loop_ns(&chase.curves[large].points, &machine);
+    let mut best: Option<(f64, Candidate)> = None;
     for &host in &candidates {
-        let (fit, curve) = calibrate(params, &machine, named, host, &chase.curves[large])?;
-        let error = curve.mean_error_percent.unwrap_or(f64::INFINITY);
+        let tried = Candidate::of(params, &machine, loop_ns, host, &chase.curves)?;
+        let error = match &tried.translation {
+            Some(translation) => translation.residual_percent,
+            None => {
+                let (_, curve) = tried.calibrate(params, &chase.processor, &chase.curves[large])?;
+                curve.mean_error_percent.unwrap_or(f64::INFINITY)
+            }
+        };
         chase.host_errors_percent.push(error);
-        if best.as_ref().is_none_or(|(least, ..)| error < *least) {
-            best = Some((error, host, fit, curve));
+        if best.as_ref().is_none_or(|(least, _)| error < *least) {
+            best = Some((error, tried));
         }
     }
-    let Some((_, host, fit, curve)) = best else {
+    let Some((_, best)) = best else {
         return Ok(());
     };
-    chase.host_share_2m = host.map(|host| host.share_2m);
-    chase.host_huge_1g = host.map(|host| host.huge_1g);
+    let (fit, curve) = best.calibrate(params, &chase.processor, &chase.curves[large])?;
+    chase.host_share_2m = best.host.map(|host| host.share_2m);
+    chase.host_huge_1g = best.host.map(|host| host.huge_1g);
+    chase.translation = best.translation;
     chase.curves[large] = curve;
+    let mut machine = best.machine;
     fit.apply(&mut machine);
     for (at, curve) in chase.curves.iter_mut().enumerate() {
         if at != large {
-            model::fill(params, &machine, &fit, host, curve)?;
+            model::fill(params, &machine, fit.loop_ns, best.host.as_ref(), curve)?;
         }
     }
     chase.turns = turns::all(&chase.curves, &machine, &fit);
+    chase.dearer = turns::dearer(&chase.curves);
     chase.fit = Some(fit);
     Ok(())
 }
 
-/// Rounds of taking the model's own translation costs out of the curve before fitting it again.
-const CALIBRATION_ROUNDS: u32 = 3;
-
-/// Calibrates a machine on the 2 MB curve for the pages of one host; returns the curve with
-/// the model's side filled in. What 2 MB pages still cost is the model's to say, so it is taken
-/// off the measured times before they are fitted.
-fn calibrate(
-    params: &ChaseParams,
-    machine: &MachineConfig,
-    named: Option<u64>,
+/// A host that is tried, and what is calibrated with it.
+struct Candidate {
+    /// The machine with the calibrated translation.
+    machine: MachineConfig,
     host: Option<HostPages>,
-    measured: &LatencyCurve,
-) -> Result<(Fit, LatencyCurve)> {
-    let mut bare = measured.points.clone();
-    let mut round = 0;
-    loop {
-        let fit = fit::fit(&bare, params.fit_below_bytes, machine, named)?;
-        let mut fitted = machine.clone();
-        fit.apply(&mut fitted);
-        let mut curve = measured.clone();
-        model::fill(params, &fitted, &fit, host, &mut curve)?;
-        round += 1;
-        if round == CALIBRATION_ROUNDS || stop::requested() {
-            return Ok((fit, curve));
+    translation: Option<TranslationFit>,
+}
+
+impl Candidate {
+    fn of(
+        params: &ChaseParams,
+        machine: &MachineConfig,
+        loop_ns: f64,
+        host: Option<HostPages>,
+        curves: &[LatencyCurve],
+    ) -> Result<Candidate> {
+        let mut machine = machine.clone();
+        let translation = translation::fit(params, &machine, loop_ns, host.as_ref(), curves)?;
+        if let Some(translation) = &translation {
+            translation.apply(&mut machine);
         }
-        for (bare, point) in bare.iter_mut().zip(&curve.points) {
-            let translation =
-                point.model_ns.unwrap_or(0.0) - fit.formula_ns(point.footprint_bytes, &fitted);
-            bare.measured_ns = (point.measured_ns - translation).max(0.5 * point.measured_ns);
+        Ok(Candidate {
+            machine,
+            host,
+            translation,
+        })
+    }
+
+    /// Calibrates caches and memory on the 2 MB curve; it comes back with the model's side filled
+    /// in. What 2 MB pages still cost is the model's to say, so it is taken off the measured times
+    /// before they are fitted.
+    fn calibrate(
+        &self,
+        params: &ChaseParams,
+        processor: &Processor,
+        measured: &LatencyCurve,
+    ) -> Result<(Fit, LatencyCurve)> {
+        let named = processor.cache_bytes(3);
+        let mut bare = measured.points.clone();
+        let mut round = 0;
+        loop {
+            let fit = fit::fit(&bare, params.fit_below_bytes, &self.machine, named)?;
+            let mut fitted = self.machine.clone();
+            fit.apply(&mut fitted);
+            let mut curve = measured.clone();
+            model::fill(params, &fitted, fit.loop_ns, self.host.as_ref(), &mut curve)?;
+            round += 1;
+            if round == CALIBRATION_ROUNDS || stop::requested() {
+                return Ok((fit, curve));
+            }
+            for (bare, point) in bare.iter_mut().zip(&curve.points) {
+                let translation =
+                    point.model_ns.unwrap_or(0.0) - fit.formula_ns(point.footprint_bytes, &fitted);
+                bare.measured_ns = (point.measured_ns - translation).max(0.5 * point.measured_ns);
+            }
         }
     }
 }
+
+/// Rounds of taking the model's own translation costs out of the curve before fitting it again.
+const CALIBRATION_ROUNDS: u32 = 3;
 
 /// The footprints: doublings from the smallest to the largest that memory allows.
 fn sizes(params: &ChaseParams, available: Option<u64>) -> Result<Vec<u64>> {
@@ -307,6 +364,8 @@ mod tests {
         machine.core.ghz = 2.5;
         let curve = |backing| LatencyCurve {
             backing,
+            pattern: LoadPattern::Lines,
+            scatter: None,
             thp_share: None,
             points: fit::tests::curve_of(&machine, 4 << 20, 12),
             mean_error_percent: None,

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulated side of a curve.
 
-use super::fit::Fit;
+use super::frames;
 use super::measure::{ChaseParams, LatencyCurve};
-use crate::setup::{
-    HostPages, Length, PageMix, back_with_host, engine, guest_engine, map_mix, measure,
-};
-use ample_host::PageBacking;
+use crate::setup::{HostPages, Length, Measured, PageMix, engine, map_mix, measure};
+use ample_host::{LoadPattern, PageBacking};
 use ample_machine::MachineConfig;
-use ample_trace::programs::PointerChase;
+use ample_trace::{Program, programs::PointerChase};
 use ample_translate::PageSize;
 use anyhow::Result;
 
@@ -24,44 +22,74 @@ fn page_size(backing: PageBacking) -> PageSize {
     }
 }
 
-/// Simulates every point of a curve; `host`: pages of the host, None on bare metal.
+/// Simulates one point of a curve; `host`: pages of the host, None on bare metal.
+pub(super) fn point(
+    params: &ChaseParams,
+    machine: &MachineConfig,
+    host: Option<&HostPages>,
+    curve: &LatencyCurve,
+    footprint_bytes: u64,
+) -> Result<Measured> {
+    let (gap, seed) = (LOOP_INSTRUCTIONS, params.seed);
+    let (mut program, loaded) = match curve.pattern {
+        LoadPattern::Lines => (
+            PointerChase::uniform(footprint_bytes, 64, gap, seed),
+            footprint_bytes / 64,
+        ),
+        LoadPattern::Pages => (
+            PointerChase::pages(footprint_bytes, gap, seed),
+            footprint_bytes / 4096,
+        ),
+    };
+    let size = page_size(curve.backing);
+    let machine = &MachineConfig {
+        memory_bytes: (2 * footprint_bytes).next_multiple_of(1 << 30) + (1 << 30),
+        ..machine.clone()
+    };
+    let mut engine = match host {
+        Some(host) => {
+            let memory = (footprint_bytes, size);
+            frames::guest(machine, memory, curve.scatter.as_ref(), host, seed)?
+        }
+        None => engine(machine, "paging")?,
+    };
+    map_mix(&mut engine, program.regions(), &PageMix::only(size))?;
+    let cached = machine.memory.llc.bytes / 64;
+    let length = Length {
+        // Until the caches hold what they will hold: of uniform loads, six for each line leave
+        // one line in 400 untouched.
+        warm_up_accesses: (6 * loaded).min(3 * cached).max(1),
+        accesses: params.model_accesses,
+    };
+    measure(machine, engine, &mut program, &length)
+}
+
+/// Time of a load that was simulated so, ns, without the loop around it.
+pub(super) fn load_ns(params: &ChaseParams, machine: &MachineConfig, run: &Measured) -> f64 {
+    run.report.cycles / params.model_accesses as f64 / machine.core.ghz
+}
+
+/// Simulates every point of a curve; `loop_ns` is the time of the loop beside its load.
 pub(super) fn fill(
     params: &ChaseParams,
     machine: &MachineConfig,
-    fit: &Fit,
-    host: Option<HostPages>,
+    loop_ns: f64,
+    host: Option<&HostPages>,
     curve: &mut LatencyCurve,
 ) -> Result<()> {
-    for point in &mut curve.points {
-        let mut program =
-            PointerChase::uniform(point.footprint_bytes, 64, LOOP_INSTRUCTIONS, params.seed);
-        let machine = &MachineConfig {
-            memory_bytes: point.footprint_bytes.next_multiple_of(1 << 30) + (1 << 30),
-            ..machine.clone()
-        };
-        let mut engine = match host {
-            Some(_) => guest_engine(machine, "paging")?,
-            None => engine(machine, "paging")?,
-        };
-        let mix = PageMix::only(page_size(curve.backing));
-        map_mix(&mut engine, ample_trace::Program::regions(&program), &mix)?;
-        if let Some(pages) = &host {
-            back_with_host(&mut engine, machine, pages)?;
-        }
-        let lines = point.footprint_bytes / 64;
-        let cached = machine.memory.llc.bytes / 64;
-        let length = Length {
-            // Until the caches hold what they will hold: of uniform loads, six for each line leave
-            // one line in 400 untouched.
-            warm_up_accesses: (6 * lines).min(3 * cached).max(1),
-            accesses: params.model_accesses,
-        };
-        let run = measure(machine, engine, &mut program, &length)?;
+    for at in 0..curve.points.len() {
+        let run = point(
+            params,
+            machine,
+            host,
+            curve,
+            curve.points[at].footprint_bytes,
+        )?;
         if run.partial {
             break;
         }
-        let cycles = run.report.cycles / params.model_accesses as f64;
-        let model = cycles / machine.core.ghz + fit.loop_ns;
+        let model = load_ns(params, machine, &run) + loop_ns;
+        let point = &mut curve.points[at];
         point.model_ns = Some(model);
         point.error_percent = Some(100.0 * (model / point.measured_ns - 1.0));
     }

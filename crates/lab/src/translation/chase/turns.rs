@@ -4,7 +4,7 @@
 
 use super::fit::Fit;
 use super::measure::{LatencyCurve, LatencyPoint};
-use ample_host::PageBacking;
+use ample_host::{LoadPattern, PageBacking};
 use ample_machine::MachineConfig;
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +75,7 @@ pub(super) fn all(curves: &[LatencyCurve], machine: &MachineConfig, fit: &Fit) -
         ("leaves the last level", middle(fit.llc_ns, fit.memory_ns)),
     ];
     let mut turns = Vec::new();
-    for curve in curves {
+    for curve in curves.iter().filter(|c| c.pattern == LoadPattern::Lines) {
         for (what, value) in levels {
             let what = format!("{}: {what}", curve.backing.name());
             turns.push(turn(
@@ -86,8 +86,7 @@ pub(super) fn all(curves: &[LatencyCurve], machine: &MachineConfig, fit: &Fit) -
             ));
         }
     }
-    let of = |backing| curves.iter().find(|c| c.backing == backing);
-    if let (Some(small), Some(large)) = (of(PageBacking::Small), of(PageBacking::Thp)) {
+    if let Some((small, large)) = small_and_large(curves) {
         let here = ratio(&measured(&small.points), &measured(&large.points));
         let there = ratio(&model(&small.points), &model(&large.points));
         for dearer in DEARER {
@@ -96,6 +95,48 @@ pub(super) fn all(curves: &[LatencyCurve], machine: &MachineConfig, fit: &Fit) -
         }
     }
     turns
+}
+
+/// The curves of 4 KB and 2 MB pages over all lines.
+fn small_and_large(curves: &[LatencyCurve]) -> Option<(&LatencyCurve, &LatencyCurve)> {
+    let of = |backing| {
+        let mut lines = curves.iter().filter(|c| c.pattern == LoadPattern::Lines);
+        lines.find(|c| c.backing == backing)
+    };
+    Some((of(PageBacking::Small)?, of(PageBacking::Thp)?))
+}
+
+/// What 4 KB pages cost beyond 2 MB pages at one footprint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dearer {
+    pub footprint_bytes: u64,
+    /// 4 KB less 2 MB pages, ns a load.
+    pub measured_ns: f64,
+    /// The same of the model.
+    pub model_ns: f64,
+    /// The model's over the measured difference, minus one, percent; None where 4 KB pages cost
+    /// less than a tenth more: there the difference is that of two noises.
+    pub error_percent: Option<f64>,
+}
+
+/// That difference at all footprints of both curves.
+pub(super) fn dearer(curves: &[LatencyCurve]) -> Vec<Dearer> {
+    let Some((small, large)) = small_and_large(curves) else {
+        return Vec::new();
+    };
+    let both = small.points.iter().zip(&large.points);
+    let at = |(small, large): (&LatencyPoint, &LatencyPoint)| {
+        let measured_ns = small.measured_ns - large.measured_ns;
+        let model_ns = small.model_ns? - large.model_ns?;
+        Some(Dearer {
+            footprint_bytes: small.footprint_bytes,
+            measured_ns,
+            model_ns,
+            error_percent: (small.measured_ns >= DEARER[0] * large.measured_ns)
+                .then(|| 100.0 * (model_ns / measured_ns - 1.0)),
+        })
+    };
+    both.filter_map(at).collect()
 }
 
 #[cfg(test)]

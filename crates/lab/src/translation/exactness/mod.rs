@@ -170,6 +170,7 @@ fn bare(mmu: &MmuConfig, l1: Geometry, pwc: Vec<Geometry>) -> MmuConfig {
         },
         nested_tlb: None,
         nested_cycles: 1,
+        reference_cycles: 0,
         prefetch_next: false,
         ..mmu.clone()
     }

@@ -77,6 +77,8 @@ pub struct PointerChase {
     next: Successor,
     at: u64,
     gap: u16,
+    /// Whether the lines of the nodes are spread over the sets of caches.
+    spread: bool,
 }
 
 /// How the next node follows: one cycle through `0..n`, either a shuffled table or, for chains too
@@ -105,6 +107,15 @@ impl PointerChase {
             rng: SplitMix64::scattered(seed),
         };
         PointerChase::over(bytes, stride_bytes, gap, next)
+    }
+
+    /// The same with one line of each 4 KB page, each at a place of its own: translations miss TLBs
+    /// while the lines still fit into a near cache.
+    pub fn pages(bytes: u64, gap: u16, seed: u64) -> Self {
+        PointerChase {
+            spread: true,
+            ..PointerChase::uniform(bytes, 4096, gap, seed)
+        }
     }
 
     /// A chase through `bytes / stride_bytes` nodes with `gap` other instructions a hop.
@@ -136,6 +147,7 @@ impl PointerChase {
             next,
             at: 0,
             gap,
+            spread: false,
         }
     }
 
@@ -183,7 +195,11 @@ impl Program for PointerChase {
         for _ in 0..256 {
             let node = self.hop();
             let va = self.base + node * self.stride_bytes;
-            recorder.push(Access::load(va, self.gap).after(1));
+            let line = match self.spread {
+                true => mix64(node) % (self.stride_bytes / 64),
+                false => 0,
+            };
+            recorder.push(Access::load(va + 64 * line, self.gap).after(1));
         }
     }
 }
