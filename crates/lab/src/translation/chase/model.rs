@@ -99,3 +99,40 @@ pub(super) fn fill(
     curve.max_error_percent = Some(errors().map(f64::abs).fold(0.0, f64::max));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The guest's memory was a gigabyte more than the footprint, of which page tables and single
+    /// frames took too much.
+    #[test]
+    fn footprints_of_gigabytes_fit_into_their_guest() {
+        let mut machine = MachineConfig::preset("sapphire-rapids").unwrap();
+        machine.memory.llc.bytes = 4 << 20;
+        machine.memory.llc.ways = 16;
+        let params = ChaseParams {
+            model_accesses: 2_000,
+            ..crate::shipped_parameters("chase", false).expect("shipped")
+        };
+        let host = HostPages {
+            huge_1g: true,
+            ..HostPages::default()
+        };
+        for backing in [PageBacking::Small, PageBacking::Thp, PageBacking::Huge1G] {
+            let curve = LatencyCurve {
+                backing,
+                pattern: LoadPattern::Lines,
+                scatter: None,
+                thp_share: None,
+                points: Vec::new(),
+                mean_error_percent: None,
+                max_error_percent: None,
+            };
+            for host in [None, Some(&host)] {
+                let run = point(&params, &machine, host, &curve, 4 << 30).unwrap();
+                assert!(load_ns(&params, &machine, &run) > 50.0, "{backing:?}");
+            }
+        }
+    }
+}
