@@ -54,7 +54,7 @@ const EXAMPLES: &str = "Examples:
   ample sim fig11                        unmovable 2 MB blocks, five policies, paper beside
   ample sim fig12 --json --seeds 10      more seeds, for a program to read
   ample sim ablation --workloads ci      what each mechanism is worth under ci
-  ample sim chase --figure chase.svg     this machine measured, its model beside
+  ample sim chase --figure chase.html    this machine measured, its model beside
   ample sim walks --set length.accesses=100000   another parameter
   ample sim my.toml                      an experiment file with your values";
 
