@@ -9,6 +9,7 @@ pub(crate) mod fig10;
 pub(crate) mod footprint;
 pub(crate) mod fragmentation;
 pub(crate) mod live;
+mod naive;
 pub mod perforated;
 mod runs;
 pub mod segments;

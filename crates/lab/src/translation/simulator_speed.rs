@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast the simulator itself runs, in processor time of this thread: accesses a second of
-//! functional runs, instructions a second of the timed core, both on 4 KB pages.
+//! functional runs, instructions a second of the timed core, both on 4 KB pages. Machines differ
+//! and so do hours: what compares is the ratio to the naive model, in turns.
 
+use super::naive::Naive;
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::machines;
 use crate::needs::load_average;
 use crate::progress::Steps;
 use crate::stop;
+use ample_kit::statistics::MedianRange;
 use ample_machine::MachineConfig;
 use ample_machine::run_functional;
 use ample_report::Unit;
 use ample_trace::programs::{Gups, PointerChase, Stream};
-use ample_trace::{Program, Recorder};
+use ample_trace::{Consumer, Program, Recorder};
 use ample_translate::{Engine, PageSize, schemes};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Programs, footprints and rounds.
@@ -60,6 +63,17 @@ pub struct SimulatorSpeedRow {
     pub walks_per_access: f64,
 }
 
+/// The simulator against the naive model on GUPS: accesses a second over its.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverNaive {
+    /// With the timed core (else functional).
+    pub timed: bool,
+    /// Of the rounds, in each of which all run in turn.
+    pub ratio: MedianRange,
+    /// The bar.
+    pub bar: f64,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulatorSpeeds {
     /// Machine preset.
@@ -68,6 +82,8 @@ pub struct SimulatorSpeeds {
     pub load_average: Option<f64>,
     pub seed: u64,
     pub rows: Vec<SimulatorSpeedRow>,
+    /// Functional and timed; empty without GUPS.
+    pub over_naive: Vec<OverNaive>,
 }
 
 /// Processor time of this thread so far: unlike wall time it is not disturbed by other processes.
@@ -112,9 +128,7 @@ fn timed(params: &SimulatorSpeedParams, program: &mut dyn Program) -> Result<(Ve
     let mut core = machine.core(mapped(&machine, program)?)?;
     let rounds = rounds(params, program, |program| {
         core.start_measuring();
-        let mut recorder = Recorder::new(&mut core, params.timed_accesses);
-        program.run(&mut recorder);
-        recorder.flush();
+        recorded(&mut core, program, params.timed_accesses);
         core.settle();
         Ok(core.report().instructions)
     })?;
@@ -127,6 +141,51 @@ fn mapped(machine: &MachineConfig, program: &dyn Program) -> Result<Engine> {
         engine.premap(region.base, region.bytes, PageSize::K4)?;
     }
     Ok(engine)
+}
+
+/// Accesses a second over those of the naive model, functional and timed, from the processor time
+/// of as many accesses of GUPS by each, round by round.
+fn over_naive(params: &SimulatorSpeedParams) -> Result<Vec<OverNaive>> {
+    let machine = machines::named(&params.machine)?;
+    let mut programs = [0; 3].map(|_| program(params, "gups"));
+    let mut engine = mapped(&machine, programs[0].as_ref())?;
+    let mut core = machine.core(mapped(&machine, programs[0].as_ref())?)?;
+    let mut naive = Naive::new(&machine.mmu)?;
+    for region in programs[0].regions() {
+        let pages = (region.base..region.end()).step_by(4096);
+        pages.for_each(|va| naive.map(va));
+    }
+    let accesses = params.timed_accesses;
+    let mut ratios = [Vec::new(), Vec::new()];
+    for round in 0..=params.rounds {
+        stop::checkpoint();
+        let starts = cpu_ns()?;
+        recorded(&mut naive, programs[0].as_mut(), accesses);
+        let naive_ends = cpu_ns()?;
+        run_functional(&mut engine, programs[1].as_mut(), accesses)?;
+        let functional_ends = cpu_ns()?;
+        recorded(&mut core, programs[2].as_mut(), accesses);
+        core.settle();
+        let ends = cpu_ns()?;
+        // The first warms up.
+        if round > 0 {
+            let over = |ns: u64| (naive_ends - starts) as f64 / ns.max(1) as f64;
+            ratios[0].push(over(functional_ends - naive_ends));
+            ratios[1].push(over(ends - functional_ends));
+        }
+    }
+    let bars = [(false, 4.0), (true, 1.5)];
+    let of = |((timed, bar), ratios)| {
+        let ratio = MedianRange::of(ratios).context("rounds is 0, but must be at least 1")?;
+        Ok(OverNaive { timed, ratio, bar })
+    };
+    bars.into_iter().zip(ratios).map(of).collect()
+}
+
+fn recorded(consumer: &mut dyn Consumer, program: &mut dyn Program, accesses: u64) {
+    let mut recorder = Recorder::new(consumer, accesses);
+    program.run(&mut recorder);
+    recorder.flush();
 }
 
 /// The programs: name, timed or functional, bar.
@@ -209,7 +268,15 @@ impl Experiment for SimulatorSpeed {
             }
             Ok(())
         })?;
+        let gups = params.programs.iter().any(|program| program == "gups");
+        let over_naive = stop::collect(|all| {
+            if gups {
+                all.extend(over_naive(params)?);
+            }
+            Ok(())
+        })?;
         Ok(SimulatorSpeeds {
+            over_naive,
             machine: params.machine.clone(),
             load_average,
             seed: params.seed,
@@ -219,7 +286,7 @@ impl Experiment for SimulatorSpeed {
 }
 
 impl Outcome for SimulatorSpeeds {
-    const SCHEMA: &'static str = "ample.sim.simulator-speed/1";
+    const SCHEMA: &'static str = "ample.sim.simulator-speed/2";
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Speed of the simulator a second of processor time (mark: the project's bar)";

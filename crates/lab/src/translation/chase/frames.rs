@@ -130,7 +130,7 @@ impl Iterator for Tables {
     fn next(&mut self) -> Option<u64> {
         let (block, round) = (self.given % self.blocks, self.given / self.blocks);
         // 37 and 101 are odd: neither neighbours nor rounds share a frame, or a line of entries.
-        let frame = block << 9 | (block * 37 + round * 101) % 512;
+        let frame = (block << 9) + (block * 37 + round * 101) % 512;
         self.given += 1;
         Some(TABLES + frame)
     }
