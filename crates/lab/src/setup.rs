@@ -14,6 +14,7 @@ use ample_translate::{
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
+use std::collections::HashSet;
 
 /// How the anonymous memory of a program is mapped, as shares of its bytes. What is left of the
 /// sum to 1 is 4 KB pages.
@@ -156,7 +157,7 @@ pub struct HostPages {
 
 impl HostPages {
     /// The size of the page that holds the 2 MB block at a guest address.
-    pub fn size_at(&self, guest_pa: u64) -> PageSize {
+    fn size_at(&self, guest_pa: u64) -> PageSize {
         match self.huge_1g {
             true => PageSize::G1,
             false if unit_hash(guest_pa) < self.share_2m => PageSize::M2,
@@ -191,25 +192,45 @@ pub fn back_with_host(
         "{bytes} bytes of guest memory are no whole number of GB"
     );
     // Page tables of 4 KB pages take a 512th.
-    let mut frames = IdealFrames::new(bytes + bytes / 256 + (1 << 30));
+    let frames = IdealFrames::new(bytes + bytes / 256 + (1 << 30));
+    let order = PageSize::M2.order();
+    let all = (0..bytes >> 12).step_by(1 << order);
+    let host = host_of(machine, pages, frames, all.map(|frame| (frame, order)))?;
+    engine.host = Some(host);
+    Ok(())
+}
+
+/// A host that maps these blocks of its guest's frames, each a first frame and an order, with its
+/// pages.
+///
+/// # Errors
+/// If its frames do not suffice.
+pub fn host_of(
+    machine: &MachineConfig,
+    pages: &HostPages,
+    mut frames: IdealFrames,
+    used: impl Iterator<Item = (u64, u32)>,
+) -> Result<Host> {
     let mut space = Space::new(0, machine.mmu.levels, &mut frames)?;
-    let mut block = 0;
-    while block < bytes {
+    let mut large = HashSet::new();
+    for (first, order) in used {
         checkpoint();
-        let size = pages.size_at(block);
-        let end = block + size.bytes().max(PageSize::M2.bytes());
-        for guest_pa in (block..end).step_by(size.bytes() as usize) {
-            let pfn = frames
-                .alloc(size.order())
-                .ok_or_else(|| frames.exhausted(size.order()))?;
-            space.map(guest_pa, size, pfn, USER_RW, &mut frames)?;
+        let (mut frame, end) = (first, first + (1 << order));
+        while frame < end {
+            let size = pages.size_at(frame << 12);
+            let base = frame >> size.order() << size.order();
+            // Several blocks may lie in one large page.
+            if size == PageSize::K4 || large.insert(base) {
+                let place = frames.alloc(size.order());
+                let place = place.ok_or_else(|| frames.exhausted(size.order()))?;
+                space.map(base << 12, size, place, USER_RW, &mut frames)?;
+            }
+            frame = base + (1 << size.order());
         }
-        block = end;
     }
     space.pending.clear();
     let units = u64::from(machine.core.width);
-    engine.host = Some(Host::new(space, &machine.mmu, units).map_err(|e| anyhow!(e))?);
-    Ok(())
+    Host::new(space, &machine.mmu, units).map_err(|e| anyhow!(e))
 }
 
 /// Makes the engine's memory that of a virtual machine whose host maps all of it by one segment.

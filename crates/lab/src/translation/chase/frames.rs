@@ -6,12 +6,11 @@
 //! translates each of them: pages that lie in thousands of 2 MB blocks need as many entries of the
 //! host's page directories, which no page-walk cache holds.
 
-use crate::setup::HostPages;
-use crate::stop::checkpoint;
+use crate::setup::{HostPages, host_of};
 use ample_kit::random::SplitMix64;
 use ample_machine::MachineConfig;
-use ample_translate::{Engine, FrameSource, Host, IdealFrames, PageSize, Space, USER_RW, schemes};
-use anyhow::{Context, Result, anyhow};
+use ample_translate::{Engine, FrameSource, IdealFrames, PageSize, schemes};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -107,7 +106,6 @@ const REST_FRAMES: u64 = 1024;
 const MORE_TABLES: u64 = 256;
 
 /// A guest's frames: those of the program as they are listed.
-#[derive(Clone)]
 struct Listed {
     /// Blocks of the program's page size.
     program: Vec<u64>,
@@ -214,39 +212,11 @@ pub(super) fn guest(
     let units = u64::from(machine.core.width);
     let scheme = schemes::paging();
     let mut engine = Engine::new(&machine.mmu, scheme, Box::new(listed), units)?;
-    let space = host_space(machine, host, used)?;
-    engine.host = Some(Host::new(space, &machine.mmu, units)?);
+    // The host's own 4 KB frames lie in no order either: of pages in order all sets of a cache get
+    // as many lines, and a footprint of the size of the cache would fit.
+    let frames = IdealFrames::new(1 << 50).scattered();
+    engine.host = Some(host_of(machine, host, frames, used)?);
     Ok(engine)
-}
-
-/// A host's page table for these blocks of frames of its guest.
-fn host_space(
-    machine: &MachineConfig,
-    pages: &HostPages,
-    used: impl Iterator<Item = (u64, u32)>,
-) -> Result<Space> {
-    // Its own 4 KB frames lie in no order either: of pages in order all sets of a cache get as many
-    // lines, and a footprint of the size of the cache would fit.
-    let mut frames = IdealFrames::new(1 << 50).scattered();
-    let mut space = Space::new(0, machine.mmu.levels, &mut frames)?;
-    let mut large = HashSet::new();
-    for (first, order) in used {
-        checkpoint();
-        let end = first + (1 << order);
-        let mut frame = first;
-        while frame < end {
-            let size = pages.size_at(frame << 12);
-            let base = frame >> size.order() << size.order();
-            if size == PageSize::K4 || large.insert(base) {
-                let place = frames.alloc(size.order());
-                let place = place.ok_or_else(|| anyhow!("no memory for a host"))?;
-                space.map(base << 12, size, place, USER_RW, &mut frames)?;
-            }
-            frame = base + (1 << size.order());
-        }
-    }
-    space.pending.clear();
-    Ok(space)
 }
 
 #[cfg(test)]

@@ -53,10 +53,8 @@ pub struct LatencyPoint {
 pub struct LatencyCurve {
     pub backing: PageBacking,
     /// Which lines of the footprint are loaded.
-    #[serde(default)]
     pub pattern: LoadPattern,
     /// Where its 4 KB pages lay in this machine's memory, if the kernel told (it tells root).
-    #[serde(default)]
     pub scatter: Option<Scatter>,
     /// Share of the memory that the kernel backed with transparent huge pages, the least of the
     /// rounds.
