@@ -18,8 +18,9 @@ result() {
 # The first movable pfn, or 0 where there is no border.
 border() { cat $ctg/node0/border_pfn 2>/dev/null || echo 0; }
 
-# BASE:BORDER of each node, as owner takes them
+# BASE:BORDER of each node, as owner takes them; 0 where there is no border
 borders() {
+	[ -d $ctg/node0 ] || { echo 0; return; }
 	for node in $ctg/node*; do
 		at=$(cat $node/border_pfn)
 		echo "$((at - $(cat $node/unmovable_bytes) / 4096)):$at"

@@ -23,7 +23,7 @@ prepare_workload() {
 churn() { load churn /mnt/t $((2000 * scale)) 4 $seed; }
 
 web_start() {
-	memcached -u nobody -m $((total / 4)) -l 127.0.0.1 -t 2 & pids="$pids $!"
+	memcached -u nobody -m $((total / 4)) -l ${listen:-127.0.0.1} -t 2 & pids="$pids $!"
 	i=0
 	while [ $i -lt 64 ]; do
 		dd if=/dev/urandom of=/mnt/www/$i bs=4k count=$((i % 16 + 1)) 2>/dev/null
@@ -31,7 +31,8 @@ web_start() {
 	done
 	mkdir -p /var/log/nginx /var/lib/nginx
 	nginx -c /etc/nginx.conf & pids="$pids $!"
-	redis-server --save '' --port 6379 --dir /tmp > /tmp/redis.log & pids="$pids $!"
+	redis-server --save '' --port 6379 --dir /tmp ${listen:+--protected-mode no} \
+		> /tmp/redis.log & pids="$pids $!"
 	sleep 3
 }
 

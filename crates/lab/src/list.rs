@@ -83,6 +83,7 @@ listed! {
     "layers": layers::Layers,
     "kernel-confine": GuestCheck,
     "kernel-rivals": GuestCheck,
+    "kernel-traffic": GuestCheck,
     "kernel-storm": GuestCheck,
     "kernel-hotpath": GuestCheck,
     "scan-bench": scan_bench::ScanBench,

@@ -14,6 +14,8 @@
  *             batches of 512, which go through the free lists; time both
  *   ask       write "KIND ORDER N": N times ask for pages that are freed at once, KIND being
  *             kernel, noretry, nofs or noio; how many came, the longest wait
+ *   blocks    read: 2 MiB blocks, and those with a page that is neither free, on a CPU's list too,
+ *             nor of a user or a file (what /proc/kpageflags does not tell from the kernel's)
  *   stats     read: pages kept, failures, times
  */
 #include <linux/debugfs.h>
@@ -281,6 +283,51 @@ static ssize_t ask_write(struct file *f, const char __user *ubuf, size_t len, lo
 	return len;
 }
 
+static bool is_unmovable(struct page *page)
+{
+	struct folio *folio = page_folio(page);
+
+	if (PageReserved(page))
+		return true;
+	if (page_has_type(&folio->page))
+		return !PageHuge(&folio->page);
+	return folio_ref_count(folio) && !folio_test_lru(folio) && !folio_test_anon(folio) &&
+	       !folio->mapping;
+}
+
+static int blocks_show(struct seq_file *m, void *v)
+{
+	unsigned long pfn, present, unmovable, blocks = 0, spoiled = 0;
+	int nid;
+
+	for_each_online_node(nid) {
+		present = unmovable = 0;
+		for (pfn = node_start_pfn(nid); pfn < node_end_pfn(nid); pfn++) {
+			struct page *page = pfn_to_online_page(pfn);
+
+			if (pfn % (1UL << BLOCK_ORDER) == 0) {
+				blocks += present != 0;
+				spoiled += unmovable != 0;
+				present = unmovable = 0;
+				cond_resched();
+			}
+			if (!page)
+				continue;
+			present++;
+			/* it may be taken meanwhile, and its order be gone */
+			if (PageBuddy(page))
+				pfn += (1UL << min_t(unsigned long, page_private(page), BLOCK_ORDER)) - 1;
+			else
+				unmovable += is_unmovable(page);
+		}
+		blocks += present != 0;
+		spoiled += unmovable != 0;
+	}
+	seq_printf(m, "{\"blocks\": %lu, \"unmovable_blocks\": %lu}\n", blocks, spoiled);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(blocks);
+
 static int stats_show(struct seq_file *m, void *v)
 {
 	seq_printf(m, "{\"pairs\": %lu, \"pair_ns\": %llu, \"batch_ns\": %llu, \"kept_pages\": %lu, \"failed\": %lu, \"storm_want_pages\": %lu, \"storm_got_pages\": %lu, \"storm_failed\": %lu, \"storm_ns\": %llu, \"asked_got\": %lu, \"asked_longest_ns\": %llu}\n",
@@ -312,6 +359,7 @@ static int __init hostile_init(void)
 	debugfs_create_file("drain", 0200, dir, NULL, &drain_fops);
 	debugfs_create_file("pairs", 0200, dir, NULL, &pairs_fops);
 	debugfs_create_file("ask", 0200, dir, NULL, &ask_fops);
+	debugfs_create_file("blocks", 0400, dir, NULL, &blocks_fops);
 	debugfs_create_file("stats", 0400, dir, NULL, &stats_fops);
 	return 0;
 }

@@ -3,6 +3,7 @@
  * Small loads of the test guest, one binary.
  *
  * load hog MIB SECONDS       fault in MIB of anonymous memory without THP, sleep
+ * load holes MIB SECONDS     the same, and every second page is given back before
  * load thp MIB               touch MIB with THP asked for; huge pages obtained, time of a fault
  * load churn DIR FILES ROUNDS SEED   make, rewrite, remove small files
  * load cache FILE MIB        write a file and read it back: fills the cache
@@ -79,6 +80,21 @@ static int hog(unsigned long mib, unsigned int seconds)
 		for (size_t i = 0; i < mib * MIB; i += 4096)
 			p[i] = 1;
 	printf("{\"hog_mib\": %lu}\n", mib);
+	fflush(stdout);
+	sleep(seconds);
+	return 0;
+}
+
+static int holes(unsigned long mib, unsigned int seconds)
+{
+	size_t bytes = mib * MIB;
+	char *p = map_anon(bytes);
+
+	madvise(p, bytes, MADV_NOHUGEPAGE);
+	memset(p, 1, bytes);
+	for (size_t at = 0; at < bytes; at += 8192)
+		madvise(p + at, 4096, MADV_DONTNEED);
+	printf("{\"holes_mib\": %lu}\n", mib / 2);
 	fflush(stdout);
 	sleep(seconds);
 	return 0;
@@ -382,6 +398,8 @@ int main(int argc, char **argv)
 #define ARG(i) strtoul(argv[i], NULL, 0)
 	if (!strcmp(what, "hog") && argc == 4)
 		return hog(ARG(2), ARG(3));
+	if (!strcmp(what, "holes") && argc == 4)
+		return holes(ARG(2), ARG(3));
 	if (!strcmp(what, "thp") && argc == 3)
 		return thp(ARG(2));
 	if (!strcmp(what, "churn") && argc == 6)
@@ -400,7 +418,7 @@ int main(int argc, char **argv)
 		return send_load(ARG(2), ARG(3), ARG(4));
 	if (!strcmp(what, "echo") && argc == 4)
 		return echo_load(ARG(2), ARG(3));
-	fprintf(stderr, "usage: load hog|thp|churn|cache|fork|pair|stall|gigantic|send|echo ARGS: "
-		"see the source\n");
+	fprintf(stderr, "usage: load hog|holes|thp|churn|cache|fork|pair|stall|gigantic|send|echo "
+		"ARGS: see the source\n");
 	return 2;
 }

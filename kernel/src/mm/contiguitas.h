@@ -135,6 +135,18 @@ static inline unsigned long contiguitas_deficit(struct zone *zone)
 	return contiguitas_enabled() && lacks > 0 && !contiguitas_zone_above(zone) ? lacks : 0;
 }
 
+/*
+ * For the checks whether reclaim has made room enough: as for a movable request, since
+ * what it frees lies above the border. (A macro: not every user of this has ALLOC_CMA.)
+ */
+#define contiguitas_reclaim_flags()	(contiguitas_enabled() ? ALLOC_CMA : 0)
+
+/* kcompactd makes room for movable requests; it would end at a free block below the border. */
+static inline gfp_t contiguitas_compact_gfp(void)
+{
+	return GFP_KERNEL | (contiguitas_enabled() ? __GFP_MOVABLE : 0);
+}
+
 void contiguitas_init_borders(void);
 bool contiguitas_keep_low(struct folio *folio);
 
