@@ -10,6 +10,7 @@
 // A scheme that was written outside of this crate compiles in its folder without a change.
 extern crate self as ample_translate;
 
+mod block;
 pub mod config;
 pub mod engine;
 pub mod error;

@@ -156,6 +156,12 @@ impl PageTable {
         }
     }
 
+    /// The node of `level` on the way to `va`, which is mapped below it.
+    pub(crate) fn node_at(&self, va: u64, level: u8) -> u32 {
+        let above = (level + 1..=self.levels).rev();
+        above.fold(ROOT, |node, level| Self::child(self.entry(node, va, level)))
+    }
+
     /// The eight entries of the 64-byte line that holds the entry for `va`.
     pub fn line(&self, node: u32, va: u64, level: u8) -> &[u64] {
         let first = (node as usize) << 9 | (Self::slot(va, level) & !7) as usize;

@@ -5,7 +5,7 @@
 //! A set of up to 16 ways is a `SmallSet`: a few instructions a look-up. A larger one (a fully
 //! associative array) is a `LargeSet`, a hash index and a linked list: O(1) for any number of ways.
 
-use super::geometry::Geometry;
+use super::geometry::{Geometry, Replacement};
 use super::large_set::LargeSet;
 use super::small_set::{SetShape, SmallSet};
 use crate::error::ConfigError;
@@ -18,7 +18,6 @@ pub struct AssocArray {
     set_mask: Option<u64>,
     shape: SetShape,
     body: Body,
-    len: usize,
 }
 
 /// Sets of up to 4, 8, 12 and 16 ways, and larger ones.
@@ -51,6 +50,72 @@ pub struct Slot {
     at: u32,
 }
 
+#[inline(always)]
+fn set_of(mask: Option<u64>, sets: u64, index: u64) -> usize {
+    match mask {
+        Some(mask) => (index & mask) as usize,
+        None => (index % sets) as usize,
+    }
+}
+
+/// [`AssocArray::ask`] on sets of one kind; `place` gives set and key.
+#[inline(always)]
+fn ask_each<S: KeySet>(
+    sets: &mut [S],
+    shape: &SetShape,
+    mut which: u64,
+    puts: impl Fn(usize) -> bool,
+    place: impl Fn(usize) -> (usize, u64),
+    value: impl Fn(usize) -> u64,
+) -> u64 {
+    let mut missed = 0;
+    while which != 0 {
+        let at = which.trailing_zeros() as usize;
+        let (set, key) = place(at);
+        let set = &mut sets[set];
+        if !set.is_used(key, shape) {
+            missed |= 1 << at;
+            if puts(at) {
+                set.put_new(key, value(at), shape);
+            }
+        }
+        which &= which - 1;
+    }
+    missed
+}
+
+/// A set of any kind.
+trait KeySet {
+    /// Makes a key the most recently used; false if it is not held.
+    fn is_used(&mut self, key: u64, shape: &SetShape) -> bool;
+    /// Puts in a key that is not held.
+    fn put_new(&mut self, key: u64, value: u64, shape: &SetShape);
+}
+
+impl<const W: usize> KeySet for SmallSet<W> {
+    #[inline(always)]
+    fn is_used(&mut self, key: u64, shape: &SetShape) -> bool {
+        self.lookup(key, shape).is_some()
+    }
+
+    #[inline(always)]
+    fn put_new(&mut self, key: u64, value: u64, shape: &SetShape) {
+        self.insert_new(key, value, shape);
+    }
+}
+
+impl KeySet for LargeSet {
+    #[inline(always)]
+    fn is_used(&mut self, key: u64, _shape: &SetShape) -> bool {
+        self.lookup(key).is_some()
+    }
+
+    #[inline(always)]
+    fn put_new(&mut self, key: u64, value: u64, _shape: &SetShape) {
+        self.insert_new(key, value);
+    }
+}
+
 impl AssocArray {
     /// An empty array.
     ///
@@ -74,19 +139,20 @@ impl AssocArray {
             set_mask: sets.is_power_of_two().then(|| sets - 1),
             shape,
             body,
-            len: 0,
         })
     }
 
     /// Entries held.
     pub fn len(&self) -> usize {
-        self.len
+        on_sets!(&self.body,
+            sets => sets.iter().map(SmallSet::len).sum(),
+            sets => sets.iter().map(LargeSet::len).sum()
+        )
     }
 
     /// True if nothing is held.
-    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Entries it can hold.
@@ -96,10 +162,7 @@ impl AssocArray {
 
     #[inline(always)]
     fn set(&self, index: u64) -> usize {
-        match self.set_mask {
-            Some(mask) => (index & mask) as usize,
-            None => (index % self.sets) as usize,
-        }
+        set_of(self.set_mask, self.sets, index)
     }
 
     /// Finds `key` and makes it the most recently used.
@@ -115,6 +178,33 @@ impl AssocArray {
         );
         let set = set as u32;
         Some((Slot { set, at }, value))
+    }
+
+    /// Looks for the entries whose bit is set in `which`, the lowest first, and makes them the most
+    /// recently used; puts in those not held for which `puts` says so. Returns which were not
+    /// held. `place` gives index and key of each, `value` what is put in.
+    #[inline(always)]
+    pub(crate) fn ask(
+        &mut self,
+        which: u64,
+        puts: impl Fn(usize) -> bool,
+        place: impl Fn(usize) -> (u64, u64),
+        value: impl Fn(usize) -> u64,
+    ) -> u64 {
+        let (mask, sets) = (self.set_mask, self.sets);
+        let place = |at| {
+            let (index, key) = place(at);
+            (set_of(mask, sets, index), key)
+        };
+        // A shape that is known where the loop is compiled asks for the replacement once.
+        let lru = SetShape::new(self.shape.ways, Replacement::Lru);
+        on_sets!(&mut self.body,
+            sets => match self.shape.replacement {
+                Replacement::Lru => ask_each(sets, &lru, which, puts, place, value),
+                Replacement::Plru => ask_each(sets, &self.shape, which, puts, place, value),
+            },
+            sets => ask_each(sets, &self.shape, which, puts, place, value)
+        )
     }
 
     /// Finds `key` and changes nothing.
@@ -155,23 +245,19 @@ impl AssocArray {
             "key {key:#x} is already present"
         );
         let set = self.set(index);
-        let old = on_sets!(&mut self.body,
+        on_sets!(&mut self.body,
             sets => sets[set].insert_new(key, value, &self.shape),
             sets => sets[set].insert_new(key, value)
-        );
-        self.len += usize::from(old.is_none());
-        old
+        )
     }
 
     /// Removes `key`; true if it was present.
     pub fn remove(&mut self, index: u64, key: u64) -> bool {
         let set = self.set(index);
-        let found = on_sets!(&mut self.body,
+        on_sets!(&mut self.body,
             sets => sets[set].remove(key, &self.shape),
             sets => sets[set].remove(key)
-        );
-        self.len -= usize::from(found);
-        found
+        )
     }
 
     /// Keeps the entries for which `keep(key, value)` is true; returns how many left.
@@ -202,16 +288,13 @@ impl AssocArray {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        if self.len > 0 {
-            self.retain(|_, _| false);
-        }
+        self.retain(|_, _| false);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlb::geometry::Replacement;
     use proptest::prelude::*;
 
     /// The plainest possible LRU set: a vector in order of use.

@@ -99,6 +99,11 @@ impl<const W: usize> SmallSet<W> {
         true
     }
 
+    /// Entries held.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.iter().filter(|(key, _)| *key != EMPTY).count()
+    }
+
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
         for &(key, value) in self.entries.iter().filter(|(key, _)| *key != EMPTY) {
             visit(key, value);
