@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functional runs: translation hardware without time. Every count is exact; nothing is timed.
 
-use ample_memory::READ_AHEAD;
 use ample_trace::{Access, AccessKind, Consumer, MapChange, Program, Recorder};
 use ample_translate::engine::BadAccess;
 use ample_translate::{Engine, Intent};
@@ -17,9 +16,6 @@ pub struct FunctionalRun<'a> {
     /// Whether many accesses walk, so that reading entries ahead pays.
     far: bool,
 }
-
-/// Accesses whose page-table entries, and data, are read ahead at once.
-pub(super) const AHEAD: usize = READ_AHEAD / 2;
 
 /// Whether `walks` in a block of `accesses` are enough for reading ahead.
 pub(super) fn walks_often(walks: u64, accesses: usize) -> bool {

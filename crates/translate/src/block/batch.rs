@@ -12,23 +12,19 @@ use crate::tlb::key::{index_of, key_of};
 /// Heads of a batch: a bit of a word each.
 const HEADS: usize = 64;
 
-/// No access of a run writes.
-const NEVER: u16 = u16::MAX;
+/// Parts of addresses that are told apart at once.
+pub(super) const FEW: usize = 4;
 
 /// Accesses in their order. A data access to the 4 KB page of the data access before it, and a
 /// fetch from that of the fetch before it, hit the latest entry of the first level and change
 /// nothing: of each such run the first access, its head, stands for all.
 pub(super) struct Batch {
-    /// Heads.
+    /// How many heads it has.
     count: usize,
     /// Accesses that it stands for.
     pub(super) accesses: usize,
-    /// The most heads that the next one gets: one that ends early has gathered the rest in vain.
-    limit: usize,
     /// Which heads are fetches.
     pub(super) fetches: u64,
-    /// Which heads are of runs that write.
-    writes: u64,
     /// Which heads have entries that a write cannot use as they are.
     pub(super) clean: u64,
     /// Which heads lie in pages of each size.
@@ -37,14 +33,14 @@ pub(super) struct Batch {
     pub(super) va: [u64; HEADS],
     /// Numbers of the accesses.
     at: [u16; HEADS],
-    /// Numbers of the first accesses of their runs that write.
-    written: [u16; HEADS],
-    /// Nodes of the leaf entries.
-    pub(super) node: [u32; HEADS],
+    /// Whether their runs write.
+    writes: [bool; HEADS],
+    /// Places of the leaf entries.
+    place: [usize; HEADS],
     /// Which levels they are of, a bit each.
     levels: u32,
-    /// Times that the part of the address above level 3 changes from one head to the next, and one.
-    pub(super) regions: u32,
+    /// Whether the parts of all addresses above level 3 are known to be the same.
+    pub(super) one_region: bool,
     /// Levels of the leaf entries.
     pub(super) level: [u8; HEADS],
     /// What TLBs keep: the leaf entries themselves until they are seen to be ordinary.
@@ -58,89 +54,137 @@ impl Batch {
         Batch {
             count: 0,
             accesses: 0,
-            limit: HEADS,
             fetches: 0,
-            writes: 0,
             clean: 0,
             sizes: [0; 3],
             va: [0; HEADS],
             at: [0; HEADS],
-            written: [NEVER; HEADS],
-            node: [0; HEADS],
+            writes: [false; HEADS],
+            place: [0; HEADS],
             levels: 0,
-            regions: 0,
+            one_region: false,
             level: [0; HEADS],
             entry: [0; HEADS],
             key: [0; HEADS],
         }
     }
 
-    /// All heads.
+    /// The node that the leaf entry of a head is in.
+    #[inline(always)]
+    pub(super) fn node(&self, head: usize) -> u32 {
+        (self.place[head] >> 9) as u32
+    }
+
+    /// A word with the bits of all heads.
     pub(super) fn heads(&self) -> u64 {
         first(self.count)
     }
 
     /// Takes accesses from the start of a block, as many as it has heads for.
-    pub(super) fn gather<A>(&mut self, block: &[A], of: impl Fn(&A) -> (u64, Intent)) {
-        let (mut count, mut fetches, mut writes) = (0, 0, 0u64);
-        let (mut data_page, mut fetch_page) = (u64::MAX, u64::MAX);
-        // The bit of the latest run of data accesses, until it writes.
-        let mut unwritten = 0u64;
-        let limit = self.limit.min(HEADS);
-        let block = &block[..block.len().min(usize::from(NEVER))];
+    pub(super) fn gather<A>(&mut self, block: &[A], of: impl Fn(&A) -> (u64, Intent) + Copy) {
+        let block = &block[..block.len().min(usize::from(u16::MAX))];
+        self.fetches = 0;
+        if !self.gather_data(block, of) {
+            self.gather_all(block, of);
+        }
+    }
+
+    /// As [`gather`](Self::gather), up to a fetch: false if it meets one.
+    fn gather_data<A>(&mut self, block: &[A], of: impl Fn(&A) -> (u64, Intent)) -> bool {
+        let (mut count, mut last) = (0, u64::MAX);
+        for (at, access) in block.iter().enumerate() {
+            let (va, intent) = of(access);
+            if intent == Intent::Fetch {
+                return false;
+            }
+            if va >> 12 != last {
+                if count == HEADS {
+                    (self.count, self.accesses) = (count, at);
+                    return true;
+                }
+                last = va >> 12;
+                (self.va[count], self.at[count]) = (va, at as u16);
+                self.writes[count] = false;
+                count += 1;
+            }
+            if intent == Intent::Write {
+                self.writes[count - 1] = true;
+            }
+        }
+        (self.count, self.accesses) = (count, block.len());
+        true
+    }
+
+    fn gather_all<A>(&mut self, block: &[A], of: impl Fn(&A) -> (u64, Intent)) {
+        let (mut count, mut fetches, mut run) = (0, 0, 0);
+        let (mut data, mut fetched) = (u64::MAX, u64::MAX);
         self.accesses = block.len();
         for (at, access) in block.iter().enumerate() {
             let (va, intent) = of(access);
-            let page = va >> 12;
-            let fetch = intent == Intent::Fetch;
-            if page != if fetch { fetch_page } else { data_page } {
-                if count == limit {
+            let is_fetch = intent == Intent::Fetch;
+            let last = if is_fetch { &mut fetched } else { &mut data };
+            if *last != va >> 12 {
+                if count == HEADS {
                     self.accesses = at;
                     break;
                 }
-                self.va[count] = va;
-                self.at[count] = at as u16;
-                if fetch {
-                    fetches |= 1 << count;
-                    fetch_page = page;
-                } else {
-                    unwritten = 1 << count;
-                    data_page = page;
+                *last = va >> 12;
+                (self.va[count], self.at[count]) = (va, at as u16);
+                self.writes[count] = false;
+                match is_fetch {
+                    true => fetches |= 1 << count,
+                    false => run = count,
                 }
                 count += 1;
             }
-            if intent == Intent::Write && unwritten != 0 {
-                writes |= unwritten;
-                self.written[unwritten.trailing_zeros() as usize % HEADS] = at as u16;
-                unwritten = 0;
-            }
+            self.writes[run] |= intent == Intent::Write;
         }
-        (self.count, self.fetches, self.writes) = (count, fetches, writes);
+        (self.count, self.fetches) = (count, fetches);
+    }
+
+    /// Whether the part of each address above an entry of `level`, 3 or higher, is one of these.
+    pub(super) fn all_among(&self, parts: [u64; FEW], level: u8) -> bool {
+        // Half of the bits tell them apart: the highest are all alike.
+        let shift = level_shift(level);
+        let parts = parts.map(|part| part as u32);
+        let is_other = |va: &u64| {
+            let part = (va >> shift) as u32;
+            let same = parts.map(|other| u32::from(part == other));
+            (same[0] | same[1] | same[2] | same[3]) ^ 1
+        };
+        let others = self.va[..self.count].iter().map(is_other);
+        others.fold(0, |any, other| any | other) == 0
     }
 
     /// Finds what TLBs keep of the heads, and ends the batch before the first access that is out of
-    /// the ordinary; false if there is one.
-    pub(super) fn resolve(&mut self, space: &Space, mmu: &Mmu) -> bool {
+    /// the ordinary; false if there is one. `writes` says of an access whether it writes.
+    pub(super) fn resolve(
+        &mut self,
+        space: &Space,
+        mmu: &Mmu,
+        writes: impl Fn(usize) -> bool,
+    ) -> bool {
         let used = self.descend(&space.table);
         let mut odd = self.look(space.asid) | self.not_allowed(mmu);
         if used & bits::ACCESSED == 0 {
-            odd |= mask(&self.va[..self.count], |va| {
-                !is_used_above(&space.table, va)
-            });
+            let unused = |&va: &u64| !is_used_above(&space.table, va);
+            odd |= mask(&self.va[..self.count], unused);
         }
         let mut end = self.accesses;
         if odd != 0 {
             end = usize::from(self.at[odd.trailing_zeros() as usize]);
         }
-        let unready = self.writes & self.clean;
+        let unready = match self.clean {
+            0 => 0,
+            clean => clean & mask(&self.writes[..self.count], |&writes| writes),
+        };
         if unready != 0 {
-            end = end.min(usize::from(self.written[unready.trailing_zeros() as usize]));
+            // The first write from the head on is of its run.
+            let head = usize::from(self.at[unready.trailing_zeros() as usize]);
+            end = (head..end).find(|&at| writes(at)).unwrap_or(end);
         }
         let whole = end == self.accesses;
-        if whole {
-            self.limit = (self.limit * 2).min(HEADS);
-        } else {
-            self.limit = (self.limit / 4).max(1);
+        if !whole {
             self.end_before(end);
         }
         whole
@@ -151,46 +195,76 @@ impl Batch {
         let at = self.at[..self.count].iter();
         self.count = at.take_while(|&&at| usize::from(at) < end).count();
         let heads = self.heads();
-        for mask in self
-            .sizes
-            .iter_mut()
-            .chain([&mut self.fetches, &mut self.clean])
-        {
-            *mask &= heads;
-        }
+        let others = [&mut self.fetches, &mut self.clean];
+        let masks = self.sizes.iter_mut().chain(others);
+        masks.for_each(|mask| *mask &= heads);
     }
 
     /// Goes down to the leaf entries of all heads, and then reads them in a loop so short that many
     /// reads are on their way at once. Returns what is set in all entries above them.
     fn descend(&mut self, table: &PageTable) -> u64 {
-        let is_node = |entry: u64| entry & (bits::PRESENT | bits::LARGE) == bits::PRESENT;
-        let (mut region, mut start) = (None, (ROOT, 0));
-        let (mut used, mut levels) = (u64::MAX, 0);
-        self.regions = 0;
         let count = self.count.min(HEADS);
+        self.levels = 1 << 1;
+        let used = match self.descend_small(table, count) {
+            Some(used) => used,
+            None => self.descend_any(table, count),
+        };
+        for head in 0..count {
+            self.entry[head] = table.entry_at(self.place[head]);
+        }
+        used
+    }
+
+    /// Where all leaves are of level 1; None if one is not.
+    fn descend_small(&mut self, table: &PageTable, count: usize) -> Option<u64> {
+        let mut region = self.va[0] >> 39;
+        let (mut start, mut used) = third_level(table, self.va[0]);
+        self.one_region = true;
         for head in 0..count {
             let va = self.va[head];
-            if region != Some(va >> 39) {
-                region = Some(va >> 39);
-                self.regions += 1;
-                start = third_level(table, va);
-                used &= start.1;
+            if va >> 39 != region {
+                (region, self.one_region) = (va >> 39, false);
+                let (node, above) = third_level(table, va);
+                (start, used) = (node, used & above);
             }
-            let (mut node, mut level) = (start.0, 3);
-            let entry = table.entry(node, va, 3);
-            if is_node(entry) {
-                (used, node, level) = (used & entry, PageTable::child(entry), 2);
-                let entry = table.entry(node, va, 2);
-                if is_node(entry) {
-                    (used, node, level) = (used & entry, PageTable::child(entry), 1);
-                }
+            let third = table.entry(start, va, 3);
+            if !is_node(third) {
+                return None;
             }
-            levels |= 1 << level;
-            (self.node[head], self.level[head]) = (node, level);
+            let second = table.entry(PageTable::child(third), va, 2);
+            if !is_node(second) {
+                return None;
+            }
+            used &= third & second;
+            self.place[head] = PageTable::place(PageTable::child(second), va, 1);
         }
-        self.levels = levels;
+        self.level = [1; HEADS];
+        Some(used)
+    }
+
+    /// Whatever the levels of the leaves.
+    fn descend_any(&mut self, table: &PageTable, count: usize) -> u64 {
+        let mut region = self.va[0] >> 39;
+        let (mut start, mut used) = third_level(table, self.va[0]);
+        (self.levels, self.one_region) = (0, true);
         for head in 0..count {
-            self.entry[head] = table.entry(self.node[head], self.va[head], self.level[head]);
+            let va = self.va[head];
+            if va >> 39 != region {
+                (region, self.one_region) = (va >> 39, false);
+                let (node, above) = third_level(table, va);
+                (start, used) = (node, used & above);
+            }
+            let (mut node, mut level) = (start, 3);
+            while level > 1 {
+                let entry = table.entry(node, va, level);
+                if !is_node(entry) {
+                    break;
+                }
+                (used, node, level) = (used & entry, PageTable::child(entry), level - 1);
+            }
+            self.levels |= 1 << level;
+            self.level[head] = level;
+            self.place[head] = PageTable::place(node, va, level);
         }
         used
     }
@@ -204,12 +278,12 @@ impl Batch {
         let needs = bits::PRESENT | bits::ACCESSED;
         let mut odd = 0;
         if all & needs != needs || any & bits::PERFORATED != 0 {
-            let is_odd = |entry: u64| entry & (needs | bits::PERFORATED) != needs;
+            let is_odd = |&entry: &u64| entry & (needs | bits::PERFORATED) != needs;
             odd = mask(&self.entry[..count], is_odd);
         }
         self.clean = match writable(all) {
             true => 0,
-            false => mask(&self.entry[..count], |entry| !writable(entry)),
+            false => mask(&self.entry[..count], |&entry| !writable(entry)),
         };
         self.sizes = [0; 3];
         for size in PageSize::ALL {
@@ -244,14 +318,9 @@ impl Batch {
         let [data, fetch] = mmu.first_sizes();
         for size in PageSize::ALL {
             let its = self.sizes[size as usize];
-            let not_held = |sizes: u8, heads: u64| {
-                if sizes >> size as u8 & 1 == 0 {
-                    heads
-                } else {
-                    0
-                }
-            };
-            odd |= not_held(data, its & !self.fetches) | not_held(fetch, its & self.fetches);
+            for (held, its) in [(data, its & !self.fetches), (fetch, its & self.fetches)] {
+                odd |= if held >> size as u8 & 1 == 0 { its } else { 0 };
+            }
         }
         for head in ones(self.fetches) {
             odd |= u64::from(self.entry[head] & bits::NO_EXECUTE != 0) << head;
@@ -265,10 +334,16 @@ impl Batch {
     }
 }
 
+/// Whether there is a node below an entry above level 1.
+#[inline(always)]
+fn is_node(entry: u64) -> bool {
+    entry & (bits::PRESENT | bits::LARGE) == bits::PRESENT
+}
+
 /// A bit for each value of which something is true.
-fn mask(values: &[u64], is: impl Fn(u64) -> bool) -> u64 {
-    let bits = values.iter().enumerate();
-    bits.fold(0, |all, (at, &value)| all | u64::from(is(value)) << at)
+fn mask<T>(values: &[T], is: impl Fn(&T) -> bool) -> u64 {
+    let values = values.iter().enumerate();
+    values.fold(0, |all, (at, value)| all | u64::from(is(value)) << at)
 }
 
 /// The first `count` bits.
@@ -295,7 +370,7 @@ fn is_used_above(table: &PageTable, va: u64) -> bool {
     let (mut node, mut used) = third_level(table, va);
     for level in [3, 2] {
         let entry = table.entry(node, va, level);
-        if entry & (bits::PRESENT | bits::LARGE) != bits::PRESENT {
+        if !is_node(entry) {
             break;
         }
         (used, node) = (used & entry, PageTable::child(entry));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The way of a batch through the hardware, array by array.
 
-use super::batch::{Batch, ones, word_of};
+use super::batch::{Batch, FEW, ones, word_of};
 use super::tally::{DATA, FETCH, KINDS, Tally, WATCHED};
 use crate::mmu::{Arrays, Mmu};
 use crate::os::space::Space;
@@ -11,14 +11,12 @@ use crate::tlb::array::Tlb;
 use crate::tlb::associative::AssocArray;
 use crate::walk::cache::{WalkCache, key_at};
 
-/// Entries of a level that are told apart before its array is asked.
-const FEW: usize = 4;
-
-/// Walks after which those to entries met so far are passed over.
+/// Walks after which all entries have mostly been met.
 const MET: u32 = 6;
 
-/// Takes a batch through first level, second level and page-walk caches.
-pub(super) fn run(mmu: &mut Mmu, space: &Space, batch: &Batch, tally: &mut Tally) {
+/// Takes a batch through first level, second level and page-walk caches; returns how many heads
+/// missed the first.
+pub(super) fn run(mmu: &mut Mmu, space: &Space, batch: &Batch, tally: &mut Tally) -> u32 {
     let watched = mmu.watched.clone();
     let Arrays { l1d, l1i, l2, pwc } = mmu.arrays();
     let (heads, fetches) = (batch.heads(), batch.fetches);
@@ -52,6 +50,13 @@ pub(super) fn run(mmu: &mut Mmu, space: &Space, batch: &Batch, tally: &mut Tally
     tally.missed_data += count(missed_data);
     tally.missed_fetches += count(missed_fetches);
     tally.second_hits += count(missed & !walks);
+    missed.count_ones()
+}
+
+/// The highest bit that is set, of a word that is not 0.
+#[inline(always)]
+fn last_of(word: u64) -> usize {
+    63 - word.leading_zeros() as usize
 }
 
 /// Asks the arrays of a level for heads of a batch; returns those that they did not hold, which
@@ -93,7 +98,7 @@ impl Walks<'_> {
     #[inline(always)]
     fn child(&self, head: usize, level: u8) -> u32 {
         match self.batch.level[head] + 1 == level {
-            true => self.batch.node[head],
+            true => self.batch.node(head),
             false => self.table.node_at(self.batch.va[head], level - 1),
         }
     }
@@ -105,7 +110,11 @@ impl Walks<'_> {
         for (level, array) in (2..).zip(arrays) {
             above |= self.batch.sizes.get(usize::from(level) - 2).unwrap_or(&0);
             let place = |head: usize| key_at(self.batch.va[head], self.asid, level);
-            let value = |head| u64::from(self.child(head, level));
+            let value = |head: usize| match level {
+                // Below it are leaves alone.
+                2 => u64::from(self.batch.node(head)),
+                _ => u64::from(self.child(head, level)),
+            };
             let puts = open & above;
             let missed = match level > 2 && self.all_held(array, level) {
                 true => 0,
@@ -122,34 +131,26 @@ impl Walks<'_> {
     fn all_held(&self, array: &mut AssocArray, level: u8) -> bool {
         let shift = level_shift(level);
         let part = |head: usize| self.batch.va[head] >> shift;
-        // Above level 3 there is mostly one.
-        let walks = match level > 3 && self.batch.regions == 1 {
+        let mut left = match level > 3 && self.batch.one_region {
             true => self.walks & self.walks.wrapping_neg(),
             false => self.walks,
         };
-        // Parts in the order of their last uses, the latest first.
-        let (mut latest, mut count) = ([u64::MAX; FEW], 0);
-        let mut unknown = walks;
-        let mut tried = 0;
-        while unknown != 0 {
-            let head = 63 - unknown.leading_zeros() as usize;
+        // Parts in the order of their last uses, the latest first, and more often to fill it.
+        let last = last_of(left);
+        let (mut latest, mut count) = ([part(last); FEW], 1);
+        left ^= 1 << last;
+        for tried in 1.. {
+            if left == 0 || tried == MET && self.batch.all_among(latest, level) {
+                break;
+            }
+            let head = last_of(left);
+            left ^= 1 << head;
             if !latest.contains(&part(head)) {
                 if count == FEW {
                     return false;
                 }
                 latest[count] = part(head);
                 count += 1;
-            }
-            unknown ^= 1 << head;
-            tried += 1;
-            // What there is has mostly been met by now.
-            if tried % MET == 0 {
-                let is_new = |head: usize| {
-                    let same = latest.map(|other| other == part(head));
-                    !same.into_iter().fold(false, |any, is| any | is)
-                };
-                let left = ones(unknown);
-                unknown = left.fold(0, |all, head| all | u64::from(is_new(head)) << head);
             }
         }
         let place = |part: u64| key_at(part << shift, self.asid, level);

@@ -25,6 +25,11 @@ use tally::Tally;
 /// Accesses whose page-table entries are read ahead at once by the engine's own way.
 const AHEAD: usize = 32;
 
+/// Of so many heads one has to miss the first level. Hits alone are as quick one by one, so that
+/// after a batch of hits, as after one of which little was ordinary, the engine takes some of what
+/// follows before the next is tried.
+const FEW_MISSES: u32 = 32;
+
 impl Engine {
     /// Translates a block of accesses in their order, as [`translate`](Self::translate) would with
     /// [`NoMemory`], of which `of` gives address and intent. `far` says that many of them walk, so
@@ -48,18 +53,21 @@ impl Engine {
         done
     }
 
+    /// Batches as long as they pay, and the engine in between.
     fn by_batches<A>(
         &mut self,
         block: &[A],
         of: impl Fn(&A) -> (u64, Intent) + Copy,
         tally: &mut Tally,
     ) -> Result<(), (usize, BadAccess)> {
-        let (mut at, mut batch) = (0, Batch::new());
+        let (mut at, mut alone, mut batch) = (0, 0, Batch::new());
         while at < block.len() {
             batch.gather(&block[at..], of);
+            let gathered = batch.accesses;
             let space = &self.spaces[self.current];
-            let whole = batch.resolve(space, &self.mmu);
-            lane::run(&mut self.mmu, space, &batch, tally);
+            let writes = |number: usize| of(&block[at + number]).1 == Intent::Write;
+            let whole = batch.resolve(space, &self.mmu, writes);
+            let missed = lane::run(&mut self.mmu, space, &batch, tally);
             let done = &block[at..at + batch.accesses];
             let fetches = match batch.fetches {
                 0 => 0,
@@ -68,12 +76,15 @@ impl Engine {
             tally.accesses += (done.len() - fetches) as u64;
             tally.fetches += fetches as u64;
             at += done.len();
-            if !whole {
-                let (va, intent) = of(&block[at]);
-                self.translate(va, intent, 0, &mut NoMemory)
-                    .map_err(|bad| (at, bad))?;
-                at += 1;
-            }
+            let heads = batch.heads().count_ones();
+            alone = match done.len() * 4 < gathered || missed * FEW_MISSES < heads {
+                true => (alone * 2).clamp(512, 1024),
+                false => usize::from(!whole),
+            };
+            let singles = &block[at..block.len().min(at + alone)];
+            self.one_by_one(singles, of, false)
+                .map_err(|(number, bad)| (at + number, bad))?;
+            at += singles.len();
         }
         Ok(())
     }

@@ -18,9 +18,9 @@ pub(super) const KINDS: usize = 3;
 /// Counts of a block.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Data accesses.
+    /// Data accesses of all batches, heads and those that they stand for.
     pub(super) accesses: u64,
-    /// Fetches.
+    /// Fetches, likewise.
     pub(super) fetches: u64,
     /// Data accesses that missed the first level.
     pub(super) missed_data: u64,
@@ -38,7 +38,7 @@ impl Tally {
         self.walks[kind][usize::from(from)][usize::from(to)] += count;
     }
 
-    /// Adds it all to the statistics of hardware whose page tables have so many levels.
+    /// Adds it all to what the hardware has counted.
     pub(super) fn add_to(&self, mmu: &mut Mmu) {
         let levels = mmu.config().levels;
         let stats = &mut mmu.stats;

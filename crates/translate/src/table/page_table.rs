@@ -28,7 +28,7 @@ pub struct LeafEntry {
 pub type EntryId = u64;
 
 /// A radix page table of 4 or 5 levels, its nodes in physical frames.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageTable {
     levels: u8,
     /// 512 entries a node. Entries above the leaves hold a node number where the hardware holds a
@@ -139,6 +139,12 @@ impl PageTable {
     #[inline(always)]
     pub fn entry(&self, node: u32, va: u64, level: u8) -> u64 {
         self.entries[(node as usize) << 9 | Self::slot(va, level) as usize]
+    }
+
+    /// The entry at a place.
+    #[inline(always)]
+    pub(crate) fn entry_at(&self, place: usize) -> u64 {
+        self.entries[place]
     }
 
     /// Reads down to the entry that ends the walk for `va`, whatever it is, and changes nothing.

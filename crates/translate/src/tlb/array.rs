@@ -89,11 +89,11 @@ impl Tlb {
     /// and returns which that was. `page` gives key and entry of each.
     #[inline(always)]
     pub(crate) fn ask(&mut self, heads: u64, page: impl Fn(usize) -> (u64, u64)) -> u64 {
-        let number = |at| {
+        let place = |at| {
             let (key, _) = page(at);
             (number_of(key), key)
         };
-        self.assoc.ask(heads, |_| true, number, |at| page(at).1)
+        self.assoc.ask(heads, |_| true, place, |at| page(at).1)
     }
 
     /// Notes that pages of these sizes, a bit each, have been put in; `clean`: a write cannot use

@@ -5,7 +5,8 @@
 //! A set of up to 16 ways is a `SmallSet`: a few instructions a look-up. A larger one (a fully
 //! associative array) is a `LargeSet`, a hash index and a linked list: O(1) for any number of ways.
 
-use super::geometry::{Geometry, Replacement};
+use super::ask::{ask_each, full};
+use super::geometry::Geometry;
 use super::large_set::LargeSet;
 use super::small_set::{SetShape, SmallSet};
 use crate::error::ConfigError;
@@ -55,64 +56,6 @@ fn set_of(mask: Option<u64>, sets: u64, index: u64) -> usize {
     match mask {
         Some(mask) => (index & mask) as usize,
         None => (index % sets) as usize,
-    }
-}
-
-/// [`AssocArray::ask`] on sets of one kind; `place` gives set and key.
-#[inline(always)]
-fn ask_each<S: KeySet>(
-    sets: &mut [S],
-    shape: &SetShape,
-    mut which: u64,
-    puts: impl Fn(usize) -> bool,
-    place: impl Fn(usize) -> (usize, u64),
-    value: impl Fn(usize) -> u64,
-) -> u64 {
-    let mut missed = 0;
-    while which != 0 {
-        let at = which.trailing_zeros() as usize;
-        let (set, key) = place(at);
-        let set = &mut sets[set];
-        if !set.is_used(key, shape) {
-            missed |= 1 << at;
-            if puts(at) {
-                set.put_new(key, value(at), shape);
-            }
-        }
-        which &= which - 1;
-    }
-    missed
-}
-
-/// A set of any kind.
-trait KeySet {
-    /// Makes a key the most recently used; false if it is not held.
-    fn is_used(&mut self, key: u64, shape: &SetShape) -> bool;
-    /// Puts in a key that is not held.
-    fn put_new(&mut self, key: u64, value: u64, shape: &SetShape);
-}
-
-impl<const W: usize> KeySet for SmallSet<W> {
-    #[inline(always)]
-    fn is_used(&mut self, key: u64, shape: &SetShape) -> bool {
-        self.lookup(key, shape).is_some()
-    }
-
-    #[inline(always)]
-    fn put_new(&mut self, key: u64, value: u64, shape: &SetShape) {
-        self.insert_new(key, value, shape);
-    }
-}
-
-impl KeySet for LargeSet {
-    #[inline(always)]
-    fn is_used(&mut self, key: u64, _shape: &SetShape) -> bool {
-        self.lookup(key).is_some()
-    }
-
-    #[inline(always)]
-    fn put_new(&mut self, key: u64, value: u64, _shape: &SetShape) {
-        self.insert_new(key, value);
     }
 }
 
@@ -191,19 +134,23 @@ impl AssocArray {
         place: impl Fn(usize) -> (u64, u64),
         value: impl Fn(usize) -> u64,
     ) -> u64 {
-        let (mask, sets) = (self.set_mask, self.sets);
-        let place = |at| {
+        let (shape, mask, count) = (self.shape, self.set_mask, self.sets);
+        let any = |at| {
             let (index, key) = place(at);
-            (set_of(mask, sets, index), key)
+            (set_of(mask, count, index), key)
         };
-        // A shape that is known where the loop is compiled asks for the replacement once.
-        let lru = SetShape::new(self.shape.ways, Replacement::Lru);
         on_sets!(&mut self.body,
-            sets => match self.shape.replacement {
-                Replacement::Lru => ask_each(sets, &lru, which, puts, place, value),
-                Replacement::Plru => ask_each(sets, &self.shape, which, puts, place, value),
+            sets => match (full(sets, shape), mask) {
+                (Some(shape), Some(_)) => {
+                    let masked = |at| {
+                        let (index, key) = place(at);
+                        (index as usize, key)
+                    };
+                    ask_each::<_, true>(sets, &shape, which, puts, masked, value)
+                }
+                _ => ask_each::<_, false>(sets, &shape, which, puts, any, value),
             },
-            sets => ask_each(sets, &self.shape, which, puts, place, value)
+            sets => ask_each::<_, false>(sets, &shape, which, puts, any, value)
         )
     }
 
@@ -295,6 +242,7 @@ impl AssocArray {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tlb::geometry::Replacement;
     use proptest::prelude::*;
 
     /// The plainest possible LRU set: a vector in order of use.
