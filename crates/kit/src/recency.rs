@@ -49,17 +49,20 @@ impl TagBytes {
     ) -> Option<(usize, T)> {
         let wanted = u64::from(tag) * LOW_BITS;
         let (words, _) = self.0.as_chunks::<8>();
-        for (at, word) in words.iter().enumerate() {
-            if at > 0 && ways <= 8 {
-                break;
+        let like = |word: usize| zero_bytes(u64::from_le_bytes(words[word]) ^ wanted);
+        let (mut low, mut high) = (like(0), if ways > 8 { like(1) } else { 0 });
+        // Most often there is none: one branch says so.
+        while low | high != 0 {
+            let way = match low {
+                0 => 8 + high.trailing_zeros() as usize / 8,
+                _ => low.trailing_zeros() as usize / 8,
+            };
+            if let Some(answer) = held(way) {
+                return Some((way, answer));
             }
-            let mut mask = zero_bytes(u64::from_le_bytes(*word) ^ wanted);
-            while mask != 0 {
-                let way = 8 * at + mask.trailing_zeros() as usize / 8;
-                if let Some(answer) = held(way) {
-                    return Some((way, answer));
-                }
-                mask &= mask - 1;
+            match low {
+                0 => high &= high - 1,
+                _ => low &= low - 1,
             }
         }
         None

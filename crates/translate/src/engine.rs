@@ -149,6 +149,15 @@ impl Engine {
         &mut self.spaces[self.current]
     }
 
+    /// Whether plain paging of the current address space is all there is to an access, and the
+    /// hardware holds nothing that its page table does not say.
+    pub(crate) fn is_bare(&self) -> bool {
+        let one_space = self.upper == self.current && self.roots.is_none();
+        let in_step = self.spaces[self.current].pending.is_empty();
+        let plain = self.is_plain && self.host.is_none();
+        plain && one_space && in_step && !self.mmu.config().prefetch_next
+    }
+
     /// The number of the address space that `va` belongs to.
     #[inline(always)]
     pub(crate) fn half(&self, va: u64) -> usize {

@@ -4,12 +4,14 @@
 //! go beyond them: direct segments, perforated pages, coalesced and range TLBs ([`schemes`]). What
 //! an operating system adds is in [`os`].
 //!
-//! [`Engine`] translates one access at a time. Functional runs use [`NoMemory`] as the way to
-//! memory; a timed core brings its own [`Port`]. A new scheme implements [`Scheme`].
+//! [`Engine`] translates one access at a time, or, where no time passes, a block of them
+//! ([`Engine::translate_block`]). Functional runs use [`NoMemory`] as the way to memory; a timed
+//! core brings its own [`Port`]. A new scheme implements [`Scheme`].
 
 // A scheme that was written outside of this crate compiles in its folder without a change.
 extern crate self as ample_translate;
 
+mod block;
 pub mod config;
 pub mod engine;
 pub mod error;

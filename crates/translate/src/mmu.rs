@@ -40,6 +40,14 @@ const NO_LAST: Last = Last {
     entry: 0,
 };
 
+/// The arrays that an access through plain paging meets.
+pub(crate) struct Arrays<'a> {
+    pub(crate) l1d: &'a mut [Tlb],
+    pub(crate) l1i: &'a mut [Tlb],
+    pub(crate) l2: &'a mut [Tlb],
+    pub(crate) pwc: &'a mut WalkCache,
+}
+
 /// The translation hardware of one core at work.
 #[derive(Clone, Debug)]
 pub struct Mmu {
@@ -278,6 +286,33 @@ impl Mmu {
             now + self.pwc_time,
             port,
         )
+    }
+
+    /// The arrays, to be asked from outside: what was used last is no longer known.
+    pub(crate) fn arrays(&mut self) -> Arrays<'_> {
+        self.last = NO_LAST;
+        Arrays {
+            l1d: &mut self.l1d,
+            l1i: &mut self.l1i,
+            l2: &mut self.l2,
+            pwc: &mut self.pwc,
+        }
+    }
+
+    /// The page sizes, a bit each, that the first level holds whole: for data, for fetches.
+    pub(crate) fn first_sizes(&self) -> [u8; 2] {
+        [&self.l1d, &self.l1i].map(|tlbs| tlbs.iter().fold(0, |all, tlb| all | tlb.sizes()))
+    }
+
+    /// Whether TLBs for data may hold entries that are older than a dirty bit.
+    pub(crate) fn has_clean(&self) -> bool {
+        self.l1d.iter().chain(&self.l2).any(Tlb::has_clean)
+    }
+
+    /// Whether a TLB for data holds another entry under a key than this.
+    pub(crate) fn holds_other(&self, key: u64, entry: u64) -> bool {
+        let mut tlbs = self.l1d.iter().chain(&self.l2);
+        tlbs.any(|tlb| tlb.peek(key).is_some_and(|held| held != entry))
     }
 
     /// All TLB arrays.

@@ -156,6 +156,19 @@ impl TranslationStats {
         self.trajectories.0[code as usize & (TRAJECTORIES - 1)] += 1;
     }
 
+    /// Counts `count` walks with a reference at each level from `from` down to their leaf at `to`,
+    /// in memory that nobody looks up.
+    pub(crate) fn walked_unseen(&mut self, from: u8, to: u8, count: u64) {
+        let mut code = 0;
+        for level in usize::from(to)..=usize::from(from) {
+            self.refs_by_level[level] += count;
+            self.refs_at[level][HitLevel::Unknown as usize] += count;
+            code = code << 3 | HitLevel::Unknown as usize;
+        }
+        self.trajectories.0[code & (TRAJECTORIES - 1)] += count;
+        self.longest_walk_refs = self.longest_walk_refs.max(u64::from(from - to) + 1);
+    }
+
     /// The walk-trajectory histogram: for each sequence of places where a walk's references hit
     /// (root side first), the number of walks that took it.
     pub fn trajectory_histogram(&self) -> BTreeMap<String, u64> {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functional runs: translation hardware without time. Every count is exact; nothing is timed.
 
-use ample_memory::READ_AHEAD;
 use ample_trace::{Access, AccessKind, Consumer, MapChange, Program, Recorder};
 use ample_translate::engine::BadAccess;
-use ample_translate::{Engine, Intent, NoMemory};
+use ample_translate::{Engine, Intent};
 use anyhow::Result;
-use std::hint::black_box;
 use std::ops::Range;
 
 /// Translates blocks of accesses and remembers the first that could not be.
@@ -18,9 +16,6 @@ pub struct FunctionalRun<'a> {
     /// Whether many accesses walk, so that reading entries ahead pays.
     far: bool,
 }
-
-/// Accesses whose page-table entries, and data, are read ahead at once.
-pub(super) const AHEAD: usize = READ_AHEAD / 2;
 
 /// Whether `walks` in a block of `accesses` are enough for reading ahead.
 pub(super) fn walks_often(walks: u64, accesses: usize) -> bool {
@@ -51,24 +46,13 @@ pub fn intent_of(kind: AccessKind) -> Intent {
 
 impl Consumer for FunctionalRun<'_> {
     fn consume(&mut self, block: &[Access]) -> bool {
-        let mut port = NoMemory;
         let walks = self.engine.mmu.stats.walks();
-        for chunk in block.chunks(AHEAD) {
-            if self.far {
-                let mut digest = 0;
-                let addresses = chunk.iter().map(|access| access.va);
-                self.engine.read_ahead(addresses, |_, pa| digest ^= pa);
-                black_box(digest);
-            }
-            for access in chunk {
-                let intent = intent_of(access.kind);
-                if let Err(bad) = self.engine.translate(access.va, intent, 0, &mut port) {
-                    self.failed = Some((self.accesses, bad));
-                    return false;
-                }
-                self.accesses += 1;
-            }
+        let of = |access: &Access| (access.va, intent_of(access.kind));
+        if let Err((at, bad)) = self.engine.translate_block(block, of, self.far) {
+            self.failed = Some((self.accesses + at as u64, bad));
+            return false;
         }
+        self.accesses += block.len() as u64;
         self.far = walks_often(self.engine.mmu.stats.walks() - walks, block.len());
         true
     }

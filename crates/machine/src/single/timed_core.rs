@@ -16,7 +16,7 @@
 mod order;
 
 use super::core_config::{AccessOrder, CoreConfig, StoresTranslate};
-use super::functional::{AHEAD, intent_of, walks_often};
+use super::functional::{intent_of, walks_often};
 use super::in_flight::{Done, Flight, HISTORY, InFlight};
 use super::pending::PendingWalks;
 use super::ports::{CorePort, WalkActive, WarmPort};
@@ -27,6 +27,9 @@ use ample_translate::engine::{BadAccess, Translated};
 use ample_translate::{Engine, Intent};
 use std::collections::VecDeque;
 use std::hint::black_box;
+
+/// Accesses whose page-table entries, and data, are read ahead at once.
+const AHEAD: usize = READ_AHEAD / 2;
 
 /// One core at work.
 pub struct TimedCore<M: MemorySystem> {

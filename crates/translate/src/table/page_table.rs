@@ -28,7 +28,7 @@ pub struct LeafEntry {
 pub type EntryId = u64;
 
 /// A radix page table of 4 or 5 levels, its nodes in physical frames.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageTable {
     levels: u8,
     /// 512 entries a node. Entries above the leaves hold a node number where the hardware holds a
@@ -141,6 +141,12 @@ impl PageTable {
         self.entries[(node as usize) << 9 | Self::slot(va, level) as usize]
     }
 
+    /// The entry at a place.
+    #[inline(always)]
+    pub(crate) fn entry_at(&self, place: usize) -> u64 {
+        self.entries[place]
+    }
+
     /// Reads down to the entry that ends the walk for `va`, whatever it is, and changes nothing.
     /// Returns its physical address and the entry.
     #[inline(always)]
@@ -154,6 +160,12 @@ impl PageTable {
             node = Self::child(entry);
             level -= 1;
         }
+    }
+
+    /// The node of `level` on the way to `va`, which is mapped below it.
+    pub(crate) fn node_at(&self, va: u64, level: u8) -> u32 {
+        let above = (level + 1..=self.levels).rev();
+        above.fold(ROOT, |node, level| Self::child(self.entry(node, va, level)))
     }
 
     /// The eight entries of the 64-byte line that holds the entry for `va`.

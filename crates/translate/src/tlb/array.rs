@@ -5,7 +5,7 @@ use super::associative::AssocArray;
 use super::geometry::Geometry;
 use super::key::{asid_of, index_of, key_of, kind, kind_of, number_of};
 use crate::error::ConfigError;
-use crate::table::entry::PageSize;
+use crate::table::entry::{PageSize, bits};
 use serde::{Deserialize, Serialize};
 
 /// One TLB array and the page sizes it holds; a size in no array of a level is not cached there.
@@ -36,6 +36,15 @@ pub struct Tlb {
     sizes: u8,
     /// Bit per kind of entry ever put in; others cannot hit.
     seen: u16,
+    /// Whether an entry was ever put in that a write cannot use as it is.
+    clean: bool,
+}
+
+/// Whether a write can use an entry as it is: it has the right to, and the dirty bit is set.
+#[inline(always)]
+pub(crate) fn writable(entry: u64) -> bool {
+    let needs = bits::WRITE | bits::DIRTY;
+    entry & needs == needs
 }
 
 impl Tlb {
@@ -46,6 +55,7 @@ impl Tlb {
             assoc: AssocArray::new(array.geometry, what)?,
             sizes: bits.fold(0, |all, bit: u8| all | bit),
             seen: 0,
+            clean: false,
         })
     }
 
@@ -53,6 +63,49 @@ impl Tlb {
     #[inline(always)]
     pub(crate) fn holds(&self, size: PageSize) -> bool {
         self.sizes >> size as u8 & 1 != 0
+    }
+
+    /// Bit per page size that was ever put in and is looked for.
+    pub(super) fn seen_pages(&self) -> u8 {
+        self.sizes & self.seen as u8
+    }
+
+    /// Bit per page size it is for.
+    pub(crate) fn sizes(&self) -> u8 {
+        self.sizes
+    }
+
+    /// Whether it may hold entries that a write cannot use as they are.
+    pub(crate) fn has_clean(&self) -> bool {
+        self.clean
+    }
+
+    /// What it holds under a key.
+    pub(crate) fn peek(&self, key: u64) -> Option<u64> {
+        self.assoc.peek(number_of(key), key)
+    }
+
+    /// Asks for the pages whose bit is set in `heads`, in their order, puts in what is not held,
+    /// and returns which that was. `page` gives key and entry of each.
+    #[inline(always)]
+    pub(crate) fn ask(&mut self, heads: u64, page: impl Fn(usize) -> (u64, u64)) -> u64 {
+        let place = |at| {
+            let (key, _) = page(at);
+            (number_of(key), key)
+        };
+        self.assoc.ask(heads, |_| true, place, |at| page(at).1)
+    }
+
+    /// Notes that pages of these sizes, a bit each, have been put in; `clean`: a write cannot use
+    /// one of them as it is.
+    pub(crate) fn note(&mut self, sizes: u8, clean: bool) {
+        debug_assert!(
+            sizes & !self.sizes == 0,
+            "sizes {sizes:#b} of {:#b}",
+            self.sizes
+        );
+        self.seen |= u16::from(sizes);
+        self.clean |= clean;
     }
 
     /// Entries held now.
@@ -110,6 +163,7 @@ impl Tlb {
     #[inline(always)]
     pub fn put(&mut self, kind: u8, index: u64, asid: u16, value: u64) {
         self.seen |= 1 << kind;
+        self.clean |= !writable(value);
         self.assoc.insert(index, key_of(index, asid, kind), value);
     }
 
@@ -117,6 +171,7 @@ impl Tlb {
     #[inline(always)]
     pub(crate) fn put_new(&mut self, kind: u8, index: u64, asid: u16, value: u64) {
         self.seen |= 1 << kind;
+        self.clean |= !writable(value);
         self.assoc
             .insert_new(index, key_of(index, asid, kind), value);
     }
@@ -124,7 +179,7 @@ impl Tlb {
     /// Looks for a page of any size around `va`.
     #[inline(always)]
     pub(crate) fn get_page(&mut self, va: u64, asid: u16) -> Option<(PageSize, u64)> {
-        let mut present = self.sizes & self.seen as u8;
+        let mut present = self.seen_pages();
         while present != 0 {
             let size = PageSize::ALL[present.trailing_zeros() as usize];
             let index = index_of(va, size.shift());

@@ -5,6 +5,7 @@
 //! A set of up to 16 ways is a `SmallSet`: a few instructions a look-up. A larger one (a fully
 //! associative array) is a `LargeSet`, a hash index and a linked list: O(1) for any number of ways.
 
+use super::ask::{ask_each, full};
 use super::geometry::Geometry;
 use super::large_set::LargeSet;
 use super::small_set::{SetShape, SmallSet};
@@ -18,7 +19,6 @@ pub struct AssocArray {
     set_mask: Option<u64>,
     shape: SetShape,
     body: Body,
-    len: usize,
 }
 
 /// Sets of up to 4, 8, 12 and 16 ways, and larger ones.
@@ -51,6 +51,14 @@ pub struct Slot {
     at: u32,
 }
 
+#[inline(always)]
+fn set_of(mask: Option<u64>, sets: u64, index: u64) -> usize {
+    match mask {
+        Some(mask) => (index & mask) as usize,
+        None => (index % sets) as usize,
+    }
+}
+
 impl AssocArray {
     /// An empty array.
     ///
@@ -74,19 +82,20 @@ impl AssocArray {
             set_mask: sets.is_power_of_two().then(|| sets - 1),
             shape,
             body,
-            len: 0,
         })
     }
 
     /// Entries held.
     pub fn len(&self) -> usize {
-        self.len
+        on_sets!(&self.body,
+            sets => sets.iter().map(SmallSet::len).sum(),
+            sets => sets.iter().map(LargeSet::len).sum()
+        )
     }
 
     /// True if nothing is held.
-    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Entries it can hold.
@@ -96,10 +105,7 @@ impl AssocArray {
 
     #[inline(always)]
     fn set(&self, index: u64) -> usize {
-        match self.set_mask {
-            Some(mask) => (index & mask) as usize,
-            None => (index % self.sets) as usize,
-        }
+        set_of(self.set_mask, self.sets, index)
     }
 
     /// Finds `key` and makes it the most recently used.
@@ -115,6 +121,37 @@ impl AssocArray {
         );
         let set = set as u32;
         Some((Slot { set, at }, value))
+    }
+
+    /// Looks for the entries whose bit is set in `which`, the lowest first, and makes them the most
+    /// recently used; puts in those not held for which `puts` says so. Returns which were not
+    /// held. `place` gives index and key of each, `value` what is put in.
+    #[inline(always)]
+    pub(crate) fn ask(
+        &mut self,
+        which: u64,
+        puts: impl Fn(usize) -> bool,
+        place: impl Fn(usize) -> (u64, u64),
+        value: impl Fn(usize) -> u64,
+    ) -> u64 {
+        let (shape, mask, count) = (self.shape, self.set_mask, self.sets);
+        let any = |at| {
+            let (index, key) = place(at);
+            (set_of(mask, count, index), key)
+        };
+        on_sets!(&mut self.body,
+            sets => match (full(sets, shape), mask) {
+                (Some(shape), Some(_)) => {
+                    let masked = |at| {
+                        let (index, key) = place(at);
+                        (index as usize, key)
+                    };
+                    ask_each::<_, true>(sets, &shape, which, puts, masked, value)
+                }
+                _ => ask_each::<_, false>(sets, &shape, which, puts, any, value),
+            },
+            sets => ask_each::<_, false>(sets, &shape, which, puts, any, value)
+        )
     }
 
     /// Finds `key` and changes nothing.
@@ -155,23 +192,19 @@ impl AssocArray {
             "key {key:#x} is already present"
         );
         let set = self.set(index);
-        let old = on_sets!(&mut self.body,
+        on_sets!(&mut self.body,
             sets => sets[set].insert_new(key, value, &self.shape),
             sets => sets[set].insert_new(key, value)
-        );
-        self.len += usize::from(old.is_none());
-        old
+        )
     }
 
     /// Removes `key`; true if it was present.
     pub fn remove(&mut self, index: u64, key: u64) -> bool {
         let set = self.set(index);
-        let found = on_sets!(&mut self.body,
+        on_sets!(&mut self.body,
             sets => sets[set].remove(key, &self.shape),
             sets => sets[set].remove(key)
-        );
-        self.len -= usize::from(found);
-        found
+        )
     }
 
     /// Keeps the entries for which `keep(key, value)` is true; returns how many left.
@@ -202,9 +235,7 @@ impl AssocArray {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        if self.len > 0 {
-            self.retain(|_, _| false);
-        }
+        self.retain(|_, _| false);
     }
 }
 

@@ -76,6 +76,11 @@ impl LargeSet {
         Some(at)
     }
 
+    /// Entries held.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+
     pub(crate) fn value(&self, at: u32) -> u64 {
         self.nodes[at as usize].value
     }

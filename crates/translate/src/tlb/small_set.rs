@@ -8,7 +8,7 @@ use ample_kit::recency::{Recency, TagBytes, TreePlru};
 const EMPTY: u64 = u64::MAX;
 
 /// What all sets of an array have in common.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SetShape {
     /// Entries of a set.
     pub(crate) ways: u32,
@@ -97,6 +97,11 @@ impl<const W: usize> SmallSet<W> {
             self.order = order.word();
         }
         true
+    }
+
+    /// Entries held.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.iter().filter(|(key, _)| *key != EMPTY).count()
     }
 
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u64, u64)) {

@@ -75,10 +75,15 @@ impl WalkCache {
 
     #[inline(always)]
     pub(crate) fn insert(&mut self, va: u64, asid: u16, level: u8, child: u32) {
-        let index = index_of(va, level_shift(level));
+        let (index, key) = key_at(va, asid, level);
         if let Some(array) = self.array(level) {
-            array.insert_new(index, key_of(index, asid, level), u64::from(child));
+            array.insert_new(index, key, u64::from(child));
         }
+    }
+
+    /// The arrays from level 2 upwards, where each level has its own.
+    pub(crate) fn per_level(&mut self) -> Option<&mut [AssocArray]> {
+        (!self.unified).then_some(&mut self.arrays)
     }
 
     /// Forgets the entries at `level` and below it on the way to any address that the entry for
@@ -100,10 +105,17 @@ impl WalkCache {
     }
 }
 
+/// Number and key of the entry for `va` of a level.
+#[inline(always)]
+pub(crate) fn key_at(va: u64, asid: u16, level: u8) -> (u64, u64) {
+    let index = index_of(va, level_shift(level));
+    (index, key_of(index, asid, level))
+}
+
 /// The child node behind the entry for `va` of a level.
 #[inline(always)]
 fn look_up(array: &mut AssocArray, va: u64, asid: u16, level: u8) -> Option<u32> {
-    let index = index_of(va, level_shift(level));
-    let (_, child) = array.lookup(index, key_of(index, asid, level))?;
+    let (index, key) = key_at(va, asid, level);
+    let (_, child) = array.lookup(index, key)?;
     Some(child as u32)
 }

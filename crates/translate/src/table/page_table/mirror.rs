@@ -268,7 +268,8 @@ impl PageTable {
         true
     }
 
-    fn place(node: u32, va: u64, level: u8) -> usize {
+    #[inline(always)]
+    pub(crate) fn place(node: u32, va: u64, level: u8) -> usize {
         (EntryId::from(node) << 9 | Self::slot(va, level)) as usize
     }
 
