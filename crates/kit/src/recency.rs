@@ -3,6 +3,8 @@
 //! a word, and the order of their last uses in one word, so that an update moves no data. TLBs,
 //! walk caches and data caches are made of these.
 
+use crate::random::GOLDEN;
+
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
@@ -69,8 +71,71 @@ impl TagBytes {
     }
 }
 
+const FOURTHS: u64 = 0x0001_0001_0001_0001;
+const TOP_BITS: u64 = FOURTHS << 15;
+
+/// Fifteen bits of a key, four times in a word: what [`Tags`] are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Tag(u64);
+
+impl Tag {
+    /// The tag of a key.
+    #[inline(always)]
+    pub fn of(key: u64) -> Self {
+        Tag((key.wrapping_mul(GOLDEN) >> 49) * FOURTHS)
+    }
+}
+
+/// A tag of each of up to four keys a word, side by side. A tag is a hint: whoever looks compares
+/// the key, so that a tag may be stale.
+#[derive(Clone, Copy, Debug)]
+pub struct Tags<const WORDS: usize>([[u8; 8]; WORDS]);
+
+impl<const WORDS: usize> Default for Tags<WORDS> {
+    fn default() -> Self {
+        Tags([[0; 8]; WORDS])
+    }
+}
+
+impl<const WORDS: usize> Tags<WORDS> {
+    /// Keeps the tag of the key at `way`.
+    #[inline(always)]
+    pub fn set(&mut self, way: usize, tag: Tag) {
+        let (tags, _) = self.0.as_flattened_mut().as_chunks_mut::<2>();
+        tags[way] = (tag.0 as u16).to_le_bytes();
+    }
+
+    /// Asks `held` for each way that has this tag, until it gives an answer: the way and the
+    /// answer.
+    #[inline(always)]
+    pub fn find<T>(
+        &self,
+        tag: Tag,
+        mut held: impl FnMut(usize) -> Option<T>,
+    ) -> Option<(usize, T)> {
+        // The highest bits of tags are free. Of one from which a difference is taken, that bit
+        // stays only if the difference is 0, and none is borrowed from the tag beside it.
+        let like = |word: usize| TOP_BITS - (u64::from_le_bytes(self.0[word]) ^ tag.0);
+        // Most often there is none: one branch says so.
+        if (0..WORDS).fold(0, |any, word| any | like(word)) & TOP_BITS == 0 {
+            return None;
+        }
+        for word in 0..WORDS {
+            let mut like = like(word) & TOP_BITS;
+            while like != 0 {
+                let way = 4 * word + like.trailing_zeros() as usize / 16;
+                if let Some(answer) = held(way) {
+                    return Some((way, answer));
+                }
+                like &= like - 1;
+            }
+        }
+        None
+    }
+}
+
 /// The ways of a set from the most to the least recently used, four bits each. A set of fewer than
-/// 16 ways uses the lowest of them.
+/// 16 ways uses the lowest of them, and what is above means nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Recency(u64);
 
@@ -93,7 +158,7 @@ impl Recency {
     #[inline(always)]
     pub fn reuse_oldest(&mut self, ways: u32) -> u32 {
         let way = self.oldest(ways);
-        self.bring_front(4 * (ways - 1), way);
+        self.0 = self.0 << 4 | u64::from(way);
         way
     }
 
@@ -240,8 +305,8 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(order.oldest(ways), list[last]);
-                let word = list.iter().rev().fold(0, |word, &w| word << 4 | u64::from(w));
-                prop_assert_eq!(order.word(), word);
+                let word = list[..=last].iter().rev().fold(0, |word, &w| word << 4 | u64::from(w));
+                prop_assert_eq!(order.word() & u64::MAX >> (60 - 4 * last), word);
             }
         }
 
@@ -262,6 +327,26 @@ mod tests {
             let padded = |way: usize| keys.get(way).map_or(0, |&key| key as u8);
             for tag in 0..=255u8 {
                 prop_assert_eq!(bytes.first_like(tag), (0..16).find(|&way| padded(way) == tag));
+            }
+        }
+
+        /// So do tags, whatever those say that were never set; and few others are asked.
+        #[test]
+        fn tags_lead_to_the_key(keys in proptest::collection::vec(1u64..64, 1..=12)) {
+            let mut tags = Tags::<3>::default();
+            for (way, &key) in keys.iter().enumerate() {
+                tags.set(way, Tag::of(key));
+            }
+            for wanted in 0..64 {
+                let mut others = 0;
+                let found = tags.find(Tag::of(wanted), |way| {
+                    let held = keys.get(way).filter(|&&key| key == wanted);
+                    others += usize::from(held.is_none());
+                    held
+                });
+                let first = keys.iter().position(|&key| key == wanted);
+                prop_assert_eq!(found.map(|(way, _)| way), first);
+                prop_assert_eq!(others, if wanted == 0 { 12 - keys.len() } else { 0 });
             }
         }
 

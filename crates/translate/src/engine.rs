@@ -21,11 +21,11 @@ use crate::walk::port::{Port, WalkerPort};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Data read.
-    Read,
+    Read = 0,
     /// Data write.
-    Write,
+    Write = 1,
     /// Instruction fetch.
-    Fetch,
+    Fetch = 2,
 }
 
 /// A finished translation.
@@ -56,6 +56,9 @@ pub struct Engine {
     pub(crate) scheme: Box<dyn Scheme>,
     has_bypass: bool,
     is_plain: bool,
+    /// Accesses that go one by one after the latest batch of a block, if it did not pay. Nothing
+    /// but the time that blocks take depends on it.
+    pub(crate) alone: usize,
     /// Address spaces; accesses go to `spaces[current]`. Of an engine that mirrors a guest, the
     /// first is the kernel half, to which accesses with the sign bit set go.
     pub spaces: Vec<Space>,
@@ -110,6 +113,7 @@ impl Engine {
             mmu: Mmu::new(config, units_per_cycle)?,
             has_bypass: scheme.has_bypass(),
             is_plain: scheme.is_plain(),
+            alone: 0,
             scheme,
             spaces: vec![space],
             current: 0,

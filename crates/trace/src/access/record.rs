@@ -118,7 +118,9 @@ pub const BLOCK: usize = 1024;
 
 /// Gathers a program's accesses into blocks and stops the program after a budget of accesses.
 pub struct Recorder<'a> {
-    block: Vec<Access>,
+    block: Box<[Access; BLOCK]>,
+    /// How many of them are buffered: fewer than a block.
+    used: usize,
     consumer: &'a mut dyn Consumer,
     left: u64,
     emitted: u64,
@@ -129,7 +131,8 @@ impl<'a> Recorder<'a> {
     /// A recorder that lets `budget` accesses through to `consumer`.
     pub fn new(consumer: &'a mut dyn Consumer, budget: u64) -> Self {
         Recorder {
-            block: Vec::with_capacity(BLOCK),
+            block: Box::new([Access::load(0, 0); BLOCK]),
+            used: 0,
             consumer,
             left: budget,
             emitted: 0,
@@ -147,9 +150,26 @@ impl<'a> Recorder<'a> {
     /// Appends one access; after the end of the budget it is dropped.
     #[inline]
     pub fn push(&mut self, access: Access) {
-        self.block.push(access);
-        if self.block.len() == BLOCK {
+        // The remainder is the number itself, and needs no check.
+        self.block[self.used % BLOCK] = access;
+        self.used += 1;
+        if self.used >= BLOCK {
             self.flush();
+        }
+    }
+
+    /// Appends accesses one after another, as [`push`](Self::push) does each.
+    #[inline]
+    pub fn push_all<const N: usize>(&mut self, accesses: [Access; N]) {
+        match self.block[self.used % BLOCK..].first_chunk_mut() {
+            Some(room) => {
+                *room = accesses;
+                self.used += N;
+                if self.used >= BLOCK {
+                    self.flush();
+                }
+            }
+            None => accesses.into_iter().for_each(|access| self.push(access)),
         }
     }
 
@@ -157,14 +177,14 @@ impl<'a> Recorder<'a> {
     #[cold]
     #[inline(never)]
     pub fn flush(&mut self) {
-        let count = (self.block.len() as u64).min(self.left) as usize;
+        let count = (self.used as u64).min(self.left) as usize;
         if count > 0 {
             self.emitted += count as u64;
             self.left -= count as u64;
             let more = self.consumer.consume(&self.block[..count]);
             self.stop = self.stop || !more || self.left == 0;
         }
-        self.block.clear();
+        self.used = 0;
     }
 
     /// Accesses handed to the consumer so far.
@@ -200,6 +220,32 @@ mod tests {
     #[test]
     fn an_access_is_sixteen_bytes() {
         assert_eq!(size_of::<Access>(), 16);
+    }
+
+    /// Accesses appended together lie in the same blocks as if they were appended alone.
+    #[test]
+    fn accesses_come_alone_or_together() {
+        let blocks = |together: bool| {
+            let mut blocks = Vec::new();
+            let mut keep = |block: &[Access]| {
+                blocks.push(block.to_vec());
+                blocks.len() < 4
+            };
+            let mut recorder = Recorder::new(&mut keep, 3500);
+            let mut at = 0;
+            while !recorder.done() {
+                let three = [at, at + 1, at + 2].map(|va| Access::load(va, 0));
+                match together {
+                    true => recorder.push_all(three),
+                    false => three.into_iter().for_each(|access| recorder.push(access)),
+                }
+                at += 3;
+            }
+            recorder.flush();
+            blocks
+        };
+        assert_eq!(blocks(true), blocks(false));
+        assert_eq!(blocks(true).iter().map(Vec::len).sum::<usize>(), 3500);
     }
 
     #[test]

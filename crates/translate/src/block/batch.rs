@@ -7,6 +7,7 @@ use crate::os::space::Space;
 use crate::table::entry::{PageSize, bits, level_shift, tlb_entry};
 use crate::table::page_table::{PageTable, ROOT};
 use crate::tlb::array::writable;
+use crate::tlb::ask::Pages;
 use crate::tlb::key::{index_of, key_of};
 
 /// Heads of a batch: a bit of a word each.
@@ -33,20 +34,19 @@ pub(super) struct Batch {
     pub(super) va: [u64; HEADS],
     /// Numbers of the accesses.
     at: [u16; HEADS],
-    /// Whether their runs write.
-    writes: [bool; HEADS],
     /// Places of the leaf entries.
     place: [usize; HEADS],
     /// Which levels they are of, a bit each.
     levels: u32,
     /// Whether the parts of all addresses above level 3 are known to be the same.
     pub(super) one_region: bool,
+    /// A bit for each part of the addresses above level 2 modulo 64, or 0 where two may share one.
+    gigabytes: u64,
     /// Levels of the leaf entries.
     pub(super) level: [u8; HEADS],
-    /// What TLBs keep: the leaf entries themselves until they are seen to be ordinary.
-    pub(super) entry: [u64; HEADS],
-    /// Under which key.
-    pub(super) key: [u64; HEADS],
+    /// What TLBs keep, under which keys: the leaf entries themselves until they are seen to be
+    /// ordinary.
+    pub(super) pages: Pages,
 }
 
 impl Batch {
@@ -59,13 +59,12 @@ impl Batch {
             sizes: [0; 3],
             va: [0; HEADS],
             at: [0; HEADS],
-            writes: [false; HEADS],
             place: [0; HEADS],
             levels: 0,
             one_region: false,
+            gigabytes: 0,
             level: [0; HEADS],
-            entry: [0; HEADS],
-            key: [0; HEADS],
+            pages: Pages::new(),
         }
     }
 
@@ -89,34 +88,31 @@ impl Batch {
         }
     }
 
-    /// As [`gather`](Self::gather), up to a fetch: false if it meets one.
+    /// As [`gather`](Self::gather) where there are no fetches; false if it has met one.
     fn gather_data<A>(&mut self, block: &[A], of: impl Fn(&A) -> (u64, Intent)) -> bool {
-        let (mut count, mut last) = (0, u64::MAX);
+        let is_fetch = |intents: u8| intents & Intent::Fetch as u8 != 0;
+        let (mut count, mut last, mut intents) = (0, u64::MAX, 0);
+        self.accesses = block.len();
         for (at, access) in block.iter().enumerate() {
             let (va, intent) = of(access);
-            if intent == Intent::Fetch {
-                return false;
-            }
             if va >> 12 != last {
-                if count == HEADS {
-                    (self.count, self.accesses) = (count, at);
-                    return true;
+                if count >= HEADS || is_fetch(intents) {
+                    self.accesses = at;
+                    break;
                 }
                 last = va >> 12;
                 (self.va[count], self.at[count]) = (va, at as u16);
-                self.writes[count] = false;
                 count += 1;
             }
-            if intent == Intent::Write {
-                self.writes[count - 1] = true;
-            }
+            // A bit each but for reads: the branch is for heads alone.
+            intents |= intent as u8;
         }
-        (self.count, self.accesses) = (count, block.len());
-        true
+        self.count = count;
+        !is_fetch(intents)
     }
 
     fn gather_all<A>(&mut self, block: &[A], of: impl Fn(&A) -> (u64, Intent)) {
-        let (mut count, mut fetches, mut run) = (0, 0, 0);
+        let (mut count, mut fetches) = (0, 0);
         let (mut data, mut fetched) = (u64::MAX, u64::MAX);
         self.accesses = block.len();
         for (at, access) in block.iter().enumerate() {
@@ -130,20 +126,23 @@ impl Batch {
                 }
                 *last = va >> 12;
                 (self.va[count], self.at[count]) = (va, at as u16);
-                self.writes[count] = false;
-                match is_fetch {
-                    true => fetches |= 1 << count,
-                    false => run = count,
-                }
+                fetches |= u64::from(is_fetch) << count;
                 count += 1;
             }
-            self.writes[run] |= intent == Intent::Write;
         }
         (self.count, self.fetches) = (count, fetches);
     }
 
+    /// Whether [`all_among`](Self::all_among) takes a few instructions for a level.
+    pub(super) fn tells_quickly(&self, level: u8) -> bool {
+        level == 3 && self.gigabytes != 0
+    }
+
     /// Whether the part of each address above an entry of `level`, 3 or higher, is one of these.
     pub(super) fn all_among(&self, parts: [u64; FEW], level: u8) -> bool {
+        if self.tells_quickly(level) {
+            return word_of(parts.map(|part| part as usize % 64).into_iter()) == self.gigabytes;
+        }
         // Half of the bits tell them apart: the highest are all alike.
         let shift = level_shift(level);
         let parts = parts.map(|part| part as u32);
@@ -174,23 +173,12 @@ impl Batch {
         if odd != 0 {
             end = usize::from(self.at[odd.trailing_zeros() as usize]);
         }
-        let unready = match self.clean {
-            0 => 0,
-            clean => clean & mask(&self.writes[..self.count], |&writes| writes),
-        };
-        if unready != 0 {
-            // The first write from the head on is of its run.
-            let head = usize::from(self.at[unready.trailing_zeros() as usize]);
-            end = (head..end).find(|&at| writes(at)).unwrap_or(end);
-        }
+        let unready = self.unready(writes);
+        end = end.min(unready.unwrap_or(end));
         let whole = end == self.accesses;
-        if !whole {
-            self.end_before(end);
+        if whole {
+            return true;
         }
-        whole
-    }
-
-    fn end_before(&mut self, end: usize) {
         self.accesses = end;
         let at = self.at[..self.count].iter();
         self.count = at.take_while(|&&at| usize::from(at) < end).count();
@@ -198,6 +186,20 @@ impl Batch {
         let others = [&mut self.fetches, &mut self.clean];
         let masks = self.sizes.iter_mut().chain(others);
         masks.for_each(|mask| *mask &= heads);
+        false
+    }
+
+    /// The first access that writes where TLBs have entries that a write cannot use as they are.
+    fn unready(&self, writes: impl Fn(usize) -> bool) -> Option<usize> {
+        let data = self.heads() & !self.fetches;
+        ones(self.clean & data).find_map(|head| {
+            let next = data & !first(head + 1);
+            let end = match next {
+                0 => self.accesses,
+                _ => usize::from(self.at[next.trailing_zeros() as usize]),
+            };
+            (usize::from(self.at[head])..end).find(|&at| writes(at))
+        })
     }
 
     /// Goes down to the leaf entries of all heads, and then reads them in a loop so short that many
@@ -205,52 +207,64 @@ impl Batch {
     fn descend(&mut self, table: &PageTable) -> u64 {
         let count = self.count.min(HEADS);
         self.levels = 1 << 1;
-        let used = match self.descend_small(table, count) {
+        let first = self.va[0];
+        let differs = self.va[..count]
+            .iter()
+            .fold(0, |all, va| all | (va ^ first));
+        self.one_region = differs >> 39 == 0;
+        let small = match self.one_region {
+            true => self.descend_small::<true>(table, count),
+            false => self.descend_small::<false>(table, count),
+        };
+        if differs >> 36 != 0 {
+            self.gigabytes = 0;
+        }
+        let used = match small {
             Some(used) => used,
             None => self.descend_any(table, count),
         };
         for head in 0..count {
-            self.entry[head] = table.entry_at(self.place[head]);
+            self.pages.values[head] = table.entry_at(self.place[head]);
         }
         used
     }
 
-    /// Where all leaves are of level 1; None if one is not.
-    fn descend_small(&mut self, table: &PageTable, count: usize) -> Option<u64> {
+    /// Where all leaves are of level 1; None if one is not. With `ONE`, the parts of all addresses
+    /// above level 3 are the same.
+    fn descend_small<const ONE: bool>(&mut self, table: &PageTable, count: usize) -> Option<u64> {
+        let nodes = table.nodes();
         let mut region = self.va[0] >> 39;
-        let (mut start, mut used) = third_level(table, self.va[0]);
-        self.one_region = true;
+        let (start, mut used) = third_level(table, self.va[0]);
+        let mut start = &nodes[start as usize];
+        let (mut any, mut gigabytes) = (0, 0);
         for head in 0..count {
             let va = self.va[head];
-            if va >> 39 != region {
-                (region, self.one_region) = (va >> 39, false);
+            if !ONE && va >> 39 != region {
+                region = va >> 39;
                 let (node, above) = third_level(table, va);
-                (start, used) = (node, used & above);
+                (start, used) = (&nodes[node as usize], used & above);
             }
-            let third = table.entry(start, va, 3);
-            if !is_node(third) {
-                return None;
-            }
-            let second = table.entry(PageTable::child(third), va, 2);
-            if !is_node(second) {
-                return None;
-            }
-            used &= third & second;
+            gigabytes |= 1 << (va >> 30 & 63);
+            let third = start[PageTable::slot(va, 3) as usize];
+            // What is no node may lead anywhere; that it is one is seen for all at the end.
+            let second = nodes.get(PageTable::child(third) as usize)?;
+            let second = second[PageTable::slot(va, 2) as usize];
+            (any, used) = (any | third | second, used & third & second);
             self.place[head] = PageTable::place(PageTable::child(second), va, 1);
         }
-        self.level = [1; HEADS];
-        Some(used)
+        (self.level, self.gigabytes) = ([1; HEADS], gigabytes);
+        (any & bits::LARGE == 0 && used & bits::PRESENT != 0).then_some(used)
     }
 
     /// Whatever the levels of the leaves.
     fn descend_any(&mut self, table: &PageTable, count: usize) -> u64 {
         let mut region = self.va[0] >> 39;
         let (mut start, mut used) = third_level(table, self.va[0]);
-        (self.levels, self.one_region) = (0, true);
+        (self.levels, self.gigabytes) = (0, 0);
         for head in 0..count {
             let va = self.va[head];
             if va >> 39 != region {
-                (region, self.one_region) = (va >> 39, false);
+                region = va >> 39;
                 let (node, above) = third_level(table, va);
                 (start, used) = (node, used & above);
             }
@@ -273,17 +287,17 @@ impl Batch {
     /// present, not accessed yet, or perforated.
     fn look(&mut self, asid: u16) -> u64 {
         let count = self.count.min(HEADS);
-        let entries = self.entry[..count].iter();
+        let entries = self.pages.values[..count].iter();
         let (all, any) = entries.fold((u64::MAX, 0), |(all, any), e| (all & e, any | e));
         let needs = bits::PRESENT | bits::ACCESSED;
         let mut odd = 0;
         if all & needs != needs || any & bits::PERFORATED != 0 {
             let is_odd = |&entry: &u64| entry & (needs | bits::PERFORATED) != needs;
-            odd = mask(&self.entry[..count], is_odd);
+            odd = mask(&self.pages.values[..count], is_odd);
         }
         self.clean = match writable(all) {
             true => 0,
-            false => mask(&self.entry[..count], |&entry| !writable(entry)),
+            false => mask(&self.pages.values[..count], |&entry| !writable(entry)),
         };
         self.sizes = [0; 3];
         for size in PageSize::ALL {
@@ -306,8 +320,9 @@ impl Batch {
 
     #[inline(always)]
     fn keep(&mut self, head: usize, level: u8, asid: u16) {
-        self.key[head] = key_of(index_of(self.va[head], level_shift(level)), asid, level - 1);
-        self.entry[head] = tlb_entry(self.entry[head], level);
+        self.pages.keys[head] =
+            key_of(index_of(self.va[head], level_shift(level)), asid, level - 1);
+        self.pages.values[head] = tlb_entry(self.pages.values[head], level);
     }
 
     /// Heads whose pages the first level cannot hold whole, fetches from data, and data of which a
@@ -323,11 +338,12 @@ impl Batch {
             }
         }
         for head in ones(self.fetches) {
-            odd |= u64::from(self.entry[head] & bits::NO_EXECUTE != 0) << head;
+            odd |= u64::from(self.pages.values[head] & bits::NO_EXECUTE != 0) << head;
         }
         if mmu.has_clean() {
             for head in ones(heads) {
-                odd |= u64::from(mmu.holds_other(self.key[head], self.entry[head])) << head;
+                odd |= u64::from(mmu.holds_other(self.pages.keys[head], self.pages.values[head]))
+                    << head;
             }
         }
         odd

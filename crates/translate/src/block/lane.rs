@@ -8,6 +8,7 @@ use crate::os::space::Space;
 use crate::table::entry::{PageSize, level_shift};
 use crate::table::page_table::PageTable;
 use crate::tlb::array::Tlb;
+use crate::tlb::ask::Pages;
 use crate::tlb::associative::AssocArray;
 use crate::walk::cache::{WalkCache, key_at};
 
@@ -75,7 +76,7 @@ fn ask(tlbs: &mut [Tlb], batch: &Batch, heads: u64) -> u64 {
             }
         }
         if its != 0 {
-            let new = tlb.ask(its, |head| (batch.key[head], batch.entry[head]));
+            let new = tlb.ask(its, &batch.pages);
             tlb.note(sizes, new & batch.clean != 0);
             (left, missed) = (left & !its, missed | new);
         }
@@ -106,24 +107,35 @@ impl Walks<'_> {
     /// Through caches of which each is for one level.
     fn by_level(&self, arrays: &mut [AssocArray], tally: &mut Tally) {
         // Those that no array has answered yet pass all levels so far, down to their leaves.
-        let (mut open, mut above) = (self.walks, 0);
+        let (mut open, mut above, mut entries) = (self.walks, 0, Pages::new());
         for (level, array) in (2..).zip(arrays) {
             above |= self.batch.sizes.get(usize::from(level) - 2).unwrap_or(&0);
-            let place = |head: usize| key_at(self.batch.va[head], self.asid, level);
-            let value = |head: usize| match level {
-                // Below it are leaves alone.
-                2 => u64::from(self.batch.node(head)),
-                _ => u64::from(self.child(head, level)),
-            };
             let puts = open & above;
             let missed = match level > 2 && self.all_held(array, level) {
                 true => 0,
-                false => array.ask(self.walks, |at| puts >> at & 1 != 0, place, value),
+                false => {
+                    self.name(level, puts, &mut entries);
+                    array.ask(self.walks, puts, &entries)
+                }
             };
             self.started(level - 1, open & !missed, tally);
             open &= missed;
         }
         self.started(self.table.levels(), open, tally);
+    }
+
+    /// What to ask the array of a level for, and what to put in.
+    fn name(&self, level: u8, puts: u64, entries: &mut Pages) {
+        let Pages { keys, values } = entries;
+        let count = self.batch.heads().count_ones() as usize;
+        for (key, &va) in keys.iter_mut().zip(&self.batch.va[..count]) {
+            (_, *key) = key_at(va, self.asid, level);
+        }
+        match level {
+            // Below it are leaves alone.
+            2 => (0..count).for_each(|head| values[head] = u64::from(self.batch.node(head))),
+            _ => ones(puts).for_each(|head| values[head] = u64::from(self.child(head, level))),
+        }
     }
 
     /// Asks an array whose level has few entries on the ways of all walks: if it holds them, what
@@ -139,13 +151,17 @@ impl Walks<'_> {
         let last = last_of(left);
         let (mut latest, mut count) = ([part(last); FEW], 1);
         left ^= 1 << last;
-        for tried in 1.. {
-            if left == 0 || tried == MET && self.batch.all_among(latest, level) {
+        let (mut tried, mut is_new, quick) = (1, true, self.batch.tells_quickly(level));
+        while left != 0 {
+            let asks = tried == MET || is_new && quick;
+            if asks && self.batch.all_among(latest, level) {
                 break;
             }
             let head = last_of(left);
             left ^= 1 << head;
-            if !latest.contains(&part(head)) {
+            tried += 1;
+            is_new = !latest.contains(&part(head));
+            if is_new {
                 if count == FEW {
                     return false;
                 }
@@ -178,8 +194,11 @@ impl Walks<'_> {
             }
             debug_assert!(from >= size.level(), "a node below a leaf");
             for (kind, its) in self.kinds.into_iter().enumerate() {
-                let count = (heads & its).count_ones();
-                tally.walked(kind, (from, size.level()), u64::from(count));
+                // Most kinds have none, and to count bits takes long.
+                if heads & its != 0 {
+                    let count = (heads & its).count_ones();
+                    tally.walked(kind, (from, size.level()), u64::from(count));
+                }
             }
         }
     }

@@ -60,7 +60,7 @@ impl Engine {
         of: impl Fn(&A) -> (u64, Intent) + Copy,
         tally: &mut Tally,
     ) -> Result<(), (usize, BadAccess)> {
-        let (mut at, mut alone, mut batch) = (0, 0, Batch::new());
+        let (mut at, mut batch) = (0, Batch::new());
         while at < block.len() {
             batch.gather(&block[at..], of);
             let gathered = batch.accesses;
@@ -77,10 +77,13 @@ impl Engine {
             tally.fetches += fetches as u64;
             at += done.len();
             let heads = batch.heads().count_ones();
-            alone = match done.len() * 4 < gathered || missed * FEW_MISSES < heads {
-                true => (alone * 2).clamp(512, 1024),
-                false => usize::from(!whole),
+            let few = done.len() * 4 < gathered || missed * FEW_MISSES < heads;
+            self.alone = if few {
+                (self.alone * 2).clamp(512, 1024)
+            } else {
+                0
             };
+            let alone = self.alone.max(usize::from(!whole));
             let singles = &block[at..block.len().min(at + alone)];
             self.one_by_one(singles, of, false)
                 .map_err(|(number, bad)| (at + number, bad))?;

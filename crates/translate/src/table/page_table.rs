@@ -141,6 +141,12 @@ impl PageTable {
         self.entries[(node as usize) << 9 | Self::slot(va, level) as usize]
     }
 
+    /// The entries of all nodes.
+    #[inline(always)]
+    pub(crate) fn nodes(&self) -> &[[u64; 512]] {
+        self.entries.as_chunks().0
+    }
+
     /// The entry at a place.
     #[inline(always)]
     pub(crate) fn entry_at(&self, place: usize) -> u64 {

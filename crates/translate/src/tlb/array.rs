@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One TLB array at work.
 
+use super::ask::Pages;
 use super::associative::AssocArray;
 use super::geometry::Geometry;
 use super::key::{asid_of, index_of, key_of, kind, kind_of, number_of};
@@ -86,14 +87,9 @@ impl Tlb {
     }
 
     /// Asks for the pages whose bit is set in `heads`, in their order, puts in what is not held,
-    /// and returns which that was. `page` gives key and entry of each.
-    #[inline(always)]
-    pub(crate) fn ask(&mut self, heads: u64, page: impl Fn(usize) -> (u64, u64)) -> u64 {
-        let place = |at| {
-            let (key, _) = page(at);
-            (number_of(key), key)
-        };
-        self.assoc.ask(heads, |_| true, place, |at| page(at).1)
+    /// and returns which that was.
+    pub(crate) fn ask(&mut self, heads: u64, pages: &Pages) -> u64 {
+        self.assoc.ask(heads, heads, pages)
     }
 
     /// Notes that pages of these sizes, a bit each, have been put in; `clean`: a write cannot use

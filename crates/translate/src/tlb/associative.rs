@@ -5,7 +5,7 @@
 //! A set of up to 16 ways is a `SmallSet`: a few instructions a look-up. A larger one (a fully
 //! associative array) is a `LargeSet`, a hash index and a linked list: O(1) for any number of ways.
 
-use super::ask::{ask_each, full};
+use super::ask::{Pages, ask_each, full};
 use super::geometry::Geometry;
 use super::large_set::LargeSet;
 use super::small_set::{SetShape, SmallSet};
@@ -24,10 +24,10 @@ pub struct AssocArray {
 /// Sets of up to 4, 8, 12 and 16 ways, and larger ones.
 #[derive(Clone, Debug)]
 enum Body {
-    Four(Vec<SmallSet<4>>),
-    Eight(Vec<SmallSet<8>>),
-    Twelve(Vec<SmallSet<12>>),
-    Sixteen(Vec<SmallSet<16>>),
+    Four(Vec<SmallSet<4, 1>>),
+    Eight(Vec<SmallSet<8, 2>>),
+    Twelve(Vec<SmallSet<12, 3>>),
+    Sixteen(Vec<SmallSet<16, 4>>),
     Large(Vec<LargeSet>),
 }
 
@@ -124,33 +124,22 @@ impl AssocArray {
     }
 
     /// Looks for the entries whose bit is set in `which`, the lowest first, and makes them the most
-    /// recently used; puts in those not held for which `puts` says so. Returns which were not
-    /// held. `place` gives index and key of each, `value` what is put in.
-    #[inline(always)]
-    pub(crate) fn ask(
-        &mut self,
-        which: u64,
-        puts: impl Fn(usize) -> bool,
-        place: impl Fn(usize) -> (u64, u64),
-        value: impl Fn(usize) -> u64,
-    ) -> u64 {
-        let (shape, mask, count) = (self.shape, self.set_mask, self.sets);
-        let any = |at| {
-            let (index, key) = place(at);
-            (set_of(mask, count, index), key)
-        };
+    /// recently used; puts in those not held whose bit is set in `puts`. Returns which were not
+    /// held.
+    pub(crate) fn ask(&mut self, which: u64, puts: u64, pages: &Pages) -> u64 {
+        let (shape, asked) = (self.shape, (which, puts));
+        let (sets_mask, count) = (self.set_mask, self.sets);
+        let any = |index| set_of(sets_mask, count, index);
         on_sets!(&mut self.body,
-            sets => match (full(sets, shape), mask) {
+            sets => match (full(sets, shape), sets_mask) {
                 (Some(shape), Some(_)) => {
-                    let masked = |at| {
-                        let (index, key) = place(at);
-                        (index as usize, key)
-                    };
-                    ask_each::<_, true>(sets, &shape, which, puts, masked, value)
+                    // A mask that comes from the length needs no check.
+                    let last = sets.len() - 1;
+                    ask_each(sets, &shape, asked, pages, |index| index as usize & last)
                 }
-                _ => ask_each::<_, false>(sets, &shape, which, puts, any, value),
+                _ => ask_each(sets, &shape, asked, pages, any),
             },
-            sets => ask_each::<_, false>(sets, &shape, which, puts, any, value)
+            sets => ask_each(sets, &shape, asked, pages, any)
         )
     }
 

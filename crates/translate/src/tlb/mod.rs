@@ -5,7 +5,7 @@ pub mod array;
 #[cfg(test)]
 mod arrival_tests;
 pub(crate) mod arrivals;
-mod ask;
+pub(crate) mod ask;
 pub mod associative;
 pub mod geometry;
 pub mod key;

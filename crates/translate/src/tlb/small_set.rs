@@ -2,8 +2,7 @@
 //! One set of up to 16 ways with exact LRU or tree-PLRU, made for speed: all of it lies together.
 
 use super::geometry::Replacement;
-use ample_kit::random::GOLDEN;
-use ample_kit::recency::{Recency, TagBytes, TreePlru};
+use ample_kit::recency::{Recency, Tag, Tags, TreePlru};
 
 const EMPTY: u64 = u64::MAX;
 
@@ -22,40 +21,35 @@ impl SetShape {
     }
 }
 
-/// A set with room for `W` entries.
+/// A set with room for `W` entries, whose tags are in `T` words.
 #[derive(Clone, Debug)]
-pub(crate) struct SmallSet<const W: usize> {
+pub(crate) struct SmallSet<const W: usize, const T: usize> {
     /// The word of a [`Recency`] (in which removed entries are the oldest) or a [`TreePlru`].
     order: u64,
-    tags: TagBytes,
-    /// Keys and values.
-    entries: [(u64, u64); W],
+    tags: Tags<T>,
+    keys: [u64; W],
+    values: [u64; W],
 }
 
-/// Eight bits of a key.
-#[inline(always)]
-fn tag_of(key: u64) -> u8 {
-    (key.wrapping_mul(GOLDEN) >> 56) as u8
-}
-
-impl<const W: usize> SmallSet<W> {
+impl<const W: usize, const T: usize> SmallSet<W, T> {
     pub(crate) fn new(shape: &SetShape) -> Self {
         SmallSet {
             order: match shape.replacement {
                 Replacement::Lru => Recency::default().word(),
                 Replacement::Plru => TreePlru::default().word(),
             },
-            tags: TagBytes::default(),
-            entries: [(EMPTY, 0); W],
+            tags: Tags::default(),
+            keys: [EMPTY; W],
+            values: [0; W],
         }
     }
 
     /// Way and value of a key.
     #[inline(always)]
     pub(crate) fn find(&self, key: u64) -> Option<(u32, u64)> {
-        let held = |way: usize| self.entries.get(way).filter(|(found, _)| *found == key);
-        let (way, entry) = self.tags.find(W, tag_of(key), held)?;
-        Some((way as u32, entry.1))
+        let held = |way: usize| (self.keys[way] == key).then(|| self.values[way]);
+        let (way, value) = self.tags.find(Tag::of(key), held)?;
+        Some((way as u32, value))
     }
 
     /// Finds a key and makes it the most recent.
@@ -67,7 +61,7 @@ impl<const W: usize> SmallSet<W> {
     }
 
     pub(crate) fn set_value(&mut self, way: u32, value: u64) {
-        self.entries[way as usize].1 = value;
+        self.values[way as usize] = value;
     }
 
     /// Puts in a key that is not held; returns the entry that had to leave.
@@ -79,9 +73,14 @@ impl<const W: usize> SmallSet<W> {
         shape: &SetShape,
     ) -> Option<(u64, u64)> {
         debug_assert_ne!(key, EMPTY);
-        let way = self.reuse(shape);
-        let old = std::mem::replace(&mut self.entries[way], (key, value));
-        self.tags.set(way, tag_of(key));
+        let mut way = self.reuse(shape);
+        if W.is_power_of_two() {
+            // As it is, but a way that is known to be one needs no check.
+            way %= W;
+        }
+        let old = (self.keys[way], self.values[way]);
+        (self.keys[way], self.values[way]) = (key, value);
+        self.tags.set(way, Tag::of(key));
         (old.0 != EMPTY).then_some(old)
     }
 
@@ -90,7 +89,7 @@ impl<const W: usize> SmallSet<W> {
         let Some((way, _)) = self.find(key) else {
             return false;
         };
-        self.entries[way as usize].0 = EMPTY;
+        self.keys[way as usize] = EMPTY;
         if shape.replacement == Replacement::Lru {
             let mut order = Recency::from_word(self.order);
             order.make_oldest(way, shape.ways);
@@ -101,12 +100,14 @@ impl<const W: usize> SmallSet<W> {
 
     /// Entries held.
     pub(crate) fn len(&self) -> usize {
-        self.entries.iter().filter(|(key, _)| *key != EMPTY).count()
+        self.keys.iter().filter(|key| **key != EMPTY).count()
     }
 
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u64, u64)) {
-        for &(key, value) in self.entries.iter().filter(|(key, _)| *key != EMPTY) {
-            visit(key, value);
+        for (&key, &value) in self.keys.iter().zip(&self.values) {
+            if key != EMPTY {
+                visit(key, value);
+            }
         }
     }
 
@@ -137,7 +138,7 @@ impl<const W: usize> SmallSet<W> {
             self.order = order.word();
             return way as usize;
         }
-        let free = |&way: &u32| self.entries[way as usize].0 == EMPTY;
+        let free = |&way: &u32| self.keys[way as usize] == EMPTY;
         let victim = || TreePlru::from_word(self.order).victim(shape.ways);
         let way = (0..shape.ways).find(free).unwrap_or_else(victim);
         self.touch(way, shape);

@@ -60,9 +60,10 @@ impl Program for Gups {
     fn step(&mut self, recorder: &mut Recorder<'_>) {
         for _ in 0..256 {
             let va = self.base + self.rng.below(self.words) * 8;
-            recorder.push(Access::load(va, GUPS_GAP));
-            if !self.read_only {
-                recorder.push(Access::store(va, 0));
+            let load = Access::load(va, GUPS_GAP);
+            match self.read_only {
+                true => recorder.push(load),
+                false => recorder.push_all([load, Access::store(va, 0)]),
             }
         }
     }
@@ -241,8 +242,9 @@ impl Program for Stream {
 
     fn step(&mut self, recorder: &mut Recorder<'_>) {
         for _ in 0..256 {
-            recorder.push(Access::load(self.source + self.at * 8, 1));
-            recorder.push(Access::store(self.target + self.at * 8, 1));
+            let load = Access::load(self.source + self.at * 8, 1);
+            let store = Access::store(self.target + self.at * 8, 1);
+            recorder.push_all([load, store]);
             self.at += 1;
             if self.at == self.words {
                 self.at = 0;
