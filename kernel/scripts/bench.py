@@ -111,6 +111,20 @@ def spread(values, digits=1):
     return text
 
 
+def lived_table(heads, columns, groups):
+    """
+    The lines of a Markdown table of medians. A group is its cells under `heads` and its runs, of
+    which those without figures did not live to their end; `columns` have a title and decimals.
+    """
+    titles = [*heads, "lived to the end", *(title for title, _ in columns.values())]
+    yield f"| {' | '.join(titles)} |"
+    yield "|---" * len(titles) + "|"
+    for cells, all_of in groups:
+        of = [row["figures"] for row in all_of if row["figures"]]
+        medians = [spread([f[key] for f in of], digits) for key, (_, digits) in columns.items()]
+        yield f"| {' | '.join([*cells, f'{len(of)} of {len(all_of)}', *medians])} |"
+
+
 def main():
     parser = runs.parser(__doc__, "kernel-bench", "2G,6G")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 import runs
-from bench import spread
+from bench import lived_table
 
 GUEST = runs.ROOT / "kernel/scripts/guest.sh"
 # tree, command line; {mib} is a sixteenth of memory and 64 MB, what ample starts with; a quarter is
@@ -96,15 +96,9 @@ def run(args, mem, config, seed):
 
 def table(args, rows):
     """The Markdown table of all rows."""
-    titles = " | ".join(title for title, _ in COLUMNS.values())
-    yield f"| guest | configuration | lived to the end | {titles} |"
-    yield "|---" * (len(COLUMNS) + 3) + "|"
-    for mem in args.mem.split(","):
-        for config in args.configs.split(","):
-            all_of = [row for row in rows if (row["mem"], row["config"]) == (mem, config)]
-            of = [row["figures"] for row in all_of if row["figures"]]
-            cells = [spread([f[key] for f in of], digits) for key, (_, digits) in COLUMNS.items()]
-            yield f"| {mem} | {config} | {len(of)} of {len(all_of)} | {' | '.join(cells)} |"
+    groups = [((mem, config), [row for row in rows if (row["mem"], row["config"]) == (mem, config)])
+              for mem in args.mem.split(",") for config in args.configs.split(",")]
+    return lived_table(("guest", "configuration"), COLUMNS, groups)
 
 
 def main():

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 import runs
-from bench import spread
+from bench import lived_table
 
 GUEST = runs.ROOT / "kernel/scripts/guest.sh"
 # tree, command line of the server; vm.defrag_mode is not there before 6.15
@@ -142,14 +142,9 @@ def run(args, config, seed):
 
 def table(args, rows):
     """The Markdown table of all rows."""
-    titles = " | ".join(title for title, _ in COLUMNS.values())
-    yield f"| configuration | lived to the end | {titles} |"
-    yield "|---" * (len(COLUMNS) + 2) + "|"
-    for config in args.configs.split(","):
-        all_of = [row for row in rows if row["config"] == config]
-        of = [row["figures"] for row in all_of if row["figures"]]
-        cells = [spread([f[key] for f in of], digits) for key, (_, digits) in COLUMNS.items()]
-        yield f"| {config} | {len(of)} of {len(all_of)} | {' | '.join(cells)} |"
+    groups = [((config,), [row for row in rows if row["config"] == config])
+              for config in args.configs.split(",")]
+    return lived_table(("configuration",), COLUMNS, groups)
 
 
 def main():
