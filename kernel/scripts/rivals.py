@@ -50,7 +50,7 @@ COLUMNS = {
 
 def figures(where):
     """The figures of the table from one run."""
-    objects = [json.loads(line) for line in (where / "results.jsonl").read_text().splitlines()]
+    objects = runs.objects(where)
     r = {o["what"]: o.get("value", o) for o in objects}
     blocks, counters = r["plateau"]["order9"], r["counters"]
     return {
@@ -78,20 +78,13 @@ def run(args, mem, config, seed):
     tree, append = CONFIGS[config]
     kernel = runs.kernel_id(args.build / tree)
     where = args.out / f"{config}-{mem}-{seed}"
-    ended = where / "ended"
-    if not ended.exists() or ended.read_text() != kernel:
-        runs.begin(where, kernel)
-        mib = int(mem[:-1]) * 64 + 64
-        subprocess.run(
-            [GUEST, args.build / tree, "rivals", where, "--mem", mem, "--smp", "1",
+    mib = int(mem[:-1]) * 64 + 64
+    words = [GUEST, args.build / tree, "rivals", where, "--mem", mem, "--smp", "1",
              "--disk", "2048", "--timeout", str(args.timeout), "--append",
-             f"{append.format(mib=mib)} ample.seed={seed} ample.rounds={args.rounds}"], check=False)
-        for left in ("disk.img", "initramfs.gz"):
-            (where / left).unlink(missing_ok=True)
-        ended.write_text(kernel)
-    found = runs.finished(where, kernel, "counters")
+             f"{append.format(mib=mib)} ample.seed={seed} ample.rounds={args.rounds}"]
+    found = runs.outcome(where, kernel, lambda: subprocess.run(words, check=False), figures)
     return {"schema": "ample.kernel-rivals/2", "mem": mem, "config": config, "seed": seed,
-            "kernel": kernel, "figures": found and figures(where)}
+            "kernel": kernel, "figures": found}
 
 
 def table(args, rows):

@@ -40,9 +40,28 @@ def finished(where, kernel, last):
     noted, done = where / "kernel", where / "results.jsonl"
     if not noted.exists() or noted.read_text().strip() != kernel or not done.exists():
         return None
-    objects = [json.loads(line) for line in done.read_text().splitlines()]
-    found = {o["what"]: o.get("value", o) for o in objects}
+    found = {o["what"]: o.get("value", o) for o in objects(where)}
     return found if last in found else None
+
+
+def objects(where):
+    """All result objects of a run, in their order."""
+    return [json.loads(line) for line in (where / "results.jsonl").read_text().splitlines()]
+
+
+def outcome(where, kernel, start, figures):
+    """
+    What `figures` makes of a run, which `start` starts unless it was with this kernel; None if the
+    guest did not live to its end, which is a result too, and not tried again.
+    """
+    ended = where / "ended"
+    if not ended.exists() or ended.read_text() != kernel:
+        begin(where, kernel)
+        start()
+        for left in ("disk.img", "initramfs.gz"):
+            (where / left).unlink(missing_ok=True)
+        ended.write_text(kernel)
+    return figures(where) if finished(where, kernel, "counters") else None
 
 
 def report(args, name, kernel, words, before=lambda: None):

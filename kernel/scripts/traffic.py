@@ -49,14 +49,9 @@ COLUMNS = {
 }
 
 
-def objects_of(where):
-    """The result objects of a guest."""
-    return [json.loads(line) for line in (where / "results.jsonl").read_text().splitlines()]
-
-
 def figures(where):
     """The figures of the table from one run."""
-    objects = objects_of(where)
+    objects = runs.objects(where)
     r = {o["what"]: o.get("value", o) for o in objects}
     rounds = [o for o in objects if o["what"] == "round"]
     served = [o for o in objects if o["what"] == "served"]
@@ -119,8 +114,6 @@ def pair(args, where, tree, append):
         except subprocess.TimeoutExpired:
             subprocess.run(["pkill", "-TERM", "-P", str(clients.pid)], check=False)
             clients.wait()
-    for left in (where / "disk.img", where / "initramfs.gz"):
-        left.unlink(missing_ok=True)
 
 
 def run(args, config, seed):
@@ -129,15 +122,10 @@ def run(args, config, seed):
     tree, append = CONFIGS[config]
     kernel = runs.kernel_id(args.build / tree)
     where = args.out / f"{config}-{args.mem}-{seed}"
-    ended = where / "ended"
-    if not ended.exists() or ended.read_text() != kernel:
-        runs.begin(where, kernel)
-        pair(args, where, tree,
-             f"page_owner=on {append} ample.seed={seed} ample.rounds={args.rounds}")
-        ended.write_text(kernel)
-    found = runs.finished(where, kernel, "counters")
+    append = f"page_owner=on {append} ample.seed={seed} ample.rounds={args.rounds}"
+    found = runs.outcome(where, kernel, lambda: pair(args, where, tree, append), figures)
     return {"schema": "ample.kernel-traffic/1", "release": runs.RELEASE, "mem": args.mem,
-            "config": config, "seed": seed, "kernel": kernel, "figures": found and figures(where)}
+            "config": config, "seed": seed, "kernel": kernel, "figures": found}
 
 
 def table(args, rows):

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The up to 16 ways of a set: a byte of each key side by side, eight of them compared at once in
-//! a word, and the order of their last uses in one word, so that an update moves no data. TLBs,
-//! walk caches and data caches are made of these.
+//! The up to 16 ways of a set: a part of each key side by side, several of them compared at once in
+//! a word, and the order of their last uses in one word, so that an update moves no data. Data
+//! caches have bytes, TLBs and walk caches fifteen bits: their sets are asked so often that a key
+//! compared in vain counts.
 
 use crate::random::GOLDEN;
 

@@ -39,7 +39,8 @@ state() {
 }
 
 # sources: pages by what they were taken for, from page_owner's stacks with the pages of each. Slab
-# and page tables first: a socket's slab object is slab, as in the paper's figure 6.
+# and page tables first: a socket's slab object is slab, as in the paper's figure 6. (The rules are
+# those of `ample scan --owners`, which reads every record: minutes in emulation.)
 sources() {
 	awk -v RS= '
 		{ pages = $0; sub(/.*nr_base_pages: /, "", pages); pages += 0 }
