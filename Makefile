@@ -80,8 +80,8 @@ wheel:           ## build the Python package into target/wheels and try it
 	@scripts/setup.sh python
 	scripts/python.sh wheel
 
-fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N)
-	scripts/fuzz.sh $(SECONDS)
+fuzz:            ## fuzz every reader of foreign input, a minute each (SECONDS=N TARGETS="perf gem5")
+	scripts/fuzz.sh $(SECONDS) $(TARGETS)
 
 model-check:     ## explore the migration protocol exhaustively (the large machines too)
 	$(CARGO) run --locked --release -p ample-migration --features model-check --bin ample-model-check \

@@ -35,16 +35,16 @@ pub enum PagePlace {
 pub struct OnePageParams {
     /// Where the page is.
     pub places: Vec<PagePlace>,
-    /// Pages moved one after the other for each row, at random frames.
+    /// Pages moved one after the other for each row and seed, at random frames.
     pub pages: u32,
-    /// Seed of the frames.
-    pub seed: u64,
+    /// Seeds of the frames; a row has the pages of all of them.
+    pub seeds: Vec<u64>,
     /// Cores, caches, DRAM and copy engine.
     #[serde(default = "MemoryParams::table1")]
     pub memory: MemoryParams,
 }
 
-/// One machine: cycles from the command to the completion record, over the pages.
+/// One machine: time from the command to the completion record, over the pages of all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OnePageRow {
     /// What differs from the paper's design, or from the machine.
@@ -165,20 +165,20 @@ impl Bench {
     }
 }
 
-fn row(
+/// Moves the pages of one seed; each copy's and each installation's time, in nanoseconds.
+fn times(
     params: &OnePageParams,
     place: PagePlace,
-    what: &str,
-    memory: MemoryParams,
-) -> Result<OnePageRow> {
-    let mut rng = SplitMix64::new(params.seed);
+    memory: &MemoryParams,
+    seed: u64,
+) -> Result<Vec<(f64, f64)>> {
+    let mut rng = SplitMix64::new(seed);
     let half = memory.frames / 2;
     let mut bench = Bench {
-        memory: CoherentMemory::new(&memory)?,
+        memory: CoherentMemory::new(memory)?,
         now: 0,
     };
-    let (mut copies, mut installs) = (Vec::new(), Vec::new());
-    for _ in 0..params.pages {
+    let mut move_page = |_| {
         let map = Mapping {
             src: LineAddr(rng.below(half) * PAGE_LINES),
             dst: LineAddr((half + rng.below(half)) * PAGE_LINES),
@@ -187,11 +187,28 @@ fn row(
         bench.put(place, map);
         let migrate = |start| Command::Migrate { map, start };
         let ns = |cycles: u64| cycles as f64 / memory.clock_ghz;
-        installs.push(ns(bench.command(migrate(false), Status::Installed)?));
-        copies.push(ns(bench.command(migrate(true), Status::Copied)?));
+        let install = ns(bench.command(migrate(false), Status::Installed)?);
+        let copy = ns(bench.command(migrate(true), Status::Copied)?);
         bench.command(Command::Clear { map }, Status::Cleared)?;
+        Ok((copy, install))
+    };
+    (0..params.pages).map(&mut move_page).collect()
+}
+
+fn row(
+    params: &OnePageParams,
+    place: PagePlace,
+    what: &str,
+    memory: MemoryParams,
+) -> Result<OnePageRow> {
+    let mut all = Vec::new();
+    for &seed in &params.seeds {
+        all.extend(times(params, place, &memory, seed)?);
     }
-    let range = |values| MedianRange::of(values).context("pages: 0; at least one page must move");
+    let (copies, installs) = all.into_iter().unzip();
+    let range = |values| {
+        MedianRange::of(values).context("pages, seeds: at least one page must move, with one seed")
+    };
     Ok(OnePageRow {
         what: what.into(),
         place,
@@ -281,12 +298,20 @@ mod tests {
     }
 
     #[test]
-    fn no_pages_are_refused() {
-        let params = OnePageParams {
+    fn no_pages_and_no_seeds_are_refused() {
+        let shipped: OnePageParams =
+            crate::shipped_parameters("hw-migration", true).expect("shipped");
+        let no_pages = OnePageParams {
             pages: 0,
-            ..crate::shipped_parameters("hw-migration", true).expect("shipped")
+            ..shipped.clone()
         };
-        let error = OnePage::run(&params, &|_| {}).unwrap_err().to_string();
-        assert!(error.contains("pages"), "{error}");
+        let no_seeds = OnePageParams {
+            seeds: Vec::new(),
+            ..shipped
+        };
+        for params in [no_pages, no_seeds] {
+            let error = OnePage::run(&params, &|_| {}).unwrap_err().to_string();
+            assert!(error.contains("pages, seeds"), "{error}");
+        }
     }
 }

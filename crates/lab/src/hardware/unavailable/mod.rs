@@ -29,7 +29,7 @@ pub use watched::{CycleTail, SeenRow};
 pub struct UnavailableParams {
     /// Numbers of remote TLBs.
     pub remote_tlbs: Vec<u8>,
-    /// Migrations averaged for each point.
+    /// Migrations for each point and seed.
     pub migrations: u32,
     /// Ways to move a page that are watched.
     pub ways: Vec<Way>,
@@ -37,7 +37,7 @@ pub struct UnavailableParams {
     pub write_share: f64,
     /// Numbers of remote TLBs for pages of 2 MB.
     pub large_remote_tlbs: Vec<u8>,
-    /// Migrations of a page of 2 MB for each point.
+    /// Migrations of a page of 2 MB for each point and seed.
     pub large_migrations: u32,
     /// Misses outstanding a core, for the copies in software.
     pub mshrs: Vec<u32>,
@@ -47,8 +47,8 @@ pub struct UnavailableParams {
     /// Costs of the operating system.
     #[serde(default)]
     pub os: OsParams,
-    /// Seed of the random numbers.
-    pub seed: u64,
+    /// Seeds of frames and accesses; each point has the migrations of all of them.
+    pub seeds: Vec<u64>,
 }
 
 /// One number of TLBs and pages of 4 KB, all in core cycles.
@@ -68,6 +68,8 @@ pub struct UnavailablePoint {
     pub software_seen_cycles: f64,
     /// Hardware: the same, mean of the two designs.
     pub hardware_unavailable_cycles: f64,
+    /// The same with each seed alone: least and greatest.
+    pub hardware_seeds_min_max: [f64; 2],
     /// Hardware: longest delay of all.
     pub hardware_longest_cycles: f64,
     /// Non-cacheable design: command until copied, mean.
@@ -107,8 +109,8 @@ pub struct MigrationBreakdown {
 /// What `hw-unavailable` gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnavailableReport {
-    /// Seed of frames and accesses.
-    pub seed: u64,
+    /// Seeds of frames and accesses.
+    pub seeds: Vec<u64>,
     /// Points of the figure.
     pub points: Vec<UnavailablePoint>,
     /// What accesses saw: each way, number of TLBs and size of page.
@@ -150,19 +152,26 @@ const EIGHT: Case = Case {
     change: |_, _| {},
 };
 
+/// The migrations of all seeds.
 fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>> {
+    let each = params.seeds.iter();
+    let each = each.map(|&seed| migrate_seed(params, case, seed));
+    Ok(each.collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn migrate_seed(params: &UnavailableParams, case: Case, seed: u64) -> Result<Vec<Timeline>> {
     let mut memory = MemoryParams::with_cores(case.cores);
     memory.engine.design = case.design;
     memory.mshrs = case.mshrs.unwrap_or(memory.mshrs);
     let mut os = params.os;
     (case.change)(&mut memory, &mut os);
-    let program = Server::new(case.service, case.cores, params.seed);
+    let program = Server::new(case.service, case.cores, seed);
     let pages = Server::pages(case.service, case.cores);
     let core = CoreParams::table1();
     let placement = PagePlacement::single(pages, 1024);
-    let mut machine = MultiCore::new(&memory, core, os, program, placement, params.seed)?;
+    let mut machine = MultiCore::new(&memory, core, os, program, placement, seed)?;
     // Destinations lie anywhere, as free frames of a server do.
-    let mut rng = SplitMix64::new(params.seed);
+    let mut rng = SplitMix64::new(seed);
     for i in (1..machine.free_frames.len()).rev() {
         machine
             .free_frames
@@ -211,8 +220,9 @@ impl Experiment for Unavailable {
 
     fn run(params: &UnavailableParams, progress: Progress<'_>) -> Result<UnavailableReport> {
         ensure!(
-            params.migrations > 0 && !params.remote_tlbs.is_empty(),
-            "migrations: at least one migration and one number of TLBs are needed"
+            params.migrations > 0 && !params.remote_tlbs.is_empty() && !params.seeds.is_empty(),
+            "migrations, remote_tlbs, seeds: at least one migration, one number of TLBs and one \
+             seed are needed"
         );
         ensure!(
             (0.0..=1.0).contains(&params.write_share),
@@ -247,7 +257,7 @@ impl Experiment for Unavailable {
         let software_copies = stop::until_stopped(|| software_copies(params)).transpose()?;
         let software_copies = software_copies.unwrap_or_default();
         Ok(UnavailableReport {
-            seed: params.seed,
+            seeds: params.seeds.clone(),
             points,
             seen: watched.into_iter().map(|one| one.row).collect(),
             software_fixed_cycles: fixed,
@@ -331,6 +341,8 @@ fn point(watched: &[Watched], remote_tlbs: u8) -> Result<Option<UnavailablePoint
     };
     let hardware = [&plain.row, &cacheable.row];
     let copy = range(copies(&software.timelines))?;
+    let both = plain.seed_medians.iter().zip(&cacheable.seed_medians);
+    let by_seed = range(both.map(|(a, b)| (a + b) / 2.0).collect())?;
     Ok(Some(UnavailablePoint {
         remote_tlbs,
         software_shootdown_cycles: mean(&software.timelines, |t| t.clean_cycles),
@@ -339,6 +351,7 @@ fn point(watched: &[Watched], remote_tlbs: u8) -> Result<Option<UnavailablePoint
         software_unavailable_cycles: mean(&software.timelines, |t| t.unavailable_cycles),
         software_seen_cycles: software.row.longest.median,
         hardware_unavailable_cycles: mean_of(&hardware, |row| row.longest.median),
+        hardware_seeds_min_max: [by_seed.min, by_seed.max],
         hardware_longest_cycles: hardware.iter().map(|r| r.delay.max).fold(0.0, f64::max),
         noncacheable_copy_cycles: mean(&plain.timelines, |t| t.copied_cycles),
         cacheable_install_cycles: mean(&cacheable.timelines, |t| t.installed_cycles),

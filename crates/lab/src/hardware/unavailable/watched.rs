@@ -6,7 +6,7 @@ use super::super::Way;
 use super::super::stats::{advance, mean_of};
 use super::UnavailableParams;
 use ample_kit::random::SplitMix64;
-use ample_kit::statistics::{Distribution, MedianRange, mean};
+use ample_kit::statistics::{Distribution, MedianRange, mean, median};
 use ample_machine::multi::{
     CoreAccess, CoreParams, CoreProgram, MemoryParams, MultiCore, OsParams, PAGE_LINES,
     PagePlacement, SeenAccess, Timeline,
@@ -152,13 +152,32 @@ pub(super) struct WatchedCase {
 /// A change of machine or operating system.
 pub(super) type Change = fn(&mut MemoryParams, &mut OsParams);
 
-/// What a case gives.
+/// What a case gives, over all seeds.
 pub(super) struct Watched {
     pub(super) row: SeenRow,
     pub(super) timelines: Vec<Timeline>,
+    /// Median of `row.longest` with each seed alone.
+    pub(super) seed_medians: Vec<f64>,
 }
 
-fn machine(params: &UnavailableParams, case: WatchedCase) -> Result<MultiCore<Visitors>> {
+/// What was seen of a case.
+#[derive(Default)]
+struct Visits {
+    /// Longest delay of a core's access in each migration, in cycles.
+    longest: Vec<f64>,
+    seen: Vec<SeenAccess>,
+    /// Seen without migrations.
+    still: Vec<SeenAccess>,
+    timelines: Vec<Timeline>,
+    transactions: u64,
+    failed_transactions: u64,
+}
+
+fn machine(
+    params: &UnavailableParams,
+    case: WatchedCase,
+    seed: u64,
+) -> Result<MultiCore<Visitors>> {
     let cores = case.remote_tlbs + 1;
     let mut memory = MemoryParams::with_cores(cores);
     memory.engine = case.way.engine(memory.engine);
@@ -167,7 +186,7 @@ fn machine(params: &UnavailableParams, case: WatchedCase) -> Result<MultiCore<Vi
     let group = if case.is_large { LARGE_PAGES } else { 1 };
     let moving = group * case.way.pages_at_once(&params.os);
     let pages = (moving + u32::from(cores)).next_multiple_of(group);
-    let mut seeds = SplitMix64::new(params.seed);
+    let mut seeds = SplitMix64::new(seed);
     let program = Visitors {
         visited: moving,
         first_own: moving,
@@ -184,7 +203,7 @@ fn machine(params: &UnavailableParams, case: WatchedCase) -> Result<MultiCore<Vi
         is_large_page: case.is_large,
     };
     let core = CoreParams::table1();
-    let mut machine = MultiCore::new(&memory, core, os, program, placement, params.seed)?;
+    let mut machine = MultiCore::new(&memory, core, os, program, placement, seed)?;
     // Destinations lie anywhere, as free frames of a server do.
     let frames = &mut machine.free_frames;
     for i in (1..frames.len()).rev() {
@@ -246,9 +265,29 @@ fn settle(machine: &mut MultiCore<Visitors>, now: &mut u64, step: u64) -> Result
     bail!("accesses were late {} cycles after a migration", 100 * step)
 }
 
-/// Moves a page again and again and watches it.
+/// Moves a page again and again and watches it, with each seed.
 pub(super) fn watch(params: &UnavailableParams, case: WatchedCase) -> Result<Watched> {
-    let mut machine = machine(params, case)?;
+    let mut all = Visits::default();
+    let mut seed_medians = Vec::new();
+    for &seed in &params.seeds {
+        let one = visits(params, case, seed)?;
+        seed_medians.extend(median(one.longest.iter().copied()));
+        all.longest.extend(one.longest);
+        all.seen.extend(one.seen);
+        all.still.extend(one.still);
+        all.timelines.extend(one.timelines);
+        all.transactions += one.transactions;
+        all.failed_transactions += one.failed_transactions;
+    }
+    Ok(Watched {
+        row: row(case, &all)?,
+        timelines: all.timelines,
+        seed_medians,
+    })
+}
+
+fn visits(params: &UnavailableParams, case: WatchedCase, seed: u64) -> Result<Visits> {
+    let mut machine = machine(params, case, seed)?;
     let mut now = WARM_UP_CYCLES;
     advance(&mut machine, 0, now);
     let mut still = machine.clone();
@@ -257,36 +296,26 @@ pub(super) fn watch(params: &UnavailableParams, case: WatchedCase) -> Result<Wat
         true => params.large_migrations,
         false => params.migrations.div_ceil(pages),
     };
-    let mut seen = Vec::new();
-    let mut longest = Vec::new();
+    let mut visits = Visits::default();
     let cores = case.remote_tlbs + 1;
     for _ in 0..migrations {
         let during = migrate(&mut machine, case, pages, &mut now)?;
         let own = during.iter().filter(|access| access.agent < cores);
-        longest.push(own.map(|access| access.delay_cycles()).max().unwrap_or(0) as f64);
-        seen.extend(during);
+        let longest = own.map(|access| access.delay_cycles()).max();
+        visits.longest.push(longest.unwrap_or(0) as f64);
+        visits.seen.extend(during);
     }
     still.take_seen();
     advance(&mut still, WARM_UP_CYCLES, now);
     machine.check_values()?;
-    let still = still.take_seen();
-    let longest = MedianRange::of(longest).context("migrations: none")?;
-    let mut row = row(case, longest, &seen, &still);
-    row.migrations = machine.finished.len();
-    let done = machine.finished.iter().filter_map(|t| t.done_cycles);
-    row.migration_cycles = mean(done.map(|cycles| cycles as f64)).unwrap_or(0.0);
-    row.copies_lost_share = (machine.transactions > 0)
-        .then(|| machine.failed_transactions as f64 / machine.transactions as f64);
-    let timelines = machine.finished;
-    Ok(Watched { row, timelines })
+    visits.still = still.take_seen();
+    visits.transactions = machine.transactions;
+    visits.failed_transactions = machine.failed_transactions;
+    visits.timelines = machine.finished;
+    Ok(visits)
 }
 
-fn row(
-    case: WatchedCase,
-    longest: MedianRange,
-    seen: &[SeenAccess],
-    still: &[SeenAccess],
-) -> SeenRow {
+fn row(case: WatchedCase, visits: &Visits) -> Result<SeenRow> {
     let cores = case.remote_tlbs + 1;
     let of_cores = |all: &[SeenAccess]| -> Vec<SeenAccess> {
         all.iter().filter(|a| a.agent < cores).copied().collect()
@@ -295,14 +324,17 @@ fn row(
         let of_nic = all.iter().filter(|a| a.agent == cores);
         of_nic.map(|a| a.latency_cycles).max().unwrap_or(0) as f64
     };
-    let (own, own_still) = (of_cores(seen), of_cores(still));
+    let (own, own_still) = (of_cores(&visits.seen), of_cores(&visits.still));
+    let longest = MedianRange::of(visits.longest.clone()).context("migrations: none")?;
+    let done = visits.timelines.iter().filter_map(|t| t.done_cycles);
+    let lost = visits.failed_transactions as f64 / visits.transactions as f64;
     let most = |part: fn(&SeenAccess) -> u64| own.iter().map(part).max().unwrap_or(0) as f64;
     let share = |test: fn(&SeenAccess) -> bool| mean_of(&own, |a| f64::from(u8::from(test(a))));
-    SeenRow {
+    Ok(SeenRow {
         way: case.way,
         remote_tlbs: case.remote_tlbs,
         page_bytes: if case.is_large { 2 << 20 } else { 4096 },
-        migrations: 0,
+        migrations: visits.timelines.len(),
         accesses: own.len(),
         delayed_share: share(|a| a.delay_cycles() > 0),
         uncached_share: share(|a| a.lines.is_uncached),
@@ -315,9 +347,9 @@ fn row(
         engine_max: most(|a| a.lines.engine_cycles),
         nack_max: most(|a| a.lines.nack_cycles),
         forward_max: most(|a| a.lines.forward_cycles),
-        nic_latency_max: nic_max(seen),
-        nic_still_latency_max: nic_max(still),
-        migration_cycles: 0.0,
-        copies_lost_share: None,
-    }
+        nic_latency_max: nic_max(&visits.seen),
+        nic_still_latency_max: nic_max(&visits.still),
+        migration_cycles: mean(done.map(|cycles| cycles as f64)).unwrap_or(0.0),
+        copies_lost_share: (visits.transactions > 0).then_some(lost),
+    })
 }
