@@ -41,6 +41,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	lo = ctg_review_pages(&in.params, &in.state);
 	if (lo > ctg_max(target, ctg_round_up(in.state.min_pages, in.state.block_pages)))
 		abort();
+	hi = ctg_limit_pages(&in.state, in.failures & 1);
+	if (ctg_round_pages(&in.params, &in.state, 0, hi) != lo)
+		abort();
+	target = ctg_round_pages(&in.params, &in.state, 1, hi);
+	if (target < lo || target > ctg_max(ctg_max(lo, hi), in.state.unmov_pages))
+		abort();
+	if (ctg_stretch_pages(target, hi, in.state.block_pages) < target)
+		abort();
+	ctg_max_pages(in.state.node_pages, in.state.min_pages, in.state.block_pages);
 	if (ctg_step_pages(&in.state, target, in.state.min_pages, in.failures & 1) >
 	    ctg_max(CTG_BATCH_PAGES, in.state.block_pages))
 		abort();

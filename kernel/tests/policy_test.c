@@ -153,6 +153,32 @@ static void check_step(void)
 	CHECK(!ctg_must_grow(&state) || free < state.unmov_low_wmark_pages);
 }
 
+/*
+ * Who waits gets a block more than there is, within the maximum at any time and beyond it
+ * when the time for that has come; nobody else goes beyond what a review gives.
+ */
+static void check_round(void)
+{
+	uint64_t review = ctg_review_pages(&params, &state), now = state.unmov_pages;
+	uint64_t block = state.block_pages, max = state.max_pages;
+	int beyond = below(2), room = now + block <= max;
+	uint64_t limit = ctg_limit_pages(&state, beyond);
+	uint64_t urgent = ctg_round_pages(&params, &state, 1, limit);
+
+	CHECK(ctg_round_pages(&params, &state, 0, limit) == review);
+	CHECK(limit == (room ? max : beyond ? ctg_min(now + block, state.node_pages) : now));
+	CHECK(urgent >= review && urgent % block == 0);
+	CHECK(urgent <= ctg_max(review, limit));
+	CHECK(urgent >= ctg_min(now + block, limit));
+	CHECK(!room || urgent > now);
+	CHECK(room || beyond || urgent <= ctg_max(review, now));
+	CHECK(ctg_stretch_pages(urgent, 0, block) == urgent);
+	CHECK(ctg_stretch_pages(urgent, limit, block) <= urgent + block);
+	CHECK(ctg_stretch_pages(urgent, limit, block) >= urgent);
+	CHECK(ctg_must(&state, 1) && ctg_must(&state, 0) == ctg_must_grow(&state));
+	CHECK(ctg_max_pages(state.node_pages, now, block) >= ctg_max(now, state.node_pages / 4));
+}
+
 /* The same in wider arithmetic: F of Algorithm 1, rounded term by term. */
 static uint64_t factor_ref(uint64_t num_a, uint64_t den_a, uint64_t c_a,
 			   uint64_t num_b, uint64_t den_b, uint64_t c_b)
@@ -200,12 +226,20 @@ static void check_backoff(void)
 		CHECK(ctg_backoff_ms(k, base, cap) == base << (k - 1));
 }
 
+/* Back-off binds nobody when it is over, and a growth that must only if the last one must. */
+static void check_backed_off(void)
+{
+	CHECK(!ctg_backed_off(0, 0, 0) && !ctg_backed_off(1, 1, 0));
+	CHECK(ctg_backed_off(0, 0, 1) && ctg_backed_off(0, 1, 1));
+	CHECK(!ctg_backed_off(1, 0, 1) && ctg_backed_off(1, 1, 1));
+}
+
 /* Worked by hand. */
 static void check_closed_forms(void)
 {
 	const uint64_t gib = 1 << 18;
 
-	params = (struct ctg_params) { 100, 100, 100, 1, 1, 100 };
+	params = (struct ctg_params) CTG_KERNEL_PARAMS;
 	state = (struct ctg_state) {
 		.node_pages = 64 * gib, .unmov_pages = 4 * gib, .unmov_free_pages = gib,
 		.mov_free_pages = 30 * gib, .min_pages = gib, .max_pages = 32 * gib,
@@ -227,6 +261,14 @@ static void check_closed_forms(void)
 	/* the paper's 4 GB of 64 GB */
 	CHECK(ctg_initial_pages(64 * gib, 0, 1024) == 4 * gib);
 	CHECK(ctg_initial_pages(64 * gib, 8 * gib, 1024) == 9 * gib);
+	/* 2 GB of 2 GB: a quarter, and with that in use 4 MB more for who waits */
+	CHECK(ctg_max_pages(gib * 2, gib / 8, 1024) == gib / 2);
+	state = (struct ctg_state) {
+		.node_pages = 2 * gib, .unmov_pages = gib / 2, .max_pages = gib / 2,
+		.min_pages = gib / 8, .block_pages = 1024,
+	};
+	CHECK(ctg_round_pages(&params, &state, 1, ctg_limit_pages(&state, 1)) == gib / 2 + 1024);
+	CHECK(ctg_round_pages(&params, &state, 1, ctg_limit_pages(&state, 0)) == gib / 2);
 	CHECK(ctg_round_up(~0ULL, 1024) == (~0ULL & ~1023ULL));
 }
 
@@ -236,11 +278,13 @@ int main(int argc, char **argv)
 
 	rng_state = seed * 0x9e3779b97f4a7c15ULL | 1;
 	check_closed_forms();
+	check_backed_off();
 	for (int i = 0; i < 1000000; i++) {
 		draw();
 		check_target();
 		check_review();
 		check_step();
+		check_round();
 		check_factors();
 		check_scale();
 		check_backoff();

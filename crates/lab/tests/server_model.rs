@@ -45,6 +45,43 @@ fn results_do_not_depend_on_the_number_of_threads() {
     );
 }
 
+/// `resizer = "kernel"` resizes by the parameters of the kernel series, and says so in the result;
+/// the default leaves no trace in it.
+#[test]
+fn a_parameter_takes_the_resizer_of_the_kernel() {
+    let fig11 = by_id("fig11").expect("listed");
+    let found = |more: &[&str]| {
+        let set = [
+            "memory_bytes=268435456",
+            "duration_s=600",
+            "sample_every_s=300",
+            "seeds=[1]",
+            "workloads=[\"web\"]",
+            "policies=[\"contiguitas\"]",
+        ];
+        let set = set.iter().chain(more);
+        let request = Request {
+            set: set.map(|text| setting(text).expect("a setting")).collect(),
+            ..Request::default()
+        };
+        let prepared = fig11.prepare(&request).expect("parameters");
+        prepared.run(&|_| {}).expect("a result").value
+    };
+    let (own, kernel) = (found(&[]), found(&["resizer=\"kernel\""]));
+    assert_ne!(own["rows"], kernel["rows"]);
+    assert_eq!(kernel["experiment"]["params"]["resizer"], "kernel");
+    assert!(own["experiment"]["params"].get("resizer").is_none());
+    let wrong = Request {
+        set: vec![setting("resizer=\"paper\"").expect("a setting")],
+        ..Request::default()
+    };
+    let refused = fig11
+        .prepare(&wrong)
+        .err()
+        .map(|error| format!("{error:#}"));
+    assert!(refused.is_some_and(|text| text.contains("resizer")));
+}
+
 /// With the same mean, higher and rarer bursts of kernel memory scatter more of it under stock
 /// Linux, and little more under Contiguitas.
 #[test]

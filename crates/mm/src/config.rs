@@ -154,6 +154,25 @@ mechanisms! {
     per_region_pressure = "per-region-pressure";
 }
 
+/// Whose parameters and rounds the resizer of Contiguitas has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resizer {
+    /// The model's own: [`PolicyConfig::resize`], half of memory at most, a decision a second.
+    #[default]
+    Model,
+    /// Those of the kernel series: parameters, maximum, low mark, back-off and times of
+    /// `contiguitas_policy.h`, and a round for each request that waits.
+    Kernel,
+}
+
+impl Resizer {
+    /// Whether it is the one that nobody has to ask for.
+    pub fn is_model(&self) -> bool {
+        *self == Resizer::Model
+    }
+}
+
 /// A policy with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyConfig {
@@ -164,8 +183,11 @@ pub struct PolicyConfig {
     pub low_region_ratio: f64,
     /// Switches of Contiguitas; ignored by the others.
     pub mechanisms: Mechanisms,
-    /// Tunables of Algorithm 1; ignored by the others.
+    /// Tunables of Algorithm 1; ignored by the others and by the kernel's resizer.
     pub resize: ResizeParams,
+    /// Whose rounds move the border; ignored by the others.
+    #[serde(default, skip_serializing_if = "Resizer::is_model")]
+    pub resizer: Resizer,
     /// What the hardware of `contiguitas-hw` moves; ignored by the others.
     #[serde(default)]
     pub hw_classes: HwClasses,
@@ -183,6 +205,7 @@ impl PolicyConfig {
             },
             mechanisms: Mechanisms::default(),
             resize: ResizeParams::default(),
+            resizer: Resizer::default(),
             hw_classes: HwClasses::default(),
         }
     }

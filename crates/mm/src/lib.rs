@@ -18,7 +18,7 @@ pub mod workload;
 
 pub use alloc::AllocRequest;
 pub use ample_kit::random::Xoshiro256 as Rng;
-pub use config::{Config, HwClasses, Mechanisms, PolicyConfig, PolicyKind, Tuning};
+pub use config::{Config, HwClasses, Mechanisms, PolicyConfig, PolicyKind, Resizer, Tuning};
 pub use counters::Counters;
 pub use memory::PoolId;
 pub use policy::policy_ffi;

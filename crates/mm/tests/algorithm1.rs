@@ -2,7 +2,8 @@
 //! The shared C policy against Algorithm 1 of the paper restated in exact rational arithmetic.
 
 use ample_mm::policy_ffi::{
-    ResizeParams, ResizeState, backoff_ms, initial_pages, review_pages, step_pages, target_pages,
+    ResizeParams, ResizeState, backoff_ms, initial_pages, must, review_pages, step_pages,
+    target_pages,
 };
 use proptest::prelude::*;
 
@@ -158,7 +159,7 @@ proptest! {
             let target = review_pages(&p, &s);
             prop_assert_eq!(u128::from(target), restated_review(&p, &s), "{:?} {:?}", p, s);
             let wanted = target.saturating_sub(s.unmov_pages);
-            let step = step_pages(&s, target, wanted);
+            let step = step_pages(&s, target, wanted, must(&s, false));
             prop_assert_eq!(u128::from(step), restated_step(&s, target, wanted), "{:?}", s);
             if target < s.unmov_pages {
                 s.unmov_free_pages = s.unmov_free_pages.saturating_sub(s.unmov_pages - target);

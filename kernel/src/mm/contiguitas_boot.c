@@ -100,7 +100,7 @@ static const char * __init init_node(int nid)
 	n->claim_dry = jiffies - 1;
 	n->min_pages = min_t(unsigned long, initial,
 			     ctg_round_up(max(initial / 2, used), CTG_CHUNK));
-	n->max_pages = max_t(unsigned long, initial, ctg_round_up(pages / 4, CTG_CHUNK));
+	n->max_pages = ctg_max_pages(pages, initial, CTG_CHUNK);
 	mutex_init(&n->resize_lock);
 	init_waitqueue_head(&n->wait);
 	init_waitqueue_head(&n->done);

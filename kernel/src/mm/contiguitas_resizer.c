@@ -15,9 +15,6 @@
 /* Between two rounds nobody waits for. */
 #define CTG_PAUSE_MS	100
 
-/* While the region is larger than at boot, see this often whether it need be. */
-#define CTG_REVIEW_MS	5000
-
 /*
  * An unmovable request waits at most this long for a step of the border, then
  * reclaims. One that may not wait for I/O, or may fail, waits for less: the
@@ -26,21 +23,7 @@
 #define CTG_RELIEVE_MS	1000
 #define CTG_RELIEVE_SHORT_MS	100
 
-/* Beyond the maximum the border moves a chunk at a time, and not more often than this. */
-#define CTG_BEYOND_MS	100
-
-/* After a failure, and at most between two attempts. */
-#define CTG_BACKOFF_MS	100
-#define CTG_BACKOFF_CAP_MS	30000
-
-const struct ctg_params ctg_params = {
-	.threshold_unmov_bp = 100,
-	.threshold_mov_bp = 100,
-	.c_ue_milli = 100,
-	.c_me_milli = 1,
-	.c_us_milli = 1,
-	.c_ms_milli = 100,
-};
+const struct ctg_params ctg_params = CTG_KERNEL_PARAMS;
 
 /* What the policy wants to know. Read without locks, so slightly off. */
 void ctg_read_state(struct contiguitas_node *n, struct ctg_state *s)
@@ -84,22 +67,6 @@ static unsigned long backoff_until(unsigned int failures)
 }
 
 /*
- * How large the region may become for who waits now. Its maximum binds all growth
- * for what may come. Who waits when that is reached is served in small steps with
- * time between them, in which others that wait reclaim: kernel memory in use has no
- * other place.
- */
-static unsigned long limit_pages(struct contiguitas_node *n, const struct ctg_state *s)
-{
-	if (s->unmov_pages + CTG_CHUNK <= s->max_pages)
-		return s->max_pages;
-	if (time_before(jiffies, n->beyond_after))
-		return s->unmov_pages;
-	n->beyond_after = jiffies + msecs_to_jiffies(CTG_BEYOND_MS);
-	return min(s->unmov_pages + CTG_CHUNK, n->pages);
-}
-
-/*
  * Grow to @target, a batch at a time: what was urgent when Algorithm 1 was asked is served
  * by the first of them. The rest is for what may come and spares blocks that do not empty.
  * Blocks that gave nothing do not count, up to @limit.
@@ -115,7 +82,7 @@ static int grow(struct contiguitas_node *n, unsigned long target, unsigned long 
 		urgent |= xchg(&n->urgent, false);
 		passes = atomic_read(&n->passes);
 		ctg_read_state(n, &s);
-		must = urgent || ctg_must_grow(&s);
+		must = ctg_must(&s, urgent);
 		WRITE_ONCE(n->expand_hard, must);
 		step = ctg_step_pages(&s, target, wanted, must);
 		if (!step)
@@ -123,7 +90,7 @@ static int grow(struct contiguitas_node *n, unsigned long target, unsigned long 
 		ret = ctg_resize(n, ctg_size(n) + step, must);
 		/* Who waits has had nothing of blocks that were taken as they are. */
 		if (passes == atomic_read(&n->passes))
-			target = max(target, min(target + CTG_CHUNK, limit));
+			target = ctg_stretch_pages(target, limit, CTG_CHUNK);
 		else
 			urgent = false;
 		if (ret || ctg_size(n) >= target)
@@ -136,20 +103,20 @@ static bool resizer_round(struct contiguitas_node *n)
 {
 	unsigned long now, target, limit = 0;
 	bool urgent = xchg(&n->urgent, false);
+	bool beyond = !time_before(jiffies, n->beyond_after), waits, held;
 	struct ctg_state s;
 	int ret = -EAGAIN;
 
 	ctg_read_state(n, &s);
 	now = s.unmov_pages;
-	target = ctg_review_pages(&ctg_params, &s);
-	/* Somebody waits, so free pages there may be are of no use to him. */
-	if (urgent) {
-		limit = limit_pages(n, &s);
-		target = max(target, min(now + CTG_CHUNK, limit));
-	}
-	/* Back-off after an attempt that spared blocks does not bind one that must. */
-	if (target > now && (((urgent || ctg_must_grow(&s)) && !n->expand_hard) ||
-			     !time_before(jiffies, n->expand_after))) {
+	if (urgent)
+		limit = ctg_limit_pages(&s, beyond);
+	if (limit > max(now, s.max_pages))
+		n->beyond_after = jiffies + msecs_to_jiffies(CTG_BEYOND_MS);
+	target = ctg_round_pages(&ctg_params, &s, urgent, limit);
+	waits = time_before(jiffies, n->expand_after);
+	held = ctg_backed_off(ctg_must(&s, urgent), n->expand_hard, waits);
+	if (target > now && !held) {
 		ret = grow(n, target, limit, urgent);
 		n->expand_failures = ret ? n->expand_failures + 1 : 0;
 		WRITE_ONCE(n->expand_after, backoff_until(n->expand_failures));
@@ -209,7 +176,8 @@ bool contiguitas_relieve(int nid, gfp_t gfp)
 
 	/* What the resizer itself needs, reclaim must find. */
 	if (!n || !n->task || current == n->task || freezing(n->task) || frozen(n->task) ||
-	    (READ_ONCE(n->expand_hard) && time_before(jiffies, READ_ONCE(n->expand_after))))
+	    ctg_backed_off(true, READ_ONCE(n->expand_hard),
+			   time_before(jiffies, READ_ONCE(n->expand_after))))
 		return false;
 	passes = atomic_read(&n->passes);
 	WRITE_ONCE(n->urgent, true);

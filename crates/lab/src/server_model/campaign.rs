@@ -118,7 +118,10 @@ pub(super) fn campaign_of(
     let one = |&(workload, policy, seed): &(&Workload, &PolicyConfig, u64), told: &dyn Fn(f64)| {
         let config = Config {
             memory_bytes: params.memory_bytes,
-            policy: policy.clone(),
+            policy: PolicyConfig {
+                resizer: params.resizer,
+                ..policy.clone()
+            },
             seed,
             event_ratio: params.event_ratio,
             ..Config::new(policy.kind)

@@ -28,7 +28,7 @@ pub(crate) use ample_kit::statistics::Spread;
 use crate::experiment::About;
 use crate::needs::meminfo_bytes;
 use crate::stop;
-use ample_mm::{Config, PolicyKind, RunResult, Sample, ServerError, Workload, run};
+use ample_mm::{Config, PolicyKind, Resizer, RunResult, Sample, ServerError, Workload, run};
 use ample_pfn::format_bytes;
 use ample_report::Unit;
 use anyhow::ensure;
@@ -58,6 +58,9 @@ pub struct ServerParams {
     pub burst_factor: f64,
     /// Policies of the memory manager.
     pub policies: Vec<PolicyKind>,
+    /// Whose parameters and rounds move the border of Contiguitas: `model` or `kernel`.
+    #[serde(default, skip_serializing_if = "Resizer::is_model")]
+    pub resizer: Resizer,
     /// The paper's values to print beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperValue>,
@@ -80,6 +83,7 @@ impl Default for ServerParams {
             kernel_factor: one(),
             burst_factor: one(),
             policies: Vec::new(),
+            resizer: Resizer::default(),
             paper: Vec::new(),
         }
     }

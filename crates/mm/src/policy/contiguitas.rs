@@ -3,12 +3,15 @@
 //! resizer that moves the border. With hardware support (§3.3) the region below is itself
 //! defragmented.
 
+mod rounds;
+
+use self::rounds::{Rounds, URGENT_BLOCKS};
 use super::decisions::Policy;
 use super::policy_ffi::{self, ResizeState};
 use crate::alloc::fallback::claim_whole_block;
 use crate::alloc::request::AllocRequest;
 use crate::compact::range::{RangeError, isolate_range};
-use crate::config::{Mechanisms, PolicyConfig, PolicyKind, Rules};
+use crate::config::{Mechanisms, PolicyConfig, PolicyKind, Resizer, Rules};
 use crate::kernel::SimKernel;
 use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, FreeList, HIGH, LOW, Zone};
 use crate::psi::{MIGRATE_NS, SCAN_BLOCK_NS, Stall};
@@ -33,6 +36,7 @@ pub(crate) struct Contiguitas {
     failures: u32,
     not_before_ns: u64,
     next_shrink_ns: u64,
+    rounds: Rounds,
 }
 
 impl Contiguitas {
@@ -43,6 +47,7 @@ impl Contiguitas {
             failures: 0,
             not_before_ns: 0,
             next_shrink_ns: 0,
+            rounds: Rounds::new(),
         }
     }
 
@@ -50,10 +55,16 @@ impl Contiguitas {
         &self.config.mechanisms
     }
 
+    /// Whether the kernel's resizer moves the border. Its decisions are one: without a part of
+    /// them it is the model's.
+    fn by_rounds(&self) -> bool {
+        self.config.resizer == Resizer::Kernel && self.on().algorithm1 && self.on().review
+    }
+
     /// What the resizer knows when it decides.
     fn state(&self, kernel: &SimKernel) -> ResizeState {
         let merged = !self.on().per_region_pressure;
-        ResizeState {
+        let mut state = ResizeState {
             node_pages: u64::from(kernel.zone.frames().len()),
             unmov_pages: kernel.zone.region_pages(LOW),
             unmov_free_pages: kernel.zone.free_pages(LOW) + kernel.cpus.pages(LOW),
@@ -65,7 +76,11 @@ impl Contiguitas {
             block_pages: u64::from(BLOCK_PAGES),
             pressure_unmov_bp: kernel.psi.pressure_bp(Stall::Unmovable, merged),
             pressure_mov_bp: kernel.psi.pressure_bp(Stall::Movable, merged),
+        };
+        if self.by_rounds() {
+            self.rounds.put_bounds(kernel, &mut state);
         }
+        state
     }
 
     fn decide(&self, state: &ResizeState) -> u64 {
@@ -85,7 +100,9 @@ impl Contiguitas {
             return;
         }
         while count > 0 {
-            let pages = policy_ffi::step_pages(&self.state(kernel), target, wanted);
+            let state = self.state(kernel);
+            let must = policy_ffi::must(&state, false);
+            let pages = policy_ffi::step_pages(&state, target, wanted, must);
             let step = count.min((pages / u64::from(BLOCK_PAGES)) as u32);
             if step == 0 || self.expand(kernel, step).0 < step {
                 break;
@@ -103,10 +120,11 @@ impl Contiguitas {
     /// Moves the border up by `count` blocks at most. Blocks taken and pages moved.
     fn expand(&mut self, kernel: &mut SimKernel, count: u32) -> (u32, u64) {
         let (mut taken, mut moved) = (0, 0);
+        // Half of memory at most, as in `max_pages`; the kernel has its bounds in its decisions.
+        let top = kernel.zone.block_count() / if self.by_rounds() { 1 } else { 2 };
         for _ in 0..count {
             let b = kernel.zone.border_block();
-            // Half of memory at most, as in `max_pages`.
-            if b + 1 >= kernel.zone.block_count() / 2 {
+            if b + 1 >= top {
                 break;
             }
             match isolate_range(kernel, b, 1, true) {
@@ -156,6 +174,15 @@ impl Contiguitas {
             kernel.watermarks.update(&kernel.zone);
         }
         given
+    }
+
+    /// Moves the border up for a request that waits. Blocks taken and pages moved.
+    fn make_room(&mut self, kernel: &mut SimKernel) -> (u32, u64) {
+        if self.by_rounds() {
+            self.round(kernel, true, URGENT_BLOCKS)
+        } else {
+            self.expand(kernel, RELIEF_BLOCKS)
+        }
     }
 
     fn back_off(&mut self, kernel: &SimKernel) {
@@ -224,6 +251,7 @@ impl Policy for Contiguitas {
         let initial = policy_ffi::initial_pages(all, boot_pages, block);
         let configured = (all as f64 * self.config.low_region_ratio) as u64 / block * block;
         let border = initial.max(configured).min(all / 2 / block * block);
+        self.rounds.begin(all, border);
         kernel.set_border(border as u32);
         for b in 0..kernel.zone.border_block() {
             kernel.zone.set_type(b, MigrateType::Unmovable);
@@ -256,7 +284,7 @@ impl Policy for Contiguitas {
         if request.light || !self.on().expand_before_reclaim && round < 3 {
             return false;
         }
-        let (taken, moved) = self.expand(kernel, RELIEF_BLOCKS);
+        let (taken, moved) = self.make_room(kernel);
         let ns = u64::from(taken) * SCAN_BLOCK_NS + moved * MIGRATE_NS;
         kernel.psi.stall(Stall::Unmovable, ns);
         taken > 0
@@ -269,9 +297,13 @@ impl Policy for Contiguitas {
         if !self.on().resize || kernel.now_ns < self.not_before_ns {
             return;
         }
+        let cap = u64::from(BLOCKS_PER_SECOND) * elapsed_ns.max(1) / 1_000_000_000;
+        if self.by_rounds() {
+            self.review_round(kernel, cap.max(1) as u32);
+            return;
+        }
         let state = self.state(kernel);
         let (now, target) = (state.unmov_pages, self.decide(&state));
-        let cap = u64::from(BLOCKS_PER_SECOND) * elapsed_ns.max(1) / 1_000_000_000;
         if target > now {
             self.grow(kernel, target, cap.max(1) as u32);
             self.back_off(kernel);
@@ -294,7 +326,7 @@ impl Policy for Contiguitas {
             if let Some(pfn) = kernel.zone.take_from(list, true) {
                 return Some(pfn);
             }
-            if !self.on().resize || self.expand(kernel, RELIEF_BLOCKS).0 == 0 {
+            if !self.on().resize || self.make_room(kernel).0 == 0 {
                 break;
             }
         }
@@ -319,33 +351,6 @@ pub(crate) fn border_violation(zone: &Zone) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-    use crate::server::ServerModel;
-    use crate::workload::{Driver, Workload};
-
-    /// The states of a run, decided by the model and by the lines that the kernel compiles.
-    #[test]
-    fn the_model_decides_as_the_kernel_does() {
-        let mut config = Config::new(PolicyKind::Contiguitas);
-        config.memory_bytes = 256 << 20;
-        let policy = Contiguitas::new(&config.policy);
-        let mut server = ServerModel::new(&config).expect("a size");
-        let workload = Workload::load("web").expect("a shipped workload");
-        let mut driver = Driver::new(&mut server, &workload, config.event_ratio);
-        let (mut grew, mut shrank) = (0, 0);
-        for _ in 0..120 {
-            driver.second(&mut server);
-            let state = policy.state(&server.kernel);
-            let target = policy.decide(&state);
-            assert_eq!(
-                target,
-                policy_ffi::review_pages(&config.policy.resize, &state)
-            );
-            grew += u32::from(target > state.unmov_pages);
-            shrank += u32::from(target < state.unmov_pages);
-        }
-        assert!(grew + shrank > 0, "{grew} {shrank}");
-    }
 
     #[test]
     fn a_growth_is_looked_at_again_after_16_mb() {
@@ -356,8 +361,12 @@ mod tests {
         };
         state.mov_free_pages = 1 << 16;
         state.unmov_low_wmark_pages = 1024;
-        assert_eq!(policy_ffi::step_pages(&state, 8192 + 16384, 16384), 4096);
+        let step = |state: &ResizeState| {
+            let must = policy_ffi::must(state, false);
+            policy_ffi::step_pages(state, 8192 + 16384, 16384, must)
+        };
+        assert_eq!(step(&state), 4096);
         state.unmov_free_pages = 16384 + 1536;
-        assert_eq!(policy_ffi::step_pages(&state, 8192 + 16384, 16384), 0);
+        assert_eq!(step(&state), 0);
     }
 }

@@ -40,6 +40,36 @@ impl Default for ResizeParams {
     }
 }
 
+impl ResizeParams {
+    /// Those that the kernel series is built with: `CTG_KERNEL_PARAMS`.
+    pub fn kernel() -> ResizeParams {
+        // SAFETY: a pure function; both sides have the same six integers.
+        unsafe { ample_ctg_kernel_params() }
+    }
+}
+
+/// Times by which the kernel series resizes, in milliseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelTimes {
+    /// A region that is larger than at boot is looked at this often.
+    pub review_ms: u32,
+    /// Between two steps beyond the maximum, for requests that wait.
+    pub beyond_ms: u32,
+    /// Back-off after the first failed resize; it doubles.
+    pub backoff_ms: u32,
+    /// Back-off at most.
+    pub backoff_cap_ms: u32,
+}
+
+impl KernelTimes {
+    /// Those of the header.
+    pub fn get() -> KernelTimes {
+        // SAFETY: a pure function; both sides have the same four integers.
+        unsafe { ample_ctg_kernel_times() }
+    }
+}
+
 /// What the resizer knows when it decides (`struct ctg_state`). Pages of 4 KB.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -71,7 +101,20 @@ pub struct ResizeState {
 unsafe extern "C" {
     fn ample_ctg_target_pages(p: *const ResizeParams, s: *const ResizeState) -> u64;
     fn ample_ctg_review_pages(p: *const ResizeParams, s: *const ResizeState) -> u64;
-    fn ample_ctg_step_pages(s: *const ResizeState, target: u64, wanted: u64) -> u64;
+    fn ample_ctg_enough_pages(s: *const ResizeState) -> u64;
+    fn ample_ctg_limit_pages(s: *const ResizeState, beyond: i32) -> u64;
+    fn ample_ctg_round_pages(
+        p: *const ResizeParams,
+        s: *const ResizeState,
+        urgent: i32,
+        limit: u64,
+    ) -> u64;
+    fn ample_ctg_must(s: *const ResizeState, urgent: i32) -> i32;
+    fn ample_ctg_backed_off(must: i32, hard: i32, waits: i32) -> i32;
+    fn ample_ctg_step_pages(s: *const ResizeState, target: u64, wanted: u64, must: i32) -> u64;
+    fn ample_ctg_max_pages(node_pages: u64, initial_pages: u64, block_pages: u64) -> u64;
+    fn ample_ctg_kernel_params() -> ResizeParams;
+    fn ample_ctg_kernel_times() -> KernelTimes;
     fn ample_ctg_initial_pages(node_pages: u64, boot_used_pages: u64, block_pages: u64) -> u64;
     fn ample_ctg_backoff_ms(failures: u32, base_ms: u32, cap_ms: u32) -> u32;
 }
@@ -98,11 +141,58 @@ pub fn review_pages(params: &ResizeParams, state: &ResizeState) -> u64 {
     unsafe { ample_ctg_review_pages(params, state) }
 }
 
-/// How far a growth to `target` that was to gain `wanted` goes before it is looked at again, in
-/// pages; 0 when it is over: `ctg_step_pages`.
-pub fn step_pages(state: &ResizeState, target: u64, wanted: u64) -> u64 {
+/// With so many pages free a region does not grow: `ctg_enough_pages`.
+pub fn enough_pages(state: &ResizeState) -> u64 {
     // SAFETY: as in `target_pages`.
-    unsafe { ample_ctg_step_pages(state, target, wanted) }
+    unsafe { ample_ctg_enough_pages(state) }
+}
+
+/// How large the region may become for a request that waits now, in pages: `ctg_limit_pages`.
+/// `beyond`: it is time for another step beyond the maximum.
+pub fn limit_pages(state: &ResizeState, beyond: bool) -> u64 {
+    // SAFETY: as in `target_pages`.
+    unsafe { ample_ctg_limit_pages(state, i32::from(beyond)) }
+}
+
+/// What a round of the resizer makes for, in pages, `limit` at most for who waits (`urgent`):
+/// `ctg_round_pages`.
+///
+/// # Panics
+/// If `block_pages` is not a power of two.
+pub fn round_pages(params: &ResizeParams, state: &ResizeState, urgent: bool, limit: u64) -> u64 {
+    assert!(state.block_pages.is_power_of_two(), "block_pages");
+    // SAFETY: as in `target_pages`.
+    unsafe { ample_ctg_round_pages(params, state, i32::from(urgent), limit) }
+}
+
+/// Whether a growth has to gain room at once: `ctg_must`.
+pub fn must(state: &ResizeState, urgent: bool) -> bool {
+    // SAFETY: as in `target_pages`.
+    unsafe { ample_ctg_must(state, i32::from(urgent)) != 0 }
+}
+
+/// Whether the back-off of a failed growth, which had to succeed if `hard` and is not over if
+/// `waits`, holds one that has to if `must`: `ctg_backed_off`.
+pub fn backed_off(must: bool, hard: bool, waits: bool) -> bool {
+    // SAFETY: a pure function of three integers.
+    unsafe { ample_ctg_backed_off(must.into(), hard.into(), waits.into()) != 0 }
+}
+
+/// How far a growth to `target` that was to gain `wanted`, and has to if `must`, goes before it
+/// is looked at again, in pages; 0 when it is over: `ctg_step_pages`.
+pub fn step_pages(state: &ResizeState, target: u64, wanted: u64, must: bool) -> u64 {
+    // SAFETY: as in `target_pages`.
+    unsafe { ample_ctg_step_pages(state, target, wanted, must.into()) }
+}
+
+/// Maximum of a region that was not given another, in pages: `ctg_max_pages`.
+///
+/// # Panics
+/// If `block_pages` is not a power of two.
+pub fn max_pages(node_pages: u64, initial_pages: u64, block_pages: u64) -> u64 {
+    assert!(block_pages.is_power_of_two(), "block_pages");
+    // SAFETY: a pure function of three integers.
+    unsafe { ample_ctg_max_pages(node_pages, initial_pages, block_pages) }
 }
 
 /// Initial size of the unmovable region, in pages: `ctg_initial_pages`.

@@ -29,6 +29,19 @@ struct ctg_params {
 	u32 c_ms_milli;		/* shrink: weight of movable pressure */
 };
 
+/*
+ * What the kernel decides with; the paper gives no values. A variable of the includer's,
+ * so that kernel, model and tests have the same ones.
+ */
+#define CTG_KERNEL_PARAMS {		\
+	.threshold_unmov_bp = 100,	\
+	.threshold_mov_bp = 100,	\
+	.c_ue_milli = 100,		\
+	.c_me_milli = 1,		\
+	.c_us_milli = 1,		\
+	.c_ms_milli = 100,		\
+}
+
 /* What the caller knows about one node when it asks. All in 4 KB pages. */
 struct ctg_state {
 	u64 node_pages;		/* pages the border can range over */
@@ -50,6 +63,11 @@ struct ctg_state {
 #define CTG_GIVE_DIV		4u	/* a review gives back 1/4 of the spare, or a block */
 #define CTG_LOW_MARK_DIV	4u	/* the part of a low mark that claims defend */
 #define CTG_BATCH_PAGES		4096u	/* a growth is looked at again after 16 MB */
+#define CTG_MAX_DIV		4u	/* of the node, unless told otherwise */
+#define CTG_REVIEW_MS		5000u	/* between looks at a region that has grown */
+#define CTG_BEYOND_MS		100u	/* between two steps beyond the maximum */
+#define CTG_BACKOFF_MS		100u	/* after a failed resize; doubles */
+#define CTG_BACKOFF_CAP_MS	30000u	/* at most between two attempts */
 
 /* Saturating helpers: the callers pass values read without locks. */
 static inline u64 ctg_min(u64 a, u64 b)
@@ -193,10 +211,67 @@ static inline int ctg_must_grow(const struct ctg_state *s)
 	return s->unmov_free_pages < s->unmov_low_wmark_pages / CTG_LOW_MARK_DIV;
 }
 
+/* Has a growth to gain room at once? Then it takes blocks that do not empty. */
+static inline int ctg_must(const struct ctg_state *s, int urgent)
+{
+	return urgent || ctg_must_grow(s);
+}
+
+/*
+ * ctg_limit_pages - how large the region may become for who waits now, in pages
+ * @beyond: the last step beyond the maximum is CTG_BEYOND_MS ago
+ *
+ * The maximum binds all growth for what may come. Who waits when that is reached is
+ * served in steps of a block with time between them, in which others that wait
+ * reclaim: kernel memory in use has no other place.
+ */
+static inline u64 ctg_limit_pages(const struct ctg_state *s, int beyond)
+{
+	u64 next = s->unmov_pages + ctg_min(s->block_pages, ~s->unmov_pages);
+
+	if (next <= s->max_pages)
+		return s->max_pages;
+	return beyond ? ctg_min(next, s->node_pages) : s->unmov_pages;
+}
+
+/* Up to @limit there is a block more than @pages: blocks that gave nothing do not count. */
+static inline u64 ctg_stretch_pages(u64 pages, u64 limit, u64 block)
+{
+	return ctg_max(pages, ctg_min(pages + ctg_min(block, ~pages), limit));
+}
+
+/*
+ * ctg_round_pages - what a round of the resizer makes for, in pages
+ * @urgent: somebody waits, so that free pages there may be are of no use to him
+ * @limit: ctg_limit_pages(), for who waits
+ */
+static inline u64 ctg_round_pages(const struct ctg_params *p, const struct ctg_state *s,
+				  int urgent, u64 limit)
+{
+	u64 target = ctg_review_pages(p, s);
+
+	if (!urgent)
+		return target;
+	return ctg_max(target, ctg_stretch_pages(s->unmov_pages, limit, s->block_pages));
+}
+
+/*
+ * ctg_backed_off - does the back-off after a failed growth bind the next one?
+ * @must: ctg_must() of the next one
+ * @hard: the failed one had to gain room at once, too
+ * @waits: the back-off is not over
+ *
+ * One that spared blocks does not bind one that must.
+ */
+static inline int ctg_backed_off(int must, int hard, int waits)
+{
+	return waits && (!must || hard);
+}
+
 /*
  * ctg_step_pages - how far a growth to @target goes before it is looked at again, in pages
  * @wanted: what it was to gain when it began
- * @must: somebody waits, or the last of the reserve is in use
+ * @must: ctg_must(): somebody waits, or the last of the reserve is in use
  *
  * Growth for what may come does not starve the movable side. Any growth is over, and
  * 0 the answer, when as much as was wanted has become free in the region itself.
@@ -223,6 +298,12 @@ static inline u64 ctg_initial_pages(u64 node_pages, u64 boot_used_pages, u64 blo
 	u64 want = ctg_max(node_pages / 16, boot_used_pages + boot_used_pages / 8);
 
 	return ctg_min(ctg_round_up(want, block_pages), ctg_round_down(node_pages, block_pages));
+}
+
+/* The maximum that a region has unless told otherwise, in pages: not less than at boot. */
+static inline u64 ctg_max_pages(u64 node_pages, u64 initial_pages, u64 block_pages)
+{
+	return ctg_max(initial_pages, ctg_round_up(node_pages / CTG_MAX_DIV, block_pages));
 }
 
 /*
