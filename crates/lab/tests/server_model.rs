@@ -145,6 +145,7 @@ fn whatif_runs_every_option_with_every_seed_from_a_snapshot() {
         seed: 1,
         seeds: 5,
         event_ratio: 1.0,
+        marks: None,
     };
     let on = |threads| {
         let told = std::sync::Mutex::new(Vec::new());

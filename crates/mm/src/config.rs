@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configuration of one simulated server.
 
-use crate::memory::HIGH;
+use crate::memory::{HIGH, Marks};
 use crate::policy::policy_ffi::ResizeParams;
 use ample_pfn::PageClass;
 use serde::{Deserialize, Serialize};
@@ -244,6 +244,11 @@ pub struct Config {
     /// Share of the page cache's reads and deletions that is simulated once memory is full, in
     /// `(0, 1]`; user and kernel memory are never thinned.
     pub event_ratio: f64,
+    /// Watermarks of the machine that the server stands for, summed over its zones. `None`: steps
+    /// of 0.1 % of memory, as on 64 GB; smaller machines keep a larger share free
+    /// (`set_recommended_min_free_kbytes`, `mm/khugepaged.c`, 6.12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
 }
 
 impl Config {
@@ -256,6 +261,7 @@ impl Config {
             seed: 1,
             cpus: 8,
             event_ratio: 1.0,
+            marks: None,
         }
     }
 }
@@ -280,6 +286,8 @@ pub struct Rules {
     pub(crate) reclaims_node: bool,
     /// Settings of Linux.
     pub(crate) tuning: Tuning,
+    /// Watermarks of the machine, if they are known.
+    pub(crate) marks: Option<Marks>,
 }
 
 /// Stock Linux: one region in which types may mix.
@@ -294,6 +302,7 @@ impl Default for Rules {
             hw_moves: None,
             reclaims_node: false,
             tuning: Tuning::STOCK,
+            marks: None,
         }
     }
 }

@@ -52,7 +52,11 @@ impl SimKernel {
             lru: Lru::EMPTY,
             swap: Swap::default(),
             writeback: Writeback::default(),
-            watermarks: Watermarks::new(rules.tuning.min_free_factor),
+            watermarks: Watermarks::new(
+                rules.tuning.min_free_factor,
+                rules.marks,
+                rules.one_type_low,
+            ),
             deferral: Deferral::default(),
             kcompactd: Kcompactd::default(),
             rules,

@@ -20,7 +20,7 @@ pub use alloc::AllocRequest;
 pub use ample_kit::random::Xoshiro256 as Rng;
 pub use config::{Config, HwClasses, Mechanisms, PolicyConfig, PolicyKind, Resizer, Tuning};
 pub use counters::Counters;
-pub use memory::PoolId;
+pub use memory::{Marks, PoolId};
 pub use policy::policy_ffi;
 pub use policy::policy_ffi::ResizeParams;
 pub use psi::{Psi, Stall};

@@ -24,7 +24,8 @@ pub struct ZoneCounters {
     pub managed_pages: u64,
     /// Free in the buddy allocator.
     pub free_pages: u64,
-    /// Watermark below which only emergency allocations succeed.
+    /// Watermark below which only emergency allocations succeed. This one and the next two are
+    /// without what a claimed block has raised them by for a while (`watermark_boost`).
     pub min_pages: u64,
     /// Watermark at which kswapd wakes.
     pub low_pages: u64,
@@ -50,6 +51,7 @@ impl ZoneCounters {
 /// [`HostError::Parse`] with the line of a value that is not a number.
 pub fn zoneinfo(text: &str, path: &Path) -> Result<Vec<ZoneCounters>, HostError> {
     let mut zones: Vec<ZoneCounters> = Vec::new();
+    let mut boost_pages = 0;
     for (index, line) in text.lines().enumerate() {
         let bad = |what: &str| HostError::parse(path, index + 1, what);
         if let Some(rest) = line.strip_prefix("Node ") {
@@ -64,6 +66,7 @@ pub fn zoneinfo(text: &str, path: &Path) -> Result<Vec<ZoneCounters>, HostError>
                 name: name.trim().to_string(),
                 ..ZoneCounters::default()
             });
+            boost_pages = 0;
             continue;
         }
         let Some(zone) = zones.last_mut() else {
@@ -72,9 +75,19 @@ pub fn zoneinfo(text: &str, path: &Path) -> Result<Vec<ZoneCounters>, HostError>
         let mut words = line.split_whitespace();
         let (field, value) = match (words.next(), words.next(), words.next()) {
             (Some("pages"), Some("free"), Some(value)) => (&mut zone.free_pages, value),
-            (Some("min"), Some(value), _) => (&mut zone.min_pages, value),
-            (Some("low"), Some(value), _) => (&mut zone.low_pages, value),
-            (Some("high"), Some(value), _) => (&mut zone.high_pages, value),
+            (Some("boost"), Some(value), _) => (&mut boost_pages, value),
+            (Some(mark @ ("min" | "low" | "high")), Some(value), _) => {
+                let raised: u64 = value
+                    .parse()
+                    .map_err(|_| bad("watermark is not a number"))?;
+                let own = match mark {
+                    "min" => &mut zone.min_pages,
+                    "low" => &mut zone.low_pages,
+                    _ => &mut zone.high_pages,
+                };
+                *own = raised.saturating_sub(boost_pages);
+                continue;
+            }
             (Some("spanned"), Some(value), _) => (&mut zone.spanned_pages, value),
             (Some("present"), Some(value), _) => (&mut zone.present_pages, value),
             (Some("managed"), Some(value), _) => (&mut zone.managed_pages, value),
@@ -152,6 +165,21 @@ Node 0, zone  Movable
             zone.span(),
             PfnRange::new(Pfn(1 << 20), Pfn((1 << 20) + 5_505_024))
         );
+    }
+
+    #[test]
+    fn watermarks_are_those_without_the_boost() {
+        let boosted = TEXT
+            .replace("boost    0", "boost    512")
+            .replace("9438", "9950")
+            .replace("11797", "12309")
+            .replace("14156", "14668");
+        let marks = |text: &str| {
+            let zones = zoneinfo(text, Path::new("z")).unwrap();
+            (zones[0].min_pages, zones[0].low_pages, zones[0].high_pages)
+        };
+        assert_eq!(marks(&boosted), (9438, 11_797, 14_156));
+        assert_eq!(marks(&boosted), marks(TEXT));
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub const OPTIONS: [OptionInfo; 10] = [
     OptionInfo {
         choice: Choice::MinFree,
         name: "larger reserve",
-        how: "sysctl vm.min_free_kbytes ten times as large, 1 % of memory; at run time",
+        how: "sysctl vm.min_free_kbytes ten times as large (1 % of 64 GB); at run time",
         cost: "that memory",
         risk: "earlier reclaim",
         basis: Basis::Simulated(

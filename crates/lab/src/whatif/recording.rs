@@ -2,10 +2,10 @@
 //! The machine's own load, recorded, and how well its first third predicts the rest.
 
 use super::estimate::PERCENT;
-use ample_host::Scan;
+use ample_host::{Scan, ZoneCounters};
 use ample_kit::statistics::MedianRange;
-use ample_mm::{Config, PolicyKind, Sample, ServerModel, Workload, run_on};
-use ample_pfn::{Layout, MetricsBuilder, PAGEBLOCK_ORDER, PageClass, Pfn, SizeList, Source};
+use ample_mm::{Config, Marks, PolicyKind, Sample, ServerModel, Workload, run_on};
+use ample_pfn::{MetricsBuilder, PAGEBLOCK_ORDER, PageClass, Pfn, SizeList, Source};
 use anyhow::Result;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -35,13 +35,28 @@ impl RecordedLoad {
     }
 }
 
-/// The machine, by seed from 1 to `seeds`, after `seconds` of a load that goes on from the pages of
-/// a snapshot: the use of each frame of a layout's span.
+/// The watermarks of a machine as it was scanned, over all its zones; `None` where the scan has
+/// none.
+pub fn watermarks(scan: &Scan) -> Option<Marks> {
+    let zones = || scan.meta.zones.iter();
+    let sum = |pages: fn(&ZoneCounters) -> u64| zones().map(pages).fold(0, u64::saturating_add);
+    let marks = Marks {
+        min: sum(|zone| zone.min_pages),
+        low: sum(|zone| zone.low_pages),
+        high: sum(|zone| zone.high_pages),
+    };
+    (marks.min > 0).then_some(marks)
+}
+
+/// The machine of a scan, by seed from 1 to `seeds`, after `seconds` of a load that goes on from
+/// its pages, `classes`: the use of each frame of its span. It keeps as much memory free as the
+/// scanned kernel did.
 ///
 /// # Errors
 /// When the machine's size is out of the model's range.
 pub fn ends(
-    (layout, classes): (&Layout, &[PageClass]),
+    scan: &Scan,
+    classes: &[PageClass],
     workload: &Workload,
     policy: PolicyKind,
     seconds: f64,
@@ -50,9 +65,10 @@ pub fn ends(
     let run = |seed| {
         let config = Config {
             seed,
+            marks: watermarks(scan),
             ..Config::new(policy)
         };
-        let server = ServerModel::from_pages(&config, layout, classes)?;
+        let server = ServerModel::from_pages(&config, &scan.layout, classes)?;
         let mut run = run_on(server, &config, workload, seconds, seconds, &|_| {});
         Ok(run.samples.pop().expect("a run ends with a sample"))
     };

@@ -7,7 +7,7 @@ use super::recording::RecordedLoad;
 use crate::experiment::Progress;
 use crate::server_model::side_by_side;
 use ample_host::Who;
-use ample_mm::{Config, RunResult, ServerModel, Workload, run_on};
+use ample_mm::{Config, Marks, RunResult, ServerModel, Workload, run_on};
 use ample_pfn::{BlockTally, Culprit, Layout, Metrics, Order, PageClass, Pfn};
 use anyhow::{Result, ensure};
 use std::sync::Mutex;
@@ -30,6 +30,8 @@ pub struct WhatIfPlan {
     pub seeds: u64,
     /// Share of the page-cache traffic that is simulated (see [`Config::event_ratio`]).
     pub event_ratio: f64,
+    /// Watermarks of the machine, if they are known (see [`Config::marks`]).
+    pub marks: Option<Marks>,
 }
 
 /// One run of an option that is simulated.
@@ -191,6 +193,7 @@ fn simulate(
         seed,
         event_ratio: plan.event_ratio,
         tuning,
+        marks: plan.marks,
         ..Config::new(kind)
     };
     let server = ServerModel::from_pages(&config, layout, classes)?;

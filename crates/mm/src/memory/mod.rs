@@ -28,5 +28,6 @@ pub(crate) use pools::Pools;
 pub(crate) use prefetch::begins_group;
 pub(crate) use state::{FrameKind, FrameState, MAX_FRAMES};
 pub(crate) use units::{BLOCK_ORDER, BLOCK_PAGES, FreeList, GIGA_BLOCKS, HIGH, LOW, MAX_ORDER};
+pub use watermarks::Marks;
 pub(crate) use watermarks::Watermarks;
 pub(crate) use zone::Zone;

@@ -112,9 +112,14 @@ impl Contiguitas {
     }
 
     /// The resizer's own low watermark: 3 % of the region, so that a burst of atomic requests
-    /// meets free pages until the resizer has run.
+    /// meets free pages until the resizer has run. On a machine whose watermarks are known, at
+    /// least a block more than the low one of its zones, as in the kernel (`ctg_read_state`).
     fn low_mark(&self, kernel: &SimKernel) -> u64 {
-        (kernel.zone.region_pages(LOW) / 32).max(kernel.watermarks.of(LOW).low)
+        let most = u64::from(kernel.zone.frames().len()) / 4;
+        let machine = kernel.watermarks.machine_low_pages();
+        let least = machine.map_or(0, |low| low.min(most) + u64::from(BLOCK_PAGES));
+        let own = kernel.watermarks.of(LOW).low;
+        (kernel.zone.region_pages(LOW) / 32).max(own).max(least)
     }
 
     /// Moves the border up by `count` blocks at most. Blocks taken and pages moved.

@@ -122,6 +122,7 @@ impl ServerModel {
         }
         let rules = Rules {
             tuning: config.tuning,
+            marks: config.marks,
             ..policy.rules()
         };
         let kernel = SimKernel::new(count as u32, config.cpus, rules, config.seed);

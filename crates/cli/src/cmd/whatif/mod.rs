@@ -7,6 +7,7 @@ mod record;
 use super::sim::stop_on_interrupt;
 use super::{Verdict, can_write, progress_bar, write_file};
 use ample_host::{Scan, ScanOptions, scan_live, snapshot};
+use ample_lab::whatif::recording::watermarks;
 use ample_lab::whatif::simulate::{FEWEST_SEEDS, SimulatedRuns, WhatIfPlan, whatif};
 use ample_lab::whatif::{Advice, Machine, WhatIf, page, verdict};
 use ample_lab::whatif::{
@@ -192,6 +193,7 @@ fn simulate(
         seed: args.seed,
         seeds: args.seeds,
         event_ratio: args.event_ratio,
+        marks: watermarks(scan),
     };
     stop_on_interrupt()?;
     let load = match args.record {

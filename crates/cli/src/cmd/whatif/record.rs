@@ -66,7 +66,8 @@ mod bpf {
         let seconds = observed.seconds - early.seconds;
         tell!("recorded; checking what its first third predicts");
         let ends = ends(
-            (&early_scan.layout, &early_scan.pages.expand()),
+            &early_scan,
+            &early_scan.pages.expand(),
             &early.fit(&kind.name),
             running_policy(),
             seconds,
