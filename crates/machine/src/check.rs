@@ -109,7 +109,7 @@ fn tlbs(level: &str, arrays: &[TlbArray], first: bool) -> Checked {
             return bad(at, reason.into());
         }
         if let Some(size) = sizes.iter().find(|size| held.contains(size)) {
-            let name = ["4k", "2m", "1g"][*size as usize];
+            let name = size.name();
             let reason = format!("{name} pages have another array in {level} already");
             return bad(at, reason + "; valid: each size in one array of a level");
         }
@@ -118,6 +118,12 @@ fn tlbs(level: &str, arrays: &[TlbArray], first: bool) -> Checked {
     if first && !held.contains(&&PageSize::K4) {
         let reason = "no array holds 4 KB pages; valid: one whose sizes begin with 4k";
         return bad(format!("mmu.{level}"), reason.into());
+    }
+    if let Some((number, page, reason)) = TlbArray::wrong_pieces(arrays) {
+        return bad(
+            format!("mmu.{level}.{number}.pieces.{}", page.name()),
+            reason,
+        );
     }
     Ok(())
 }
@@ -307,6 +313,24 @@ mod tests {
         assert!(
             limits.starts_with("memory.dram.limits: trefi: "),
             "{limits}"
+        );
+    }
+
+    #[test]
+    fn pieces_that_no_array_can_hold_are_named() {
+        let pieces =
+            |page, piece| refused(|m| m.mmu.l2[0].pieces = [(page, piece)].into_iter().collect());
+        let large = pieces(PageSize::K4, PageSize::M2);
+        assert!(
+            large.starts_with("mmu.l2.0.pieces.4k: pieces of 2m; valid: smaller"),
+            "{large}"
+        );
+        assert!(pieces(PageSize::M2, PageSize::K4).contains("2m pages are held by array 0"));
+        assert!(pieces(PageSize::G1, PageSize::K4).contains("1g pages are held by array 1"));
+        let none = refused(|m| m.mmu.l1d[1].pieces = [(PageSize::G1, PageSize::K4)].into());
+        assert!(
+            none.starts_with("mmu.l1d.1.pieces.1g: pieces of 4k; valid: one of"),
+            "{none}"
         );
     }
 }

@@ -100,6 +100,12 @@ impl MmuConfig {
         for array in self.l1d.iter().chain(&self.l1i).chain(&self.l2) {
             array.geometry.check("a TLB array")?;
         }
+        for (level, arrays) in [("l1d", &self.l1d), ("l1i", &self.l1i), ("l2", &self.l2)] {
+            if let Some((number, page, why)) = TlbArray::wrong_pieces(arrays) {
+                let place = format!("{level}.{number}.pieces.{}", page.name());
+                return Err(ConfigError::Invalid(format!("{place}: {why}")));
+            }
+        }
         if let PwcKind::PerLevel(levels) = &self.pwc {
             for geometry in levels {
                 geometry.check("a page-walk cache")?;

@@ -236,9 +236,28 @@ fn configs() -> Vec<MmuConfig> {
         l1d: vec![TlbArray::new(&[K4], Geometry::new(24, 8))],
         l2: vec![TlbArray::new(&[K4, M2, G1], Geometry::new(21, 7))],
         levels: 5,
-        ..skylake
+        ..skylake.clone()
     });
+    all.push(cut(&skylake, true));
+    all.push(cut(&skylake, false));
     all
+}
+
+/// With pieces of large pages in the second level, and in the first level too or not.
+fn cut(config: &MmuConfig, first: bool) -> MmuConfig {
+    let mut small = TlbArray::new(&[K4], Geometry::new(16, 4));
+    small.pieces = [(M2, K4), (G1, K4)].into();
+    let mut pair = TlbArray::new(&[K4, M2], Geometry::new(24, 4));
+    pair.pieces = [(G1, M2)].into();
+    MmuConfig {
+        l1d: if first {
+            vec![pair.clone()]
+        } else {
+            config.l1d.clone()
+        },
+        l2: vec![if first { pair } else { small }],
+        ..config.clone()
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures that have a formula, beside those of the experiment `exactness` in the crate above.
 
-use ample_translate::PageSize::K4;
+use ample_translate::PageSize::{G1, K4, M2};
 use ample_translate::*;
 
 fn engine(config: &MmuConfig, name: &str, bytes: u64, size: PageSize) -> Engine {
@@ -108,4 +108,64 @@ fn coalesced_runs_of_one_line_live_side_by_side() {
         walks.push(engine.mmu.stats.walks() - before);
     }
     assert_eq!(walks, [2 * GROUPS, 0]);
+}
+
+/// Misses of the second level when all 4 KB of a 2 MB page are accessed in turns, natively or as a
+/// guest of a host with 2 MB pages.
+fn walks_of_rounds(l2: TlbArray, rounds: u64, virtualised: bool) -> (u64, u64) {
+    let config = MmuConfig {
+        // Smaller than what is accessed, and without large entries.
+        l1d: vec![TlbArray::new(&[K4], Geometry::full(16))],
+        l2: vec![l2],
+        ..presets::by_name("skylake").unwrap()
+    };
+    let mut engine = engine(&config, "paging", M2.bytes(), M2);
+    if virtualised {
+        let mut frames = IdealFrames::new(2 << 30);
+        let mut space = Space::new(0, 4, &mut frames).unwrap();
+        for gpa in (0..1 << 30).step_by(M2.bytes() as usize) {
+            let pfn = frames.alloc(M2.order()).unwrap();
+            space.map(gpa, M2, pfn, USER_RW, &mut frames).unwrap();
+        }
+        engine.host = Some(Host::new(space, &config, 1).unwrap());
+    }
+    for page in (0..rounds).flat_map(|_| 0..512) {
+        let va = BASE + (page << 12);
+        engine
+            .translate(va, Intent::Read, 0, &mut NoMemory)
+            .unwrap();
+    }
+    (engine.mmu.stats.walks(), engine.mmu.stats.l2_hits)
+}
+
+#[test]
+fn an_array_of_pieces_misses_once_a_piece() {
+    let dropped = TlbArray::new(&[K4], Geometry::new(1024, 4));
+    let pieces = TlbArray {
+        pieces: [(M2, K4), (G1, K4)].into(),
+        ..dropped.clone()
+    };
+    let short = TlbArray {
+        geometry: Geometry::full(256),
+        ..pieces.clone()
+    };
+    let whole = TlbArray::new(&[K4, M2], Geometry::new(1024, 4));
+    for virtualised in [false, true] {
+        let rounds = |array: &TlbArray| walks_of_rounds(array.clone(), 3, virtualised);
+        assert_eq!(rounds(&dropped), (3 * 512, 0));
+        assert_eq!(rounds(&pieces), (512, 2 * 512));
+        assert_eq!(rounds(&short), (3 * 512, 0));
+        assert_eq!(rounds(&whole), (1, 3 * 512 - 1));
+    }
+}
+
+#[test]
+fn pieces_that_no_array_can_hold_are_refused() {
+    let mut config = presets::by_name("skylake").unwrap();
+    config.l2[1].pieces = [(M2, K4)].into();
+    let told = config.check().unwrap_err().to_string();
+    assert!(
+        told.starts_with("l2.1.pieces.2m: pieces of 4k; valid:"),
+        "{told}"
+    );
 }
