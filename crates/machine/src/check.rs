@@ -128,6 +128,25 @@ fn tlbs(level: &str, arrays: &[TlbArray], first: bool) -> Checked {
     Ok(())
 }
 
+/// The page-walk caches of a machine or of the host of a virtual one.
+fn walk_caches(name: &str, kind: &PwcKind) -> Checked {
+    match kind {
+        PwcKind::Absent => Ok(()),
+        PwcKind::Unified(shape) => geometry(&format!("mmu.{name}.unified"), shape),
+        PwcKind::PerLevel(arrays) => {
+            let field = format!("mmu.{name}.per_level");
+            // With four levels the fourth array stays empty.
+            if !(1..=4).contains(&arrays.len()) {
+                let count = arrays.len();
+                let valid = format!("valid: 1 to 4, from level 2 upwards, or {name} = \"absent\"");
+                return bad(field, format!("{count} arrays; {valid}"));
+            }
+            let mut shapes = arrays.iter().enumerate();
+            shapes.try_for_each(|(at, shape)| geometry(&format!("{field}.{at}"), shape))
+        }
+    }
+}
+
 impl MachineConfig {
     /// Checks every field: a machine that passes can be built and run.
     ///
@@ -239,29 +258,15 @@ impl MachineConfig {
         for (field, cycles) in steps {
             within(field, cycles.into(), 0, MOST_CYCLES)?;
         }
+        if let Some(cycles) = mmu.host_pwc_cycles {
+            within("mmu.host_pwc_cycles", cycles.into(), 0, MOST_CYCLES)?;
+        }
         if let Some(shape) = &mmu.nested_tlb {
             geometry("mmu.nested_tlb", shape)?;
         }
-        match &mmu.pwc {
-            PwcKind::Absent => Ok(()),
-            PwcKind::Unified(shape) => geometry("mmu.pwc.unified", shape),
-            PwcKind::PerLevel(arrays) => {
-                // With four levels the fourth array stays empty.
-                if !(1..=4).contains(&arrays.len()) {
-                    let reason = format!(
-                        "{} arrays; valid: 1 to 4, from level 2 upwards, or pwc = \"absent\"",
-                        arrays.len()
-                    );
-                    return bad("mmu.pwc.per_level", reason);
-                }
-                let fields = arrays.iter().enumerate();
-                let mut checked = fields.map(|(at, shape)| {
-                    let field = format!("mmu.pwc.per_level.{at}");
-                    geometry(&field, shape)
-                });
-                checked.find(Result::is_err).unwrap_or(Ok(()))
-            }
-        }
+        walk_caches("pwc", &mmu.pwc)?;
+        let host = mmu.host_pwc.as_ref();
+        host.map_or(Ok(()), |kind| walk_caches("host_pwc", kind))
     }
 }
 
@@ -332,5 +337,21 @@ mod tests {
             none.starts_with("mmu.l1d.1.pieces.1g: pieces of 4k; valid: one of"),
             "{none}"
         );
+    }
+
+    #[test]
+    fn walk_caches_of_a_host_are_checked() {
+        let host = refused(|m| m.mmu.host_pwc = Some(PwcKind::PerLevel(vec![])));
+        assert!(
+            host.starts_with("mmu.host_pwc.per_level: 0 arrays; valid: 1 to 4"),
+            "{host}"
+        );
+        let host = refused(|m| m.mmu.host_pwc = Some(PwcKind::Unified(Geometry::new(8, 3))));
+        assert!(
+            host.starts_with("mmu.host_pwc.unified.ways: 3 ways"),
+            "{host}"
+        );
+        let slow = refused(|m| m.mmu.host_pwc_cycles = Some(u32::MAX));
+        assert!(slow.starts_with("mmu.host_pwc_cycles: "), "{slow}");
     }
 }

@@ -110,6 +110,62 @@ fn coalesced_runs_of_one_line_live_side_by_side() {
     assert_eq!(walks, [2 * GROUPS, 0]);
 }
 
+/// Puts a host with pages of `size` under the memory of an engine of [`engine`], 68 MB.
+fn back(engine: &mut Engine, config: &MmuConfig, size: PageSize) {
+    let mut frames = IdealFrames::new(1 << 30);
+    let mut space = Space::new(0, 4, &mut frames).unwrap();
+    for gpa in (0..68 << 20).step_by(size.bytes() as usize) {
+        let pfn = frames.alloc(size.order()).unwrap();
+        space.map(gpa, size, pfn, USER_RW, &mut frames).unwrap();
+    }
+    engine.host = Some(Host::new(space, config, 1).unwrap());
+}
+
+/// What the walks for two neighbours in 4 KB pages on 4 KB pages take: references of guest and
+/// host, and cycles.
+fn two_walks(pwc: PwcKind, host_pwc: Option<PwcKind>, host_cycles: Option<u32>) -> [[u64; 3]; 2] {
+    let config = MmuConfig {
+        pwc,
+        host_pwc,
+        pwc_cycles: 3,
+        host_pwc_cycles: host_cycles,
+        nested_tlb: None,
+        ..presets::by_name("skylake").unwrap()
+    };
+    let mut engine = engine(&config, "paging", 8 << 12, K4);
+    back(&mut engine, &config, K4);
+    let mut before = [0; 3];
+    [BASE, BASE + 4096].map(|va| {
+        engine
+            .translate(va, Intent::Read, 0, &mut NoMemory)
+            .unwrap();
+        let stats = &engine.mmu.stats;
+        let references = [&stats.refs_by_level, &stats.host_refs_by_level];
+        let [guest, host] = references.map(|levels| levels.iter().sum::<u64>());
+        let now = [guest, host, stats.walk_cycles];
+        let took = std::array::from_fn(|at| now[at] - before[at]);
+        before = now;
+        took
+    })
+}
+
+#[test]
+fn a_host_has_walk_caches_of_its_own() {
+    let caches = || PwcKind::PerLevel(vec![Geometry::full(8); 3]);
+    // Five addresses to translate, each through four levels of the host, and no look-up to wait
+    // for; then the guest's caches know the node of the leaf.
+    let [cold, next] = two_walks(caches(), Some(PwcKind::Absent), Some(5));
+    assert_eq!([cold, next], [[4, 20, 3], [1, 4, 3]]);
+    // The guest reads all levels, and the host's caches know the way to each.
+    let [cold, next] = two_walks(PwcKind::Absent, Some(caches()), Some(5));
+    assert_eq!((cold[0], next), (4, [4, 5, 3 + 5 * 5]));
+    // As the guest's, where nothing is said.
+    let [_, next] = two_walks(caches(), None, None);
+    assert_eq!(next, [1, 1, 3 + 3]);
+    assert_eq!(two_walks(caches(), None, Some(5))[1], [1, 1, 3 + 5]);
+    assert_eq!(two_walks(PwcKind::Absent, None, Some(5))[1], [4, 20, 3]);
+}
+
 /// Misses of the second level when all 4 KB of a 2 MB page are accessed in turns, natively or as a
 /// guest of a host with 2 MB pages.
 fn walks_of_rounds(l2: TlbArray, rounds: u64, virtualised: bool) -> (u64, u64) {
@@ -121,13 +177,7 @@ fn walks_of_rounds(l2: TlbArray, rounds: u64, virtualised: bool) -> (u64, u64) {
     };
     let mut engine = engine(&config, "paging", M2.bytes(), M2);
     if virtualised {
-        let mut frames = IdealFrames::new(2 << 30);
-        let mut space = Space::new(0, 4, &mut frames).unwrap();
-        for gpa in (0..1 << 30).step_by(M2.bytes() as usize) {
-            let pfn = frames.alloc(M2.order()).unwrap();
-            space.map(gpa, M2, pfn, USER_RW, &mut frames).unwrap();
-        }
-        engine.host = Some(Host::new(space, &config, 1).unwrap());
+        back(&mut engine, &config, M2);
     }
     for page in (0..rounds).flat_map(|_| 0..512) {
         let va = BASE + (page << 12);

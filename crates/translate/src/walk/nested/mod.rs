@@ -60,12 +60,13 @@ impl Host {
             .nested_tlb
             .map(|g| AssocArray::new(g, "nested TLB"))
             .transpose()?;
-        let pwc = WalkCache::new(&config.pwc, space.table.levels())?;
+        let (kind, pwc_cycles) = (config.host_pwc(), config.host_pwc_cycles());
+        let pwc = WalkCache::new(kind, space.table.levels())?;
         let time =
             |there: bool, cycles: u32| u64::from(there) * u64::from(cycles) * units_per_cycle;
         Ok(Host {
             tlb_time: time(tlb.is_some(), config.nested_cycles),
-            pwc_time: time(config.pwc != PwcKind::Absent, config.pwc_cycles),
+            pwc_time: time(*kind != PwcKind::Absent, pwc_cycles),
             space,
             tlb,
             pwc,
