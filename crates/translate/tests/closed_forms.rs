@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures that have a formula, beside those of the experiment `exactness` in the crate above.
 
+use ample_kit::random::SplitMix64;
 use ample_translate::PageSize::{G1, K4, M2};
 use ample_translate::*;
 
@@ -110,11 +111,11 @@ fn coalesced_runs_of_one_line_live_side_by_side() {
     assert_eq!(walks, [2 * GROUPS, 0]);
 }
 
-/// Puts a host with pages of `size` under the memory of an engine of [`engine`], 68 MB.
+/// Puts a host with pages of `size` under the memory of an engine of [`engine`], 96 MB.
 fn back(engine: &mut Engine, config: &MmuConfig, size: PageSize) {
     let mut frames = IdealFrames::new(1 << 30);
     let mut space = Space::new(0, 4, &mut frames).unwrap();
-    for gpa in (0..68 << 20).step_by(size.bytes() as usize) {
+    for gpa in (0..96 << 20).step_by(size.bytes() as usize) {
         let pfn = frames.alloc(size.order()).unwrap();
         space.map(gpa, size, pfn, USER_RW, &mut frames).unwrap();
     }
@@ -164,6 +165,67 @@ fn a_host_has_walk_caches_of_its_own() {
     assert_eq!(next, [1, 1, 3 + 3]);
     assert_eq!(two_walks(caches(), None, Some(5))[1], [1, 1, 3 + 5]);
     assert_eq!(two_walks(PwcKind::Absent, None, Some(5))[1], [4, 20, 3]);
+}
+
+/// Walks by their ways: what each way says is what the counters by level say.
+#[test]
+fn ways_of_nested_walks_add_up_to_their_references() {
+    let caches = |entries| PwcKind::PerLevel(vec![Geometry::full(entries); 3]);
+    let config = MmuConfig {
+        l1d: vec![TlbArray::new(&[K4], Geometry::full(4))],
+        l2: vec![],
+        pwc: caches(2),
+        host_pwc: Some(caches(1)),
+        nested_tlb: Some(Geometry::full(24)),
+        ..presets::by_name("skylake").unwrap()
+    };
+    let mut engine = engine(&config, "paging", 16 << 20, K4);
+    back(&mut engine, &config, K4);
+    engine
+        .translate(BASE, Intent::Read, 0, &mut NoMemory)
+        .unwrap();
+    let first = engine.mmu.stats.nested_trajectory_histogram();
+    let (way, _) = first.first_key_value().unwrap();
+    assert!(way.starts_with("4:4-1:? 3:"), "{way}");
+    let mut random = SplitMix64::new(24);
+    for _ in 0..20_000 {
+        let va = BASE + random.below(16 << 20);
+        engine
+            .translate(va, Intent::Read, 0, &mut NoMemory)
+            .unwrap();
+    }
+    let stats = &engine.mmu.stats;
+    let [mut guest, mut host, mut started] = [[0; 6]; 3];
+    let (mut walks, mut tlb_hits) = (0, 0);
+    for (way, count) in stats.nested_trajectory_histogram() {
+        walks += count;
+        for (at, step) in way.split(' ').enumerate() {
+            let parts: Vec<&str> = step.split(':').collect();
+            if let Ok(level) = parts[0].parse::<usize>() {
+                guest[level] += count;
+                let hit = if level == 4 { 0 } else { level + 1 };
+                started[hit] += if at == 0 { count } else { 0 };
+            }
+            tlb_hits += if parts[1] == "tlb" { count } else { 0 };
+            if let Some((from, to)) = parts[1].split_once('-') {
+                let [from, to]: [usize; 2] = [from, to].map(|level| level.parse().unwrap());
+                (to..=from).for_each(|level| host[level] += count);
+            }
+        }
+    }
+    assert_eq!(
+        (walks, tlb_hits),
+        (stats.walks_ended, stats.nested_tlb_hits)
+    );
+    assert_eq!(
+        (guest, host),
+        (stats.refs_by_level, stats.host_refs_by_level)
+    );
+    assert_eq!(started, stats.pwc_hits);
+    assert!(
+        walks > 15_000 && tlb_hits > 1_000,
+        "{walks} walks, {tlb_hits} hits"
+    );
 }
 
 /// Misses of the second level when all 4 KB of a 2 MB page are accessed in turns, natively or as a

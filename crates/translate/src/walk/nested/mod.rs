@@ -8,6 +8,7 @@ mod holes;
 use super::cache::{PwcKind, WalkCache};
 use super::descent::{Fault, Reached, descend};
 use super::port::Port;
+use super::ways::HostWay;
 use crate::config::MmuConfig;
 use crate::error::ConfigError;
 use crate::os::space::Space;
@@ -40,6 +41,7 @@ struct HostLeaf {
     size: PageSize,
     refs: u64,
     done: u64,
+    way: HostWay,
 }
 
 /// Level of a segment in the sizes of nested entries: anything up to 1 GB may be cached whole.
@@ -101,6 +103,7 @@ impl Host {
                 size,
                 refs: 0,
                 done: now,
+                way: HostWay::SEGMENT,
             });
         }
         let now = now + self.tlb_time;
@@ -115,6 +118,7 @@ impl Host {
                         size,
                         refs: 0,
                         done: now,
+                        way: HostWay::NESTED_TLB,
                     });
                 }
             }
@@ -144,6 +148,7 @@ impl Host {
         };
         let table = &mut self.space.table;
         let cached = self.pwc.deepest(gpa, 0, 2);
+        let from = cached.map_or(table.levels(), |(level, _)| level - 1);
         let Reached { entry, level, node } =
             descend(table, &mut self.pwc, (gpa, 0), cached, 0, |pa, level| {
                 reader.host(pa, level);
@@ -186,6 +191,7 @@ impl Host {
             size,
             refs: reader.refs,
             done: reader.time,
+            way: HostWay::walk(from, level),
         })
     }
 }
