@@ -27,6 +27,8 @@ type Checked = Result<(), ImpossibleField>;
 
 /// Most of what is counted in events or entries; beyond it a description is a slip of the pen.
 const MOST_ENTRIES: u64 = 1 << 20;
+/// Most ways under srrip: each that leaves is searched for.
+const MOST_PREDICTED_WAYS: u64 = 1024;
 /// Most cycles of one step.
 pub(crate) const MOST_CYCLES: u64 = 1_000_000;
 /// Most bytes of a cache: its tags lie in the memory of the host.
@@ -74,6 +76,13 @@ fn geometry(field: &str, shape: &Geometry) -> Checked {
     if shape.replacement == Replacement::Plru && (!ways.is_power_of_two() || ways > 16) {
         let reason = format!("{ways} ways have no tree for plru; valid: 1, 2, 4, 8, 16, or lru");
         return bad(at, reason);
+    }
+    if shape.replacement == Replacement::Srrip {
+        within(at, ways, 1, MOST_PREDICTED_WAYS)?;
+    }
+    if shape.seed != 0 && shape.replacement != Replacement::Random {
+        let reason = format!("{}; valid: 0, or replacement = \"random\"", shape.seed);
+        return bad(format!("{field}.seed"), reason);
     }
     Ok(())
 }
@@ -353,5 +362,24 @@ mod tests {
         );
         let slow = refused(|m| m.mmu.host_pwc_cycles = Some(u32::MAX));
         assert!(slow.starts_with("mmu.host_pwc_cycles: "), "{slow}");
+    }
+
+    #[test]
+    fn policies_are_checked() {
+        let seed = refused(|m| m.mmu.l2[0].geometry.seed = 7);
+        assert!(
+            seed.starts_with("mmu.l2.0.geometry.seed: 7; valid: 0, or"),
+            "{seed}"
+        );
+        let wide = refused(|m| {
+            m.mmu.nested_tlb = Some(Geometry {
+                replacement: Replacement::Srrip,
+                ..Geometry::full(4096)
+            });
+        });
+        assert!(
+            wide.starts_with("mmu.nested_tlb.ways: 4096; valid: 1 to 1024"),
+            "{wide}"
+        );
     }
 }

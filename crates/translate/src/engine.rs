@@ -158,7 +158,7 @@ impl Engine {
     pub(crate) fn is_bare(&self) -> bool {
         let one_space = self.upper == self.current && self.roots.is_none();
         let in_step = self.spaces[self.current].pending.is_empty();
-        let plain = self.is_plain && self.host.is_none();
+        let plain = self.is_plain && self.host.is_none() && !self.mmu.counts_uses();
         plain && one_space && in_step && !self.mmu.config().prefetch_next
     }
 

@@ -172,10 +172,11 @@ impl Mmu {
             tlb.put_new(size as u8, index_of(va, size.shift()), asid, entry);
             if !fetch {
                 let mask = !(size.bytes() - 1);
-                self.last = Last {
-                    base: va & mask,
-                    mask,
-                    entry,
+                let base = va & mask;
+                // Where each use counts, the next one has to be looked up.
+                self.last = match tlb.counts_uses() {
+                    false => Last { base, mask, entry },
+                    true => NO_LAST,
                 };
             }
             return (entry & bits::FRAME & !(size.bytes() - 1)) | (va & (size.bytes() - 1));
@@ -317,6 +318,12 @@ impl Mmu {
             l2: &mut self.l2,
             pwc: &mut self.pwc,
         }
+    }
+
+    /// Whether each use of a first-level entry counts, so that the second of two accesses to a page
+    /// is one more event.
+    pub(crate) fn counts_uses(&self) -> bool {
+        self.l1d.iter().chain(&self.l1i).any(Tlb::counts_uses)
     }
 
     /// The page sizes, a bit each, that the first level holds whole and the second not in pieces:

@@ -238,9 +238,36 @@ fn configs() -> Vec<MmuConfig> {
         levels: 5,
         ..skylake.clone()
     });
+    for first in [Replacement::Random, Replacement::Srrip] {
+        all.push(replacing(&skylake, first, Replacement::Srrip, 4));
+        all.push(replacing(&skylake, first, Replacement::Random, 24));
+    }
+    all.push(replacing(
+        &skylake,
+        Replacement::Plru,
+        Replacement::Srrip,
+        8,
+    ));
     all.push(cut(&skylake, true));
     all.push(cut(&skylake, false));
     all
+}
+
+/// With other policies than LRU: in the first level, and behind it.
+fn replacing(config: &MmuConfig, first: Replacement, rest: Replacement, ways: u32) -> MmuConfig {
+    let shape = |replacement| Geometry {
+        replacement,
+        seed: 9 * u32::from(replacement == Replacement::Random),
+        ..Geometry::new(2 * ways, ways)
+    };
+    let array = |sizes: &[PageSize], replacement| vec![TlbArray::new(sizes, shape(replacement))];
+    MmuConfig {
+        l1d: array(&[K4, M2], first),
+        l1i: array(&[K4], first),
+        l2: array(&[K4, M2, G1], rest),
+        pwc: PwcKind::PerLevel(vec![shape(rest), shape(first), shape(rest)]),
+        ..config.clone()
+    }
 }
 
 /// With pieces of large pages in the second level, and in the first level too or not.

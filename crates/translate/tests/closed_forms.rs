@@ -271,6 +271,30 @@ fn an_array_of_pieces_misses_once_a_piece() {
     }
 }
 
+/// Under srrip the second of two accesses in a row says that the page is in use: another page, used
+/// once, leaves.
+#[test]
+fn accesses_in_a_row_are_uses_under_srrip() {
+    let misses = |replacement| {
+        let shape = Geometry {
+            replacement,
+            ..Geometry::full(2)
+        };
+        let config = MmuConfig {
+            l1d: vec![TlbArray::new(&[K4], shape)],
+            ..presets::by_name("skylake").unwrap()
+        };
+        let mut engine = engine(&config, "paging", 4 << 12, K4);
+        let accesses = [0, 0, 1, 2, 0].map(|page| (BASE + (page << 12), Intent::Read));
+        engine
+            .translate_block(&accesses, |access| *access, false)
+            .unwrap();
+        engine.mmu.stats.l1d_misses
+    };
+    assert_eq!(misses(Replacement::Lru), 4);
+    assert_eq!(misses(Replacement::Srrip), 3);
+}
+
 #[test]
 fn pieces_that_no_array_can_hold_are_refused() {
     let mut config = presets::by_name("skylake").unwrap();

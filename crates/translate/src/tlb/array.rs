@@ -136,6 +136,12 @@ impl Tlb {
         })
     }
 
+    /// Whether each use of an entry counts.
+    #[inline(always)]
+    pub(crate) fn counts_uses(&self) -> bool {
+        self.assoc.counts_uses()
+    }
+
     /// Bit per page size that was ever put in and is looked for.
     pub(super) fn seen_pages(&self) -> u8 {
         self.sizes & self.seen as u8
