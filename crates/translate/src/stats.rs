@@ -82,8 +82,8 @@ pub struct TranslationStats {
     pub scheme_hits: u64,
     /// Dirty bits set by the hardware.
     pub dirty_assists: u64,
-    /// First-level fills with a page of the kernel half that is not global, in an engine that
-    /// mirrors a guest. Each leaves with the next load of a root.
+    /// First-level fills with a page of the kernel half that is not global, where there is one.
+    /// Each leaves with the next switch of address spaces.
     pub kernel_fills_not_global: u64,
     /// Page faults taken.
     pub faults: u64,
