@@ -144,6 +144,7 @@ pub fn list() -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ample_translate::{PageSize, PwcKind, Replacement};
 
     fn with(change: &str, to: &str) -> String {
         let text = presets::file("skylake").expect("a preset");
@@ -172,6 +173,10 @@ mod tests {
             "memory.mshrs=9",
             "mmu.pwc=absent",
             "memory.dram.limits={}",
+            "mmu.l2.0.pieces.1g=2m",
+            "mmu.l2.0.geometry.replacement=srrip",
+            "mmu.host_pwc=absent",
+            "mmu.host_pwc_cycles=3",
         ];
         let set: Vec<_> = set
             .iter()
@@ -180,8 +185,13 @@ mod tests {
         let machine = changed(name, &set).expect("changed");
         assert_eq!(machine.mmu.l2[0].geometry.ways, 16);
         assert_eq!(machine.memory.mshrs, 9);
-        assert_eq!(machine.mmu.pwc, ample_translate::PwcKind::Absent);
+        assert_eq!(machine.mmu.pwc, PwcKind::Absent);
         assert_eq!(machine.memory.dram.limits, Some(Default::default()));
+        let l2 = &machine.mmu.l2[0];
+        assert_eq!(l2.pieces, [(PageSize::G1, PageSize::M2)].into());
+        assert_eq!(l2.geometry.replacement, Replacement::Srrip);
+        assert_eq!(machine.mmu.host_pwc(), &PwcKind::Absent);
+        assert_eq!(machine.mmu.host_pwc_cycles(), 3);
     }
 
     #[test]
@@ -217,6 +227,9 @@ mod tests {
         };
         assert!(wrong("mmu.l2.0.geometry.ways=5").contains("setting mmu.l2.0.geometry.ways=5"));
         assert!(wrong("mmu.l2.0.geometry.ways=5").contains("valid: "));
+        let piece = wrong("mmu.l2.0.pieces.1g=4k");
+        assert!(piece.contains("1g pages are held by array 1"), "{piece}");
+        assert!(wrong("mmu.l2.0.pieces.4m=4k").contains("4m"));
         assert!(wrong("mmu.l2.7.geometry.ways=5").contains("the places 0 to"));
         assert!(wrong("mmu.waklers=5").contains("did you mean walkers?"));
         assert!(wrong("mmu.l2_tlb.ways=5").contains("there is no l2_tlb"));

@@ -303,6 +303,9 @@ pub struct TraceRun {
     pub walks_per_kilo_instruction: f64,
     /// Walks by where their references hit, root side first (at most five references).
     pub walk_trajectories: BTreeMap<String, u64>,
+    /// Walks of a virtual machine by their ways: see
+    /// [`TranslationStats::nested_trajectory_histogram`].
+    pub nested_walk_trajectories: BTreeMap<String, u64>,
     /// How the walks went.
     pub walks: WalkCounts,
     /// Bytes that the segment maps (scheme `segment`: the largest anonymous region).
@@ -361,6 +364,7 @@ pub fn run_trace(
         l1d_misses_per_kilo_instruction: run.stats.l1d_misses as f64 / kilo,
         walks_per_kilo_instruction: run.walks_per_kilo_instruction(),
         walk_trajectories: run.stats.trajectory_histogram(),
+        nested_walk_trajectories: run.stats.nested_trajectory_histogram(),
         walks: WalkCounts::of(&run.stats, units),
         segment_bytes,
         memory: *memory,

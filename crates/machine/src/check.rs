@@ -27,6 +27,8 @@ type Checked = Result<(), ImpossibleField>;
 
 /// Most of what is counted in events or entries; beyond it a description is a slip of the pen.
 const MOST_ENTRIES: u64 = 1 << 20;
+/// Most ways under srrip: each that leaves is searched for.
+const MOST_PREDICTED_WAYS: u64 = 1024;
 /// Most cycles of one step.
 pub(crate) const MOST_CYCLES: u64 = 1_000_000;
 /// Most bytes of a cache: its tags lie in the memory of the host.
@@ -75,6 +77,13 @@ fn geometry(field: &str, shape: &Geometry) -> Checked {
         let reason = format!("{ways} ways have no tree for plru; valid: 1, 2, 4, 8, 16, or lru");
         return bad(at, reason);
     }
+    if shape.replacement == Replacement::Srrip {
+        within(at, ways, 1, MOST_PREDICTED_WAYS)?;
+    }
+    if shape.seed != 0 && shape.replacement != Replacement::Random {
+        let reason = format!("{}; valid: 0, or replacement = \"random\"", shape.seed);
+        return bad(format!("{field}.seed"), reason);
+    }
     Ok(())
 }
 
@@ -109,7 +118,7 @@ fn tlbs(level: &str, arrays: &[TlbArray], first: bool) -> Checked {
             return bad(at, reason.into());
         }
         if let Some(size) = sizes.iter().find(|size| held.contains(size)) {
-            let name = ["4k", "2m", "1g"][*size as usize];
+            let name = size.name();
             let reason = format!("{name} pages have another array in {level} already");
             return bad(at, reason + "; valid: each size in one array of a level");
         }
@@ -119,7 +128,32 @@ fn tlbs(level: &str, arrays: &[TlbArray], first: bool) -> Checked {
         let reason = "no array holds 4 KB pages; valid: one whose sizes begin with 4k";
         return bad(format!("mmu.{level}"), reason.into());
     }
+    if let Some((number, page, reason)) = TlbArray::wrong_pieces(arrays) {
+        return bad(
+            format!("mmu.{level}.{number}.pieces.{}", page.name()),
+            reason,
+        );
+    }
     Ok(())
+}
+
+/// The page-walk caches of a machine or of the host of a virtual one.
+fn walk_caches(name: &str, kind: &PwcKind) -> Checked {
+    match kind {
+        PwcKind::Absent => Ok(()),
+        PwcKind::Unified(shape) => geometry(&format!("mmu.{name}.unified"), shape),
+        PwcKind::PerLevel(arrays) => {
+            let field = format!("mmu.{name}.per_level");
+            // With four levels the fourth array stays empty.
+            if !(1..=4).contains(&arrays.len()) {
+                let count = arrays.len();
+                let valid = format!("valid: 1 to 4, from level 2 upwards, or {name} = \"absent\"");
+                return bad(field, format!("{count} arrays; {valid}"));
+            }
+            let mut shapes = arrays.iter().enumerate();
+            shapes.try_for_each(|(at, shape)| geometry(&format!("{field}.{at}"), shape))
+        }
+    }
 }
 
 impl MachineConfig {
@@ -233,29 +267,15 @@ impl MachineConfig {
         for (field, cycles) in steps {
             within(field, cycles.into(), 0, MOST_CYCLES)?;
         }
+        if let Some(cycles) = mmu.host_pwc_cycles {
+            within("mmu.host_pwc_cycles", cycles.into(), 0, MOST_CYCLES)?;
+        }
         if let Some(shape) = &mmu.nested_tlb {
             geometry("mmu.nested_tlb", shape)?;
         }
-        match &mmu.pwc {
-            PwcKind::Absent => Ok(()),
-            PwcKind::Unified(shape) => geometry("mmu.pwc.unified", shape),
-            PwcKind::PerLevel(arrays) => {
-                // With four levels the fourth array stays empty.
-                if !(1..=4).contains(&arrays.len()) {
-                    let reason = format!(
-                        "{} arrays; valid: 1 to 4, from level 2 upwards, or pwc = \"absent\"",
-                        arrays.len()
-                    );
-                    return bad("mmu.pwc.per_level", reason);
-                }
-                let fields = arrays.iter().enumerate();
-                let mut checked = fields.map(|(at, shape)| {
-                    let field = format!("mmu.pwc.per_level.{at}");
-                    geometry(&field, shape)
-                });
-                checked.find(Result::is_err).unwrap_or(Ok(()))
-            }
-        }
+        walk_caches("pwc", &mmu.pwc)?;
+        let host = mmu.host_pwc.as_ref();
+        host.map_or(Ok(()), |kind| walk_caches("host_pwc", kind))
     }
 }
 
@@ -307,6 +327,59 @@ mod tests {
         assert!(
             limits.starts_with("memory.dram.limits: trefi: "),
             "{limits}"
+        );
+    }
+
+    #[test]
+    fn pieces_that_no_array_can_hold_are_named() {
+        let pieces =
+            |page, piece| refused(|m| m.mmu.l2[0].pieces = [(page, piece)].into_iter().collect());
+        let large = pieces(PageSize::K4, PageSize::M2);
+        assert!(
+            large.starts_with("mmu.l2.0.pieces.4k: pieces of 2m; valid: smaller"),
+            "{large}"
+        );
+        assert!(pieces(PageSize::M2, PageSize::K4).contains("2m pages are held by array 0"));
+        assert!(pieces(PageSize::G1, PageSize::K4).contains("1g pages are held by array 1"));
+        let none = refused(|m| m.mmu.l1d[1].pieces = [(PageSize::G1, PageSize::K4)].into());
+        assert!(
+            none.starts_with("mmu.l1d.1.pieces.1g: pieces of 4k; valid: one of"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn walk_caches_of_a_host_are_checked() {
+        let host = refused(|m| m.mmu.host_pwc = Some(PwcKind::PerLevel(vec![])));
+        assert!(
+            host.starts_with("mmu.host_pwc.per_level: 0 arrays; valid: 1 to 4"),
+            "{host}"
+        );
+        let host = refused(|m| m.mmu.host_pwc = Some(PwcKind::Unified(Geometry::new(8, 3))));
+        assert!(
+            host.starts_with("mmu.host_pwc.unified.ways: 3 ways"),
+            "{host}"
+        );
+        let slow = refused(|m| m.mmu.host_pwc_cycles = Some(u32::MAX));
+        assert!(slow.starts_with("mmu.host_pwc_cycles: "), "{slow}");
+    }
+
+    #[test]
+    fn policies_are_checked() {
+        let seed = refused(|m| m.mmu.l2[0].geometry.seed = 7);
+        assert!(
+            seed.starts_with("mmu.l2.0.geometry.seed: 7; valid: 0, or"),
+            "{seed}"
+        );
+        let wide = refused(|m| {
+            m.mmu.nested_tlb = Some(Geometry {
+                replacement: Replacement::Srrip,
+                ..Geometry::full(4096)
+            });
+        });
+        assert!(
+            wide.starts_with("mmu.nested_tlb.ways: 4096; valid: 1 to 1024"),
+            "{wide}"
         );
     }
 }

@@ -30,9 +30,15 @@ pub struct MmuConfig {
     pub reference_cycles: u32,
     /// Page-walk caches.
     pub pwc: PwcKind,
+    /// Page-walk caches of the host of a virtual machine; as `pwc` where nothing is said.
+    #[serde(default)]
+    pub host_pwc: Option<PwcKind>,
+    /// Cycles to look up the host's page-walk caches; as `pwc_cycles` where nothing is said.
+    #[serde(default)]
+    pub host_pwc_cycles: Option<u32>,
     /// Cache for the walker's own guest-physical to host-physical translations (virtualised).
     pub nested_tlb: Option<Geometry>,
-    /// Cycles to look up the nested TLB; the host's page-walk caches take `pwc_cycles` after it.
+    /// Cycles to look up the nested TLB; the host's page-walk caches take theirs after it.
     #[serde(default = "one")]
     pub nested_cycles: u32,
     /// Walks that can be under way at once.
@@ -100,14 +106,23 @@ impl MmuConfig {
         for array in self.l1d.iter().chain(&self.l1i).chain(&self.l2) {
             array.geometry.check("a TLB array")?;
         }
-        if let PwcKind::PerLevel(levels) = &self.pwc {
-            for geometry in levels {
-                geometry.check("a page-walk cache")?;
+        for (level, arrays) in [("l1d", &self.l1d), ("l1i", &self.l1i), ("l2", &self.l2)] {
+            if let Some((number, page, why)) = TlbArray::wrong_pieces(arrays) {
+                let place = format!("{level}.{number}.pieces.{}", page.name());
+                return Err(ConfigError::Invalid(format!("{place}: {why}")));
             }
         }
-        if let PwcKind::Unified(geometry) = &self.pwc {
-            geometry.check("the page-walk cache")?;
-        }
-        Ok(())
+        self.pwc.check("page-walk cache")?;
+        self.host_pwc().check("page-walk cache of the host")
+    }
+
+    /// The page-walk caches of a host.
+    pub fn host_pwc(&self) -> &PwcKind {
+        self.host_pwc.as_ref().unwrap_or(&self.pwc)
+    }
+
+    /// Cycles to look up the page-walk caches of a host.
+    pub fn host_pwc_cycles(&self) -> u32 {
+        self.host_pwc_cycles.unwrap_or(self.pwc_cycles)
     }
 }

@@ -3,7 +3,7 @@
 //! faults answered and invalidations applied.
 
 use crate::config::MmuConfig;
-use crate::error::{ConfigError, MapError};
+use crate::error::ConfigError;
 use crate::mmu::Mmu;
 use crate::os::frames::FrameSource;
 use crate::os::roots::Roots;
@@ -60,14 +60,18 @@ pub struct Engine {
     /// but the time that blocks take depends on it.
     pub(crate) alone: usize,
     /// Address spaces; accesses go to `spaces[current]`. Of an engine that mirrors a guest, the
-    /// first is the kernel half, to which accesses with the sign bit set go.
+    /// first is the kernel half, to which accesses with the sign bit set go; others have one after
+    /// [`share_kernel`](Self::share_kernel).
     pub spaces: Vec<Space>,
     pub(crate) current: usize,
-    /// The space of addresses with the sign bit set: the current one but in a mirror.
-    upper: usize,
-    /// Whether global pages of the kernel half outlive a load of a root, as CR4.PGE has it. Off,
-    /// and without a meaning, but in an engine that mirrors a guest.
+    /// The space of addresses with the sign bit set: the kernel half where there is one, else the
+    /// current one.
+    pub(crate) upper: usize,
+    /// Whether global pages of the kernel half outlive a switch of address spaces, as CR4.PGE has
+    /// it. Off, and without a meaning, where there is no such half.
     pub global_kernel: bool,
+    /// A page of the kernel half that is not global has been used since the latest switch.
+    pub(crate) used_not_global: bool,
     /// The roots of the guest that is mirrored, if one is.
     pub(crate) roots: Option<Roots>,
     /// The host of a virtual machine.
@@ -119,6 +123,7 @@ impl Engine {
             current: 0,
             upper: 0,
             global_kernel: false,
+            used_not_global: false,
             roots: None,
             host: None,
             frames,
@@ -135,19 +140,6 @@ impl Engine {
         self.scheme.name()
     }
 
-    /// Adds an address space; returns its number.
-    ///
-    /// # Errors
-    /// If there is no frame for its page table.
-    pub fn add_space(&mut self) -> Result<usize, MapError> {
-        let asid = self.spaces.len() as u16 + 1;
-        let levels = self.mmu.config().levels;
-        self.spaces
-            .push(Space::new(asid, levels, self.frames.as_mut())?);
-        self.vmas.push(Vec::new());
-        Ok(self.spaces.len() - 1)
-    }
-
     /// The current address space.
     pub fn space(&mut self) -> &mut Space {
         &mut self.spaces[self.current]
@@ -158,7 +150,7 @@ impl Engine {
     pub(crate) fn is_bare(&self) -> bool {
         let one_space = self.upper == self.current && self.roots.is_none();
         let in_step = self.spaces[self.current].pending.is_empty();
-        let plain = self.is_plain && self.host.is_none();
+        let plain = self.is_plain && self.host.is_none() && !self.mmu.counts_uses();
         plain && one_space && in_step && !self.mmu.config().prefetch_next
     }
 
@@ -182,28 +174,10 @@ impl Engine {
         (&mut self.spaces[self.current], self.frames.as_mut())
     }
 
-    /// Makes another address space current: flushes without PCID, keeps tagged entries with it.
-    /// A mirror changes its space by [`load_root`](Self::load_root) alone.
-    pub fn switch_to(&mut self, space: usize) {
-        assert!(
-            space < self.spaces.len(),
-            "there are {} address spaces",
-            self.spaces.len()
-        );
-        assert!(self.roots.is_none(), "a mirror loads roots");
-        self.sync();
-        self.current = space;
-        self.upper = space;
-        self.os_cycles += u64::from(self.costs.switch_cycles);
-        if self.mmu.config().pcid {
-            self.mmu.switched();
-        } else {
-            self.mmu.flush(None);
-            self.os_cycles += u64::from(self.mmu.config().flush_cycles);
-            for space in &self.spaces {
-                self.scheme.invalidate(&Inval::Space, space.asid);
-            }
-        }
+    /// The address space that translates `va` together with physical memory.
+    pub(crate) fn space_and_frames_of(&mut self, va: u64) -> (&mut Space, &mut dyn FrameSource) {
+        let at = self.half(va);
+        (&mut self.spaces[at], self.frames.as_mut())
     }
 
     /// Translates one access that starts at time `now`.
@@ -432,9 +406,7 @@ impl Engine {
     fn filled(&mut self, asid: u16, entry: u64) {
         if asid == GLOBAL_ASID && entry & bits::GLOBAL == 0 {
             self.mmu.stats.kernel_fills_not_global += 1;
-            if let Some(roots) = &mut self.roots {
-                roots.not_global = true;
-            }
+            self.used_not_global = true;
         }
     }
 }

@@ -56,6 +56,8 @@ pub struct Mmu {
     l2: Vec<Tlb>,
     pub(crate) pwc: WalkCache,
     last: Last,
+    /// As [`whole_sizes`](Self::whole_sizes) has them.
+    whole: [u8; 2],
     arrivals: Arrivals,
     /// Time units of an L2 TLB look-up.
     pub l2_time: u64,
@@ -83,10 +85,22 @@ impl Mmu {
                 .map(|a| Tlb::new(a, what))
                 .collect::<Result<Vec<_>, _>>()
         };
+        let (mut l1d, mut l1i) = (
+            build(&config.l1d, "L1 D-TLB")?,
+            build(&config.l1i, "L1 I-TLB")?,
+        );
+        Tlb::take_rest(&mut l1d);
+        Tlb::take_rest(&mut l1i);
+        let l2 = build(&config.l2, "L2 TLB")?;
+        let is_cut = |size: &PageSize| l2.iter().any(|tlb| tlb.piece_of(*size).is_some());
+        let cut = PageSize::ALL.into_iter().filter(is_cut);
+        let cut = cut.fold(0, |all, size| all | 1 << size as u8);
+        let sizes = |tlbs: &[Tlb]| tlbs.iter().fold(0, |all, tlb| all | tlb.sizes());
         Ok(Mmu {
-            l1d: build(&config.l1d, "L1 D-TLB")?,
-            l1i: build(&config.l1i, "L1 I-TLB")?,
-            l2: build(&config.l2, "L2 TLB")?,
+            whole: [&l1d, &l1i].map(|tlbs| sizes(tlbs) & !cut),
+            l1d,
+            l1i,
+            l2,
             pwc: WalkCache::new(&config.pwc, config.levels)?,
             last: NO_LAST,
             arrivals: Arrivals::new(),
@@ -147,8 +161,8 @@ impl Mmu {
         None
     }
 
-    /// Installs a translation in the first level. A size that no array holds (2 MB in an I-TLB
-    /// without such entries, say) is cut down to the 4 KB page around `va`.
+    /// Installs a translation in the first level. Of a size that no array holds whole (2 MB in an
+    /// I-TLB without such entries, say) it gets the piece around `va`.
     #[inline(always)]
     pub fn l1_install(&mut self, va: u64, asid: u16, fetch: bool, fill: &Fill) -> u64 {
         let arrays = if fetch { &mut self.l1i } else { &mut self.l1d };
@@ -158,20 +172,22 @@ impl Mmu {
             tlb.put_new(size as u8, index_of(va, size.shift()), asid, entry);
             if !fetch {
                 let mask = !(size.bytes() - 1);
-                self.last = Last {
-                    base: va & mask,
-                    mask,
-                    entry,
+                let base = va & mask;
+                // Where each use counts, the next one has to be looked up.
+                self.last = match tlb.counts_uses() {
+                    false => Last { base, mask, entry },
+                    true => NO_LAST,
                 };
             }
             return (entry & bits::FRAME & !(size.bytes() - 1)) | (va & (size.bytes() - 1));
         }
-        let entry = fragment(entry, va, size, PageSize::K4);
-        if let Some(tlb) = arrays.iter_mut().find(|t| t.holds(PageSize::K4)) {
-            tlb.put(0, index_of(va, 12), asid, entry);
-        }
         self.last = NO_LAST;
-        (entry & bits::FRAME) | (va & 0xfff)
+        let Some((tlb, piece)) = Tlb::in_pieces(arrays, size) else {
+            return (fragment(entry, va, size, PageSize::K4) & bits::FRAME) | (va & 0xfff);
+        };
+        let entry = fragment(entry, va, size, piece);
+        tlb.put(piece as u8, index_of(va, piece.shift()), asid, entry);
+        (entry & bits::FRAME) | (va & (piece.bytes() - 1))
     }
 
     /// Sends a translation on its way to the first level, where it is from `fill.done` on.
@@ -179,10 +195,11 @@ impl Mmu {
         let arrays = if fetch { &self.l1i } else { &self.l1d };
         let (size, entry) = match arrays.iter().any(|tlb| tlb.holds(fill.size)) {
             true => (fill.size, fill.entry),
-            false => (
-                PageSize::K4,
-                fragment(fill.entry, va, fill.size, PageSize::K4),
-            ),
+            false => {
+                let piece = arrays.iter().find_map(|tlb| tlb.piece_of(fill.size));
+                let piece = piece.unwrap_or(PageSize::K4);
+                (piece, fragment(fill.entry, va, fill.size, piece))
+            }
         };
         let arrival = Arrival {
             va,
@@ -249,11 +266,15 @@ impl Mmu {
         None
     }
 
-    /// Installs a page that the second level was asked for in vain, if it holds that size.
+    /// Installs a page that the second level was asked for in vain, or the piece of it around
+    /// `va`, if it holds that size.
     #[inline(always)]
     pub fn l2_install(&mut self, va: u64, asid: u16, size: PageSize, entry: u64) {
         if let Some(tlb) = self.l2.iter_mut().find(|t| t.holds(size)) {
             tlb.put_new(size as u8, index_of(va, size.shift()), asid, entry);
+        } else if let Some((tlb, piece)) = Tlb::in_pieces(&mut self.l2, size) {
+            let entry = fragment(entry, va, size, piece);
+            tlb.put_new(piece as u8, index_of(va, piece.shift()), asid, entry);
         }
     }
 
@@ -299,9 +320,16 @@ impl Mmu {
         }
     }
 
-    /// The page sizes, a bit each, that the first level holds whole: for data, for fetches.
-    pub(crate) fn first_sizes(&self) -> [u8; 2] {
-        [&self.l1d, &self.l1i].map(|tlbs| tlbs.iter().fold(0, |all, tlb| all | tlb.sizes()))
+    /// Whether each use of a first-level entry counts, so that the second of two accesses to a page
+    /// is one more event.
+    pub(crate) fn counts_uses(&self) -> bool {
+        self.l1d.iter().chain(&self.l1i).any(Tlb::counts_uses)
+    }
+
+    /// The page sizes, a bit each, that the first level holds whole and the second not in pieces:
+    /// for data, for fetches.
+    pub(crate) fn whole_sizes(&self) -> [u8; 2] {
+        self.whole
     }
 
     /// Whether TLBs for data may hold entries that are older than a dirty bit.

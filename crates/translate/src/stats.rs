@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the translation hardware counts.
 
+use crate::walk::ways::NestedWays;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -81,8 +82,8 @@ pub struct TranslationStats {
     pub scheme_hits: u64,
     /// Dirty bits set by the hardware.
     pub dirty_assists: u64,
-    /// First-level fills with a page of the kernel half that is not global, in an engine that
-    /// mirrors a guest. Each leaves with the next load of a root.
+    /// First-level fills with a page of the kernel half that is not global, where there is one.
+    /// Each leaves with the next switch of address spaces.
     pub kernel_fills_not_global: u64,
     /// Page faults taken.
     pub faults: u64,
@@ -97,6 +98,7 @@ pub struct TranslationStats {
     /// What the scheme counts on its own.
     pub scheme: SchemeCounters,
     trajectories: Trajectories,
+    pub(crate) nested_ways: NestedWays,
 }
 
 /// Counters that a scheme adds: each is there once it has been added to.
@@ -167,6 +169,15 @@ impl TranslationStats {
         }
         self.trajectories.0[code & (TRAJECTORIES - 1)] += count;
         self.longest_walk_refs = self.longest_walk_refs.max(u64::from(from - to) + 1);
+    }
+
+    /// Walks of a virtual machine by the ways they took: `LEVEL:HOST:PLACE` for each guest level,
+    /// the first one that of the start, and `page:HOST`. HOST says how the host found the entry, or
+    /// the page: `held` (its place was in the guest's page-walk caches), `tlb` (the nested TLB),
+    /// `segment`, or `FROM-TO`, the levels of a walk of the host; PLACE is where the guest's
+    /// reference hit. Hole bitmaps and entries of holes are left out, and walks that faulted.
+    pub fn nested_trajectory_histogram(&self) -> BTreeMap<String, u64> {
+        self.nested_ways.by_name()
     }
 
     /// The walk-trajectory histogram: for each sequence of places where a walk's references hit

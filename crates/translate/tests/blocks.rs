@@ -236,9 +236,55 @@ fn configs() -> Vec<MmuConfig> {
         l1d: vec![TlbArray::new(&[K4], Geometry::new(24, 8))],
         l2: vec![TlbArray::new(&[K4, M2, G1], Geometry::new(21, 7))],
         levels: 5,
-        ..skylake
+        ..skylake.clone()
     });
+    for first in [Replacement::Random, Replacement::Srrip] {
+        all.push(replacing(&skylake, first, Replacement::Srrip, 4));
+        all.push(replacing(&skylake, first, Replacement::Random, 24));
+    }
+    all.push(replacing(
+        &skylake,
+        Replacement::Plru,
+        Replacement::Srrip,
+        8,
+    ));
+    all.push(cut(&skylake, true));
+    all.push(cut(&skylake, false));
     all
+}
+
+/// With other policies than LRU: in the first level, and behind it.
+fn replacing(config: &MmuConfig, first: Replacement, rest: Replacement, ways: u32) -> MmuConfig {
+    let shape = |replacement| Geometry {
+        replacement,
+        seed: 9 * u32::from(replacement == Replacement::Random),
+        ..Geometry::new(2 * ways, ways)
+    };
+    let array = |sizes: &[PageSize], replacement| vec![TlbArray::new(sizes, shape(replacement))];
+    MmuConfig {
+        l1d: array(&[K4, M2], first),
+        l1i: array(&[K4], first),
+        l2: array(&[K4, M2, G1], rest),
+        pwc: PwcKind::PerLevel(vec![shape(rest), shape(first), shape(rest)]),
+        ..config.clone()
+    }
+}
+
+/// With pieces of large pages in the second level, and in the first level too or not.
+fn cut(config: &MmuConfig, first: bool) -> MmuConfig {
+    let mut small = TlbArray::new(&[K4], Geometry::new(16, 4));
+    small.pieces = [(M2, K4), (G1, K4)].into();
+    let mut pair = TlbArray::new(&[K4, M2], Geometry::new(24, 4));
+    pair.pieces = [(G1, M2)].into();
+    MmuConfig {
+        l1d: if first {
+            vec![pair.clone()]
+        } else {
+            config.l1d.clone()
+        },
+        l2: vec![if first { pair } else { small }],
+        ..config.clone()
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod common;
 
+use ample_translate::PageSize::{G1, K4, M2};
 use ample_translate::{MmuConfig, schemes};
 use common::{Event, HostKind, live, machine, small};
 use proptest::prelude::*;
@@ -39,6 +40,25 @@ fn run(
     live(name, &mut machine(name, config, host), events).map_err(TestCaseError::fail)
 }
 
+/// A preset with small arrays, of which those of the second level hold large pages in pieces, and
+/// with 2 MB pieces of 1 GB pages in the first.
+fn in_pieces(name: &str) -> MmuConfig {
+    let mut config = small(name);
+    for array in &mut config.l1d {
+        array.sizes.retain(|size| *size != G1);
+    }
+    config.l1d.retain(|array| !array.sizes.is_empty());
+    let large = config
+        .l1d
+        .iter_mut()
+        .find(|array| array.sizes.contains(&M2));
+    large.unwrap().pieces.insert(G1, M2);
+    config.l2.truncate(1);
+    config.l2[0].sizes = vec![K4];
+    config.l2[0].pieces = [(M2, K4), (G1, K4)].into();
+    config
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -59,6 +79,17 @@ proptest! {
             run(entry.name, &small("skylake"), Some(HostKind::Mixed), &events)?;
         }
         run("segment", &small("skylake"), Some(HostKind::Segment), &events)?;
+    }
+
+    #[test]
+    fn pieces_equal_the_page_table(events in proptest::collection::vec(event(), 1..80)) {
+        for entry in schemes::REGISTRY {
+            run(entry.name, &in_pieces("skylake"), None, &events)?;
+        }
+        for host in [HostKind::Plain, HostKind::Mixed] {
+            run("perforated", &in_pieces("zen4"), Some(host), &events)?;
+        }
+        run("paging", &in_pieces("zen4"), Some(HostKind::Plain), &events)?;
     }
 
     #[test]

@@ -325,12 +325,12 @@ impl Batch {
         self.pages.values[head] = tlb_entry(self.pages.values[head], level);
     }
 
-    /// Heads whose pages the first level cannot hold whole, fetches from data, and data of which a
-    /// TLB may hold an older entry.
+    /// Heads of whose pages a level holds pieces, fetches from data, and data of which a TLB may
+    /// hold an older entry.
     fn not_allowed(&self, mmu: &Mmu) -> u64 {
         let heads = self.heads();
         let mut odd = 0;
-        let [data, fetch] = mmu.first_sizes();
+        let [data, fetch] = mmu.whole_sizes();
         for size in PageSize::ALL {
             let its = self.sizes[size as usize];
             for (held, its) in [(data, its & !self.fetches), (fetch, its & self.fetches)] {

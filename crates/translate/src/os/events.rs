@@ -62,10 +62,9 @@ impl Engine {
         u64::from(self.mmu.config().flush_cycles)
     }
 
-    /// First addresses and sizes of the pages of the current address space that reach into a
-    /// range.
+    /// First addresses and sizes of the pages that reach into a range of one half of addresses.
     fn pages_in(&mut self, range: &Range<u64>) -> Vec<(u64, PageSize)> {
-        let table = &self.space().table;
+        let table = &self.space_of(range.start).table;
         let mut found = Vec::new();
         if range.end.saturating_sub(range.start) > LONG_RANGE_BYTES {
             table.for_each_leaf(|va, leaf| {
@@ -101,13 +100,13 @@ impl Engine {
     /// If a page across a border cannot be split (a 1 GB or a perforated page).
     pub fn unmap_range(&mut self, range: &Range<u64>) -> Result<u64, MapError> {
         for border in [range.start, range.end] {
-            let leaf = self.space().table.find(border);
+            let leaf = self.space_of(range.start).table.find(border);
             if leaf.is_some_and(|l| l.size != PageSize::K4 && border & (l.size.bytes() - 1) != 0) {
                 self.split(border)?;
             }
         }
         let pages = self.pages_in(range);
-        let (space, frames) = self.space_and_frames();
+        let (space, frames) = self.space_and_frames_of(range.start);
         for &(va, _) in &pages {
             space.unmap(va, true, frames)?;
         }
@@ -128,7 +127,8 @@ impl Engine {
     ) -> Result<u64, MapError> {
         let pages = self.pages_in(range);
         for &(va, _) in &pages {
-            self.space().protect(va, clear, set)?;
+            let (space, _) = self.space_and_frames_of(va);
+            space.protect(va, clear, set)?;
         }
         self.sync();
         Ok(pages.len() as u64)
@@ -140,7 +140,7 @@ impl Engine {
     /// # Errors
     /// If the page table runs out of frames.
     pub fn promote(&mut self, va: u64) -> Result<bool, MapError> {
-        let (space, frames) = self.space_and_frames();
+        let (space, frames) = self.space_and_frames_of(va);
         let done = space.promote(va, frames)?;
         if done {
             self.os_cycles += u64::from(self.costs.promote_cycles);
@@ -154,7 +154,7 @@ impl Engine {
     /// # Errors
     /// If no plain 2 MB page maps `va`.
     pub fn split(&mut self, va: u64) -> Result<(), MapError> {
-        let (space, frames) = self.space_and_frames();
+        let (space, frames) = self.space_and_frames_of(va);
         space.split(va, frames)?;
         self.os_cycles += u64::from(self.costs.split_cycles);
         self.sync();

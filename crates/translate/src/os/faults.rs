@@ -31,11 +31,12 @@ impl Engine {
 
     /// Brings in the page around `va` if it lies in a range that faults in on demand.
     fn demand(&mut self, va: u64) -> Option<u32> {
-        let vma = *self.vmas[self.current]
+        let at = self.half(va);
+        let vma = *self.vmas[at]
             .iter()
             .find(|v| (v.base..v.end).contains(&va))?;
         let frames = self.frames.as_mut();
-        let space = &mut self.spaces[self.current];
+        let space = &mut self.spaces[at];
         if let Some(leaf) = space.table.find(va)
             && leaf.entry & bits::PERFORATED != 0
         {
@@ -89,14 +90,11 @@ impl Engine {
         size: PageSize,
         flags: u64,
     ) -> Result<(), MapError> {
-        let (space, frames) = self.space_and_frames();
-        let end = base + bytes;
-        let mut va = base;
-        while va < end {
+        let (space, frames) = self.space_and_frames_of(base);
+        let (mut va, mut left) = (base, bytes);
+        while left > 0 {
             let mut step = size;
-            while step > PageSize::K4
-                && (!va.is_multiple_of(step.bytes()) || va + step.bytes() > end)
-            {
+            while step > PageSize::K4 && (!va.is_multiple_of(step.bytes()) || step.bytes() > left) {
                 step = PageSize::ALL[step as usize - 1];
             }
             let pfn = frames
@@ -106,7 +104,8 @@ impl Engine {
                 frames.free(pfn, step.order());
                 return Err(error);
             }
-            va += step.bytes();
+            va = va.wrapping_add(step.bytes());
+            left = left.saturating_sub(step.bytes());
         }
         Ok(())
     }
@@ -115,7 +114,7 @@ impl Engine {
     /// unless the page is perforated, where it punches a hole instead. Returns the cycles.
     fn break_cow(&mut self, va: u64) -> Option<u32> {
         let (cow, split) = (self.costs.cow_cycles, self.costs.split_cycles);
-        let (space, frames) = self.space_and_frames();
+        let (space, frames) = self.space_and_frames_of(va);
         let mapping = space.lookup(va)?;
         let leaf = space.table.find(va)?;
         if mapping.flags & bits::COW == 0 || leaf.size == PageSize::G1 {

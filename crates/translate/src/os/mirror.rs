@@ -94,7 +94,7 @@ impl Engine {
         }
         self.mmu.pwc.flush(Some(GLOBAL_ASID));
         // A scheme's own structures do not say which of their entries are global.
-        if std::mem::take(&mut self.roots().not_global) || !keeps_global {
+        if std::mem::take(&mut self.used_not_global) || !keeps_global {
             self.scheme.invalidate(&Inval::Space, GLOBAL_ASID);
         }
         if forgotten != [None, None] {
@@ -154,9 +154,7 @@ impl Engine {
         for space in &self.spaces {
             self.scheme.invalidate(&Inval::Space, space.asid);
         }
-        if let Some(roots) = &mut self.roots {
-            roots.not_global = false;
-        }
+        self.used_not_global = false;
         self.os_cycles += u64::from(self.mmu.config().flush_cycles);
     }
 

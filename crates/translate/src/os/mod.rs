@@ -12,3 +12,4 @@ pub(crate) mod roots;
 pub mod segment;
 pub mod settings;
 pub mod space;
+mod switch;

@@ -26,8 +26,6 @@ pub(crate) struct Roots {
     /// Of each space, its root's frame and the number of its latest load.
     loaded: Vec<(u64, u64)>,
     loads: u64,
-    /// A page of the kernel half that is not global has been used since the latest load.
-    pub(crate) not_global: bool,
 }
 
 impl Roots {
@@ -37,7 +35,6 @@ impl Roots {
             // The kernel half is never reused.
             loaded: vec![(u64::MAX, u64::MAX)],
             loads: 0,
-            not_global: false,
         }
     }
 

@@ -70,6 +70,11 @@ impl PageSize {
         1 << self.shift()
     }
 
+    /// Its name in descriptions of machines.
+    pub const fn name(self) -> &'static str {
+        ["4k", "2m", "1g"][self as usize]
+    }
+
     /// The page-table level of its leaf.
     #[inline]
     pub const fn level(self) -> u8 {

@@ -8,13 +8,19 @@ use super::key::{asid_of, index_of, key_of, kind, kind_of, number_of};
 use crate::error::ConfigError;
 use crate::table::entry::{PageSize, bits};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// One TLB array and the page sizes it holds; a size in no array of a level is not cached there.
+/// One TLB array and the page sizes it holds. A size in no array of the second level is not cached
+/// there; of one in no array of a first level, the 4 KB around an address are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbArray {
     /// Page sizes that share the array, each indexed by its own page number.
     pub sizes: Vec<PageSize>,
+    /// Page sizes that it holds in pieces, with the size of these: an entry for each piece that was
+    /// asked for, as hardware keeps large pages in arrays of 4 KB entries.
+    #[serde(default)]
+    pub pieces: BTreeMap<PageSize, PageSize>,
     /// Entries, ways and replacement.
     pub geometry: Geometry,
 }
@@ -24,8 +30,42 @@ impl TlbArray {
     pub fn new(sizes: &[PageSize], geometry: Geometry) -> Self {
         TlbArray {
             sizes: sizes.to_vec(),
+            pieces: BTreeMap::new(),
             geometry,
         }
+    }
+
+    /// Of the arrays of a level: the first that says of a page size that it holds it in pieces and
+    /// cannot, by its number, with that size and with what would be valid.
+    pub fn wrong_pieces(arrays: &[TlbArray]) -> Option<(usize, PageSize, String)> {
+        let holds = |array: &TlbArray, size| {
+            array.sizes.contains(&size) || array.pieces.contains_key(&size)
+        };
+        let wrong = |number: usize, page: PageSize, piece: PageSize| {
+            let (name, size) = (page.name(), piece.name());
+            if piece >= page {
+                return Some(format!("pieces of {size}; valid: smaller ones than {name}"));
+            }
+            if !arrays[number].sizes.contains(&piece) {
+                return Some(format!("pieces of {size}; valid: one of the array's sizes"));
+            }
+            let mut others = arrays.iter().enumerate().filter(|(at, _)| *at != number);
+            let other = match arrays[number].sizes.contains(&page) {
+                true => Some(number),
+                false => others
+                    .find(|(_, array)| holds(array, page))
+                    .map(|(at, _)| at),
+            };
+            other.map(|at| {
+                let valid = "valid: each size in one array of a level, whole or in pieces";
+                format!("{name} pages are held by array {at} already; {valid}")
+            })
+        };
+        let pieces = |(number, array): (usize, &TlbArray)| {
+            let mut all = array.pieces.iter();
+            all.find_map(|(&page, &piece)| Some((number, page, wrong(number, page, piece)?)))
+        };
+        arrays.iter().enumerate().find_map(pieces)
     }
 }
 
@@ -35,6 +75,8 @@ pub struct Tlb {
     assoc: AssocArray,
     /// Bit per page size it is for.
     sizes: u8,
+    /// The size of the pieces that it holds pages of each size in.
+    pieces: [Option<PageSize>; 3],
     /// Bit per kind of entry ever put in; others cannot hit.
     seen: u16,
     /// Whether an entry was ever put in that a write cannot use as it is.
@@ -55,6 +97,7 @@ impl Tlb {
         Ok(Tlb {
             assoc: AssocArray::new(array.geometry, what)?,
             sizes: bits.fold(0, |all, bit: u8| all | bit),
+            pieces: PageSize::ALL.map(|size| array.pieces.get(&size).copied()),
             seen: 0,
             clean: false,
         })
@@ -64,6 +107,39 @@ impl Tlb {
     #[inline(always)]
     pub(crate) fn holds(&self, size: PageSize) -> bool {
         self.sizes >> size as u8 & 1 != 0
+    }
+
+    /// The size of the pieces that it holds pages of `size` in, if it does.
+    #[inline]
+    pub(crate) fn piece_of(&self, size: PageSize) -> Option<PageSize> {
+        self.pieces[size as usize]
+    }
+
+    /// Holds what no array of a first level does in pieces of 4 KB, if it is for these.
+    pub(crate) fn take_rest(tlbs: &mut [Tlb]) {
+        for size in [PageSize::M2, PageSize::G1] {
+            let has_place = |tlb: &Tlb| tlb.holds(size) || tlb.piece_of(size).is_some();
+            if !tlbs.iter().any(has_place)
+                && let Some(tlb) = tlbs.iter_mut().find(|tlb| tlb.holds(PageSize::K4))
+            {
+                tlb.pieces[size as usize] = Some(PageSize::K4);
+            }
+        }
+    }
+
+    /// Of the arrays of a level, that which holds pages of `size` in pieces, and their size.
+    #[inline]
+    pub(crate) fn in_pieces(tlbs: &mut [Tlb], size: PageSize) -> Option<(&mut Tlb, PageSize)> {
+        tlbs.iter_mut().find_map(|tlb| {
+            let piece = tlb.piece_of(size)?;
+            Some((tlb, piece))
+        })
+    }
+
+    /// Whether each use of an entry counts.
+    #[inline(always)]
+    pub(crate) fn counts_uses(&self) -> bool {
+        self.assoc.counts_uses()
     }
 
     /// Bit per page size that was ever put in and is looked for.

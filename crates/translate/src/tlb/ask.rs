@@ -5,6 +5,7 @@
 use super::geometry::Replacement;
 use super::key::number_of;
 use super::large_set::LargeSet;
+use super::leaving::Leaving;
 use super::small_set::{SetShape, SmallSet};
 
 /// A set of any kind.
@@ -27,7 +28,7 @@ impl<const W: usize, const T: usize> KeySet for SmallSet<W, T> {
     }
 }
 
-impl KeySet for LargeSet {
+impl<L: Leaving> KeySet for LargeSet<L> {
     #[inline(always)]
     fn is_used(&mut self, key: u64, _shape: &SetShape) -> bool {
         self.lookup(key).is_some()

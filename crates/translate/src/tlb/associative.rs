@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A set-associative array of keys and values with exact LRU or tree-PLRU replacement: the one
-//! structure behind every TLB and page-walk cache of the model.
+//! A set-associative array of keys and values under any replacement policy: the one structure
+//! behind every TLB and page-walk cache of the model.
 //!
 //! A set of up to 16 ways is a `SmallSet`: a few instructions a look-up. A larger one (a fully
 //! associative array) is a `LargeSet`, a hash index and a linked list: O(1) for any number of ways.
 
 use super::ask::{Pages, ask_each, full};
-use super::geometry::Geometry;
+use super::geometry::{Geometry, Replacement};
 use super::large_set::LargeSet;
+use super::leaving::{OldestLeaves, OtherLeaves};
 use super::small_set::{SetShape, SmallSet};
 use crate::error::ConfigError;
 
@@ -28,7 +29,8 @@ enum Body {
     Eight(Vec<SmallSet<8, 2>>),
     Twelve(Vec<SmallSet<12, 3>>),
     Sixteen(Vec<SmallSet<16, 4>>),
-    Large(Vec<LargeSet>),
+    Large(Vec<LargeSet<OldestLeaves>>),
+    LargeOther(Vec<LargeSet<OtherLeaves>>),
 }
 
 /// The same expression on small sets of each width, and one for large sets.
@@ -40,6 +42,7 @@ macro_rules! on_sets {
             Body::Twelve($sets) => $narrow,
             Body::Sixteen($sets) => $narrow,
             Body::Large($wide) => $other,
+            Body::LargeOther($wide) => $other,
         }
     };
 }
@@ -69,12 +72,16 @@ impl AssocArray {
         let ways = geometry.ways as usize;
         let sets = (geometry.entries / geometry.ways) as usize;
         let shape = SetShape::new(geometry.ways, geometry.replacement);
+        let numbers = 0..sets;
         let body = match ways {
-            1..=4 => Body::Four(vec![SmallSet::new(&shape); sets]),
-            5..=8 => Body::Eight(vec![SmallSet::new(&shape); sets]),
-            9..=12 => Body::Twelve(vec![SmallSet::new(&shape); sets]),
-            13..=16 => Body::Sixteen(vec![SmallSet::new(&shape); sets]),
-            _ => Body::Large((0..sets).map(|_| LargeSet::new(ways)).collect()),
+            1..=4 => Body::Four(numbers.map(|set| SmallSet::new(&geometry, set)).collect()),
+            5..=8 => Body::Eight(numbers.map(|set| SmallSet::new(&geometry, set)).collect()),
+            9..=12 => Body::Twelve(numbers.map(|set| SmallSet::new(&geometry, set)).collect()),
+            13..=16 => Body::Sixteen(numbers.map(|set| SmallSet::new(&geometry, set)).collect()),
+            _ if geometry.replacement == Replacement::Lru => {
+                Body::Large(numbers.map(|set| LargeSet::new(&geometry, set)).collect())
+            }
+            _ => Body::LargeOther(numbers.map(|set| LargeSet::new(&geometry, set)).collect()),
         };
         let sets = sets as u64;
         Ok(AssocArray {
@@ -83,6 +90,12 @@ impl AssocArray {
             shape,
             body,
         })
+    }
+
+    /// Whether each use of an entry counts, so that a second one right after the first is another
+    /// event.
+    pub(crate) fn counts_uses(&self) -> bool {
+        self.shape.replacement == Replacement::Srrip
     }
 
     /// Entries held.
@@ -225,108 +238,5 @@ impl AssocArray {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.retain(|_, _| false);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tlb::geometry::Replacement;
-    use proptest::prelude::*;
-
-    /// The plainest possible LRU set: a vector in order of use.
-    struct Reference {
-        ways: usize,
-        sets: Vec<Vec<(u64, u64)>>,
-    }
-
-    impl Reference {
-        fn lookup(&mut self, index: u64, key: u64) -> Option<u64> {
-            let count = self.sets.len() as u64;
-            let set = &mut self.sets[(index % count) as usize];
-            let at = set.iter().position(|e| e.0 == key)?;
-            let entry = set.remove(at);
-            set.insert(0, entry);
-            Some(entry.1)
-        }
-
-        fn insert(&mut self, index: u64, key: u64, value: u64) -> Option<(u64, u64)> {
-            let count = self.sets.len() as u64;
-            let set = &mut self.sets[(index % count) as usize];
-            if let Some(at) = set.iter().position(|e| e.0 == key) {
-                set.remove(at);
-                set.insert(0, (key, value));
-                return None;
-            }
-            set.insert(0, (key, value));
-            if set.len() > self.ways {
-                set.pop()
-            } else {
-                None
-            }
-        }
-
-        fn remove(&mut self, index: u64, key: u64) -> bool {
-            let count = self.sets.len() as u64;
-            let set = &mut self.sets[(index % count) as usize];
-            let before = set.len();
-            set.retain(|e| e.0 != key);
-            set.len() != before
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(200))]
-        #[test]
-        fn equals_a_plain_lru(
-            sets in 1u32..6,
-            ways in 1u32..40,
-            steps in proptest::collection::vec((0u8..8, 0u64..120), 1..400),
-        ) {
-            let mut array = AssocArray::new(Geometry::new(sets * ways, ways), "test").unwrap();
-            let mut plain = Reference { ways: ways as usize, sets: vec![vec![]; sets as usize] };
-            for (step, (what, key)) in steps.into_iter().enumerate() {
-                match what {
-                    0..3 => prop_assert_eq!(
-                        array.lookup(key, key).map(|(_, v)| v), plain.lookup(key, key)),
-                    3..7 => prop_assert_eq!(
-                        array.insert(key, key, step as u64), plain.insert(key, key, step as u64)),
-                    _ => prop_assert_eq!(array.remove(key, key), plain.remove(key, key)),
-                }
-                prop_assert_eq!(array.len(), plain.sets.iter().map(Vec::len).sum::<usize>());
-            }
-        }
-    }
-
-    #[test]
-    fn plru_never_evicts_the_most_recent() {
-        let geometry = Geometry {
-            entries: 8,
-            ways: 8,
-            replacement: Replacement::Plru,
-        };
-        let mut array = AssocArray::new(geometry, "test").unwrap();
-        for key in 0..1000u64 {
-            if key > 0 {
-                assert!(array.lookup(0, key - 1).is_some());
-            }
-            if let Some((old, _)) = array.insert(0, key, 0) {
-                assert_ne!(old + 1, key);
-            }
-            assert!(array.len() <= 8);
-        }
-    }
-
-    #[test]
-    fn impossible_geometries_are_refused() {
-        for (entries, ways) in [(0, 1), (8, 0), (10, 4)] {
-            assert!(AssocArray::new(Geometry::new(entries, ways), "L2").is_err());
-        }
-        let odd = Geometry {
-            entries: 12,
-            ways: 12,
-            replacement: Replacement::Plru,
-        };
-        assert!(AssocArray::new(odd, "L2").is_err());
     }
 }

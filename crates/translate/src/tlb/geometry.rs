@@ -13,6 +13,11 @@ pub enum Replacement {
     Lru,
     /// The one a binary tree of direction bits points at; ways must be a power of two.
     Plru,
+    /// Any one, drawn from a stream that follows from the seed of the geometry.
+    Random,
+    /// The first one that is predicted to be used again in a distant time: static re-reference
+    /// interval prediction with two bits a way, where each use of an entry counts.
+    Srrip,
 }
 
 /// Sets and ways; neither has to be a power of two.
@@ -26,6 +31,9 @@ pub struct Geometry {
     /// Which entry of a full set leaves; LRU where nothing is said.
     #[serde(default)]
     pub replacement: Replacement,
+    /// What random replacement draws by.
+    #[serde(default)]
+    pub seed: u32,
 }
 
 impl Geometry {
@@ -35,6 +43,7 @@ impl Geometry {
             entries,
             ways,
             replacement: Replacement::Lru,
+            seed: 0,
         }
     }
 
@@ -52,6 +61,7 @@ impl Geometry {
             entries,
             ways,
             replacement,
+            ..
         } = *self;
         if entries == 0 || ways == 0 || !entries.is_multiple_of(ways) {
             return Err(ConfigError::Geometry {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One set of many ways with exact LRU in O(1): a hash index and a doubly linked list.
+//! One set of many ways: a hash index and a doubly linked list, by which exact LRU is O(1). Other
+//! policies keep the list too, and change it only as entries come and go.
 
+use super::geometry::Geometry;
+use super::leaving::Leaving;
 use ample_kit::random::GOLDEN;
 
 const NONE: u32 = u32::MAX;
@@ -15,7 +18,8 @@ struct Node {
 
 /// A fully associative set.
 #[derive(Clone, Debug)]
-pub(crate) struct LargeSet {
+pub(crate) struct LargeSet<L> {
+    leaving: L,
     nodes: Vec<Node>,
     free: Vec<u32>,
     newest: u32,
@@ -26,10 +30,13 @@ pub(crate) struct LargeSet {
     shift: u32,
 }
 
-impl LargeSet {
-    pub(crate) fn new(capacity: usize) -> Self {
+impl<L: Leaving> LargeSet<L> {
+    /// An empty set of an array, by its number.
+    pub(crate) fn new(geometry: &Geometry, set: usize) -> Self {
+        let capacity = geometry.ways as usize;
         let buckets = (capacity * 4).next_power_of_two();
         LargeSet {
+            leaving: L::new(geometry, set),
             nodes: Vec::with_capacity(capacity),
             free: Vec::new(),
             newest: NONE,
@@ -69,7 +76,9 @@ impl LargeSet {
     #[inline(always)]
     pub(crate) fn lookup(&mut self, key: u64) -> Option<u32> {
         let at = self.find(key)?;
-        if self.newest != at {
+        if !L::IS_OLDEST {
+            self.leaving.used(at);
+        } else if self.newest != at {
             self.unlink(at);
             self.link_newest(at);
         }
@@ -145,7 +154,7 @@ impl LargeSet {
             });
             self.nodes.len() as u32 - 1
         } else {
-            let at = self.oldest;
+            let at = self.leaving.victim(self.oldest, self.capacity as u32);
             let node = self.nodes[at as usize];
             old = Some((node.key, node.value));
             let bucket = self.bucket(node.key).expect("every node is indexed");
@@ -156,6 +165,7 @@ impl LargeSet {
         self.nodes[at as usize].key = key;
         self.nodes[at as usize].value = value;
         self.link_newest(at);
+        self.leaving.entered(at);
         let mask = self.index.len() - 1;
         let mut bucket = self.home(key);
         while self.index[bucket] != NONE {

@@ -7,7 +7,10 @@ mod arrival_tests;
 pub(crate) mod arrivals;
 pub(crate) mod ask;
 pub mod associative;
+#[cfg(test)]
+mod associative_tests;
 pub mod geometry;
 pub mod key;
 mod large_set;
+mod leaving;
 mod small_set;

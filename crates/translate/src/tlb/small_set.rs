@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One set of up to 16 ways with exact LRU or tree-PLRU, made for speed: all of it lies together.
+//! One set of up to 16 ways under any replacement policy, made for speed: all of it lies together.
 
-use super::geometry::Replacement;
+use super::geometry::{Geometry, Replacement};
+use super::leaving::{Draws, Predictions};
 use ample_kit::recency::{Recency, Tag, Tags, TreePlru};
 
 const EMPTY: u64 = u64::MAX;
@@ -24,7 +25,8 @@ impl SetShape {
 /// A set with room for `W` entries, whose tags are in `T` words.
 #[derive(Clone, Debug)]
 pub(crate) struct SmallSet<const W: usize, const T: usize> {
-    /// The word of a [`Recency`] (in which removed entries are the oldest) or a [`TreePlru`].
+    /// The word of a [`Recency`] (in which removed entries are the oldest), a [`TreePlru`],
+    /// [`Draws`] or [`Predictions`].
     order: u64,
     tags: Tags<T>,
     keys: [u64; W],
@@ -32,11 +34,14 @@ pub(crate) struct SmallSet<const W: usize, const T: usize> {
 }
 
 impl<const W: usize, const T: usize> SmallSet<W, T> {
-    pub(crate) fn new(shape: &SetShape) -> Self {
+    /// An empty set of an array, by its number.
+    pub(crate) fn new(geometry: &Geometry, set: usize) -> Self {
         SmallSet {
-            order: match shape.replacement {
+            order: match geometry.replacement {
                 Replacement::Lru => Recency::default().word(),
                 Replacement::Plru => TreePlru::default().word(),
+                Replacement::Random => Draws::new(geometry, set).word(),
+                Replacement::Srrip => Predictions::default().word(),
             },
             tags: Tags::default(),
             keys: [EMPTY; W],
@@ -114,18 +119,30 @@ impl<const W: usize, const T: usize> SmallSet<W, T> {
     /// Replacement counts a use of `way`.
     #[inline(always)]
     fn touch(&mut self, way: u32, shape: &SetShape) {
-        self.order = match shape.replacement {
-            Replacement::Lru => {
-                let mut order = Recency::from_word(self.order);
-                order.touch(way);
-                order.word()
-            }
+        if shape.replacement == Replacement::Lru {
+            let mut order = Recency::from_word(self.order);
+            order.touch(way);
+            self.order = order.word();
+        } else {
+            self.touch_other(way, shape);
+        }
+    }
+
+    #[inline(never)]
+    fn touch_other(&mut self, way: u32, shape: &SetShape) {
+        match shape.replacement {
+            Replacement::Lru | Replacement::Random => {}
             Replacement::Plru => {
                 let mut tree = TreePlru::from_word(self.order);
                 tree.touch(way, shape.ways);
-                tree.word()
+                self.order = tree.word();
             }
-        };
+            Replacement::Srrip => {
+                let mut predictions = Predictions::from_word(self.order);
+                predictions.used(way);
+                self.order = predictions.word();
+            }
+        }
     }
 
     /// The way that the next new entry takes: a free one, else the victim. It becomes the most
@@ -138,10 +155,33 @@ impl<const W: usize, const T: usize> SmallSet<W, T> {
             self.order = order.word();
             return way as usize;
         }
+        self.reuse_other(shape) as usize
+    }
+
+    #[inline(never)]
+    fn reuse_other(&mut self, shape: &SetShape) -> u32 {
         let free = |&way: &u32| self.keys[way as usize] == EMPTY;
-        let victim = || TreePlru::from_word(self.order).victim(shape.ways);
-        let way = (0..shape.ways).find(free).unwrap_or_else(victim);
-        self.touch(way, shape);
-        way as usize
+        let free = (0..shape.ways).find(free);
+        match shape.replacement {
+            Replacement::Lru | Replacement::Plru => {
+                let victim = || TreePlru::from_word(self.order).victim(shape.ways);
+                let way = free.unwrap_or_else(victim);
+                self.touch_other(way, shape);
+                way
+            }
+            Replacement::Random => free.unwrap_or_else(|| {
+                let mut draws = Draws::from_word(self.order);
+                let way = draws.way(shape.ways);
+                self.order = draws.word();
+                way
+            }),
+            Replacement::Srrip => {
+                let mut predictions = Predictions::from_word(self.order);
+                let way = free.unwrap_or_else(|| predictions.victim(shape.ways));
+                predictions.entered(way);
+                self.order = predictions.word();
+                way
+            }
+        }
     }
 }

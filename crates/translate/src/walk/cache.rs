@@ -22,6 +22,21 @@ pub enum PwcKind {
     Absent,
 }
 
+impl PwcKind {
+    /// Checks that such caches can be built; `what` names them.
+    ///
+    /// # Errors
+    /// As [`Geometry::check`].
+    pub fn check(&self, what: &str) -> Result<(), ConfigError> {
+        let shapes = match self {
+            PwcKind::Absent => &[],
+            PwcKind::Unified(shape) => std::slice::from_ref(shape),
+            PwcKind::PerLevel(shapes) => shapes,
+        };
+        shapes.iter().try_for_each(|shape| shape.check(what))
+    }
+}
+
 /// The page-walk caches at work.
 #[derive(Clone, Debug)]
 pub(crate) struct WalkCache {

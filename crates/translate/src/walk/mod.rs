@@ -7,3 +7,4 @@ pub mod descent;
 pub mod native;
 pub mod nested;
 pub mod port;
+pub(crate) mod ways;

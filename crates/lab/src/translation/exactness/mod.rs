@@ -168,6 +168,7 @@ fn bare(mmu: &MmuConfig, l1: Geometry, pwc: Vec<Geometry>) -> MmuConfig {
             true => PwcKind::Absent,
             false => PwcKind::PerLevel(pwc),
         },
+        host_pwc: None,
         nested_tlb: None,
         nested_cycles: 1,
         reference_cycles: 0,

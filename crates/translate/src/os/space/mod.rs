@@ -87,6 +87,11 @@ impl Space {
         Ok(Space::with_table(asid, PageTable::new(levels, frames)?))
     }
 
+    /// The kernel half that all spaces share; its root's entries lie in `root_frame`.
+    pub(crate) fn kernel(levels: u8, root_frame: u64) -> Self {
+        Space::with_table(GLOBAL_ASID, PageTable::rooted(levels, root_frame))
+    }
+
     fn with_table(asid: u16, table: PageTable) -> Self {
         Space {
             asid,

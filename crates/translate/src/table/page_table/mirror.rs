@@ -112,6 +112,11 @@ impl PageTable {
         table
     }
 
+    /// The frame that the root lies in, by which hardware knows the table (CR3).
+    pub(crate) fn root_frame(&self) -> u64 {
+        self.frames[ROOT as usize]
+    }
+
     /// Puts the root into another frame; everything below it stays.
     pub(crate) fn set_root_frame(&mut self, root_frame: u64) {
         self.frames[ROOT as usize] = root_frame;

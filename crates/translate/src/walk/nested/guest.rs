@@ -8,6 +8,7 @@ use crate::table::entry::{PageSize, bits};
 use crate::walk::descent::{Fault, Reached, descend};
 use crate::walk::native::Walked;
 use crate::walk::port::Port;
+use crate::walk::ways::{HostWay, NestedWay};
 
 impl Host {
     /// The two-dimensional walk. What comes back looks like a native leaf with host-physical
@@ -28,6 +29,9 @@ impl Host {
         if let Some(gpa) = guest.segment_for(va).and_then(|s| s.translate(va)) {
             // Second form: the segment is the guest's; one dimension is left.
             let leaf = self.translate(&mut mmu.stats, gpa, now + mmu.pwc_time, port)?;
+            let mut way = NestedWay::default();
+            way.page(leaf.way);
+            mmu.stats.nested_ways.count(way);
             mmu.stats.longest_walk_refs = mmu.stats.longest_walk_refs.max(leaf.refs);
             let flags = USER_RW;
             // The two ranges need not be aligned to each other beyond 4 KB.
@@ -44,26 +48,27 @@ impl Host {
             return Err(Fault::NotPresent);
         }
         let mut time = now + mmu.pwc_time;
-        let mut refs = 0;
+        let (mut refs, mut way) = (0, NestedWay::default());
         let cached = mmu.pwc.deepest(va, asid, 2);
         mmu.stats.pwc_hits[cached.map_or(0, |(level, _)| level as usize)] += 1;
         let mut known = cached.is_some();
         let (stats, table) = (&mut mmu.stats, &mut guest.table);
         let Reached { entry, level, node } =
             descend(table, &mut mmu.pwc, (va, asid), cached, 0, |gpa, level| {
-                let pa = if known {
+                let (pa, host) = if known {
                     // The page-walk cache holds the node's host-physical address.
-                    self.lookup(gpa).ok_or(Fault::NotPresent)?
+                    (self.lookup(gpa).ok_or(Fault::NotPresent)?, HostWay::HELD)
                 } else {
                     let leaf = self.translate(stats, gpa, time, port)?;
                     refs += leaf.refs;
                     time = leaf.done;
-                    leaf.pa
+                    (leaf.pa, leaf.way)
                 };
                 known = false;
                 let (answered, hit) = port.read(pa, time);
                 time = answered;
                 refs += 1;
+                way.reference(level, host, hit);
                 stats.refs_by_level[level as usize] += 1;
                 stats.refs_at[level as usize][hit as usize] += 1;
                 Ok(())
@@ -75,12 +80,14 @@ impl Host {
             refs,
             done: time,
         };
-        self.combine(mmu, guest, va, &mut walked, port)?;
+        way.page(self.combine(mmu, guest, va, &mut walked, port)?);
+        mmu.stats.nested_ways.count(way);
         mmu.stats.longest_walk_refs = mmu.stats.longest_walk_refs.max(walked.refs);
         Ok(walked)
     }
 
-    /// Joins a guest leaf with the host's mapping of the page it points at.
+    /// Joins a guest leaf with the host's mapping of the page it points at; says how the host found
+    /// that.
     fn combine<P: Port + ?Sized>(
         &mut self,
         mmu: &mut Mmu,
@@ -88,7 +95,7 @@ impl Host {
         va: u64,
         walked: &mut Walked,
         port: &mut P,
-    ) -> Result<(), Fault> {
+    ) -> Result<HostWay, Fault> {
         let guest_size = walked.size();
         let mut gpa = (walked.entry & bits::FRAME & !(guest_size.bytes() - 1))
             | (va & (guest_size.bytes() - 1));
@@ -105,7 +112,7 @@ impl Host {
                 walked.done = leaf.done;
                 walked.entry = entry | rights | bits::PRESENT | bits::LARGE;
                 walked.level = 2;
-                return Ok(());
+                return Ok(leaf.way);
             }
             // The host has only small pages here: look the one page up in the guest's bitmap.
             if let Some(map) = guest_holes
@@ -132,6 +139,6 @@ impl Host {
         }
         walked.level = size.level();
         walked.entry = leaf.pa & bits::FRAME & !(size.bytes() - 1) | rights | bits::PRESENT;
-        Ok(())
+        Ok(leaf.way)
     }
 }

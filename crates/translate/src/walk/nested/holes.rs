@@ -11,6 +11,7 @@ use crate::table::holes::{HoleMap, filter_of, is_hole};
 use crate::walk::descent::{Fault, descend};
 use crate::walk::native::Walked;
 use crate::walk::port::Port;
+use crate::walk::ways::HostWay;
 
 impl Host {
     /// The joint perforated entry of a guest block and the host page behind it; None if the host
@@ -59,6 +60,7 @@ impl Host {
             time: now + self.pwc_time,
         };
         let cached = self.pwc.deepest(gpa, 0, 3);
+        let from = cached.map_or(self.space.table.levels(), |(level, _)| level - 1);
         let at = (gpa, 0);
         let reached = descend(
             &mut self.space.table,
@@ -76,6 +78,7 @@ impl Host {
             size: PageSize::M2,
             refs: reader.refs,
             done: reader.time,
+            way: HostWay::walk(from, reached.level),
         })
     }
 

@@ -8,6 +8,7 @@ mod holes;
 use super::cache::{PwcKind, WalkCache};
 use super::descent::{Fault, Reached, descend};
 use super::port::Port;
+use super::ways::HostWay;
 use crate::config::MmuConfig;
 use crate::error::ConfigError;
 use crate::os::space::Space;
@@ -40,6 +41,7 @@ struct HostLeaf {
     size: PageSize,
     refs: u64,
     done: u64,
+    way: HostWay,
 }
 
 /// Level of a segment in the sizes of nested entries: anything up to 1 GB may be cached whole.
@@ -60,12 +62,13 @@ impl Host {
             .nested_tlb
             .map(|g| AssocArray::new(g, "nested TLB"))
             .transpose()?;
-        let pwc = WalkCache::new(&config.pwc, space.table.levels())?;
+        let (kind, pwc_cycles) = (config.host_pwc(), config.host_pwc_cycles());
+        let pwc = WalkCache::new(kind, space.table.levels())?;
         let time =
             |there: bool, cycles: u32| u64::from(there) * u64::from(cycles) * units_per_cycle;
         Ok(Host {
             tlb_time: time(tlb.is_some(), config.nested_cycles),
-            pwc_time: time(config.pwc != PwcKind::Absent, config.pwc_cycles),
+            pwc_time: time(*kind != PwcKind::Absent, pwc_cycles),
             space,
             tlb,
             pwc,
@@ -100,6 +103,7 @@ impl Host {
                 size,
                 refs: 0,
                 done: now,
+                way: HostWay::SEGMENT,
             });
         }
         let now = now + self.tlb_time;
@@ -114,6 +118,7 @@ impl Host {
                         size,
                         refs: 0,
                         done: now,
+                        way: HostWay::NESTED_TLB,
                     });
                 }
             }
@@ -143,6 +148,7 @@ impl Host {
         };
         let table = &mut self.space.table;
         let cached = self.pwc.deepest(gpa, 0, 2);
+        let from = cached.map_or(table.levels(), |(level, _)| level - 1);
         let Reached { entry, level, node } =
             descend(table, &mut self.pwc, (gpa, 0), cached, 0, |pa, level| {
                 reader.host(pa, level);
@@ -185,6 +191,7 @@ impl Host {
             size,
             refs: reader.refs,
             done: reader.time,
+            way: HostWay::walk(from, level),
         })
     }
 }
