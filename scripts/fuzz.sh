@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Fuzzes every reader of foreign input: scripts/fuzz.sh [SECONDS [TARGET]...], SECONDS of processor
-# time for each target (60 without), so that an hour on a busy machine is an hour. It needs no other toolchain than the one that builds everything else: the
-# readers are safe Rust, so that coverage and debug assertions suffice and no sanitizer is linked
-# (SANITIZER=address RUSTC_BOOTSTRAP=1 links one). Stops at the first input that fails.
+# time for each target (60 without), so that an hour on a busy machine is an hour. It needs no other
+# toolchain than the one that builds everything else: the readers are safe Rust, so that coverage
+# and debug assertions suffice and no sanitizer is linked (SANITIZER=address RUSTC_BOOTSTRAP=1 links
+# one). Stops at the first input that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}

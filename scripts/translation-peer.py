@@ -3,10 +3,15 @@
 """First-level TLB misses of real programs in Ample and in ChampSim, at equal geometry.
 
     scripts/translation-peer.py AMPLE CHAMPSIM [PROGRAM]...
+    scripts/translation-peer.py --ends AMPLE CHAMPSIM
 
 CHAMPSIM is a binary of the default configuration with 1,024 physical registers (the programs' loads
-keep them) and no penalty for a page fault. Programs are recorded under qemu-user and written in
-ChampSim's format, of which both read the same instructions: 2 million warm up, 10 million count.
+keep them) and no penalty for a page fault. With --ends it is one of the default configuration as it
+is, and what is shown is that it comes to the end of our traces: two million instructions of each
+recorded program, and 200,000 of programs that Ample makes.
+
+Programs are recorded under qemu-user and written in ChampSim's format, of which both read the same
+instructions: 2 million warm up, 10 million count.
 Compared are look-ups of the second level for data: what missed in the first and was not on its way.
 Prints one row a program and setting, and with all programs the object that the result is made of.
 """
@@ -21,6 +26,7 @@ from pathlib import Path
 
 WARM_UP, COUNTED = 2_000_000, 10_000_000
 RECORD = struct.Struct("<Q8s2Q4Q")
+MADE = ["gups", "graph500", "mcf", "omnetpp", "redis", "memcached"]
 SQL = """create table t(a integer primary key, b text, c integer);
 with recursive n(i) as (select 1 union all select i+1 from n where i<40000)
   insert into t select i, hex(i*7919), (i*48271)%65537 from n;
@@ -115,7 +121,32 @@ def compare(ample: Path, champsim: Path, name: str, command: list[str], at: Path
     return rows
 
 
+def ends(ample: Path, champsim: Path, at: Path) -> list[list]:
+    """Instructions and cycles that the default simulator counts; it stops itself when it stands
+    still, and so does this."""
+    rows = []
+    for name, command in [*programs(at, ample).items(), *((made, None) for made in MADE)]:
+        recorded, trace = at / "trace.ample", at / "trace.champsim"
+        if command:
+            record = [str(ample), "record", "--program", "-o", str(recorded)]
+            output([*record, "--limit", "9000000", "--", *command], stderr=subprocess.DEVNULL)
+            output([str(ample), "trace", "convert", str(recorded), str(trace)])
+        else:
+            output([str(ample), "trace", "make", name, str(trace), "--limit", "300000"])
+        report, counted = at / "champsim.json", 2_000_000 if command else 200_000
+        lengths = [f"--warmup-instructions={counted // 10}", f"--simulation-instructions={counted}"]
+        output([str(champsim), *lengths, f"--json={report}", str(trace)])
+        core = json.loads(report.read_text())[0]["roi"]["cores"][0]
+        rows.append([name, core["instructions"], core["cycles"]])
+        print(*rows[-1], sep="\t", file=sys.stderr, flush=True)
+        trace.unlink()
+    return rows
+
+
 def main() -> int:
+    only_ends = "--ends" in sys.argv
+    if only_ends:
+        sys.argv.remove("--ends")
     if len(sys.argv) < 3:
         print(__doc__, file=sys.stderr)
         return 2
@@ -126,6 +157,9 @@ def main() -> int:
     ample, champsim = (Path(path).resolve() for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as directory:
         at = Path(directory)
+        if only_ends:
+            print(json.dumps({"schema": "ample.trace-ends/1", "rows": ends(ample, champsim, at)}))
+            return 0
         known = programs(at, ample)
         wanted = sys.argv[3:] or list(known)
         if unknown := [name for name in wanted if name not in known]:
