@@ -28,6 +28,18 @@ fn host_memory_stays_below_two_bytes_a_page() {
     );
 }
 
+/// Faulted walks counted as ended, which made the mean walk too short under demand paging.
+#[test]
+fn a_walk_that_faults_does_not_end() {
+    let config = presets::by_name("skylake").unwrap();
+    let mut engine = engine(&config, "paging", 4096, K4);
+    for va in [BASE + (1 << 30), BASE + (2 << 30), BASE] {
+        let _ = engine.translate(va, Intent::Read, 0, &mut NoMemory);
+    }
+    let stats = &engine.mmu.stats;
+    assert_eq!((stats.walks_data, stats.walks_ended), (3, 1));
+}
+
 #[test]
 fn shootdowns_grow_with_cores_and_stop_growing_with_pages() {
     let config = presets::by_name("contiguitas-table1").unwrap();

@@ -73,7 +73,8 @@ impl<P: Port + ?Sized> Refill<'_, P> {
         self.now = end;
     }
 
-    /// A whole walk of the page table, one- or two-dimensional: to the leaf, whatever it is.
+    /// A whole walk of the page table, one- or two-dimensional: to the leaf, whatever it is. One
+    /// that faults counts as begun and takes no time.
     ///
     /// # Errors
     /// If nothing is mapped.
@@ -86,8 +87,10 @@ impl<P: Port + ?Sized> Refill<'_, P> {
                 .walk(self.space, self.va, self.asid, start, self.port),
             Some(host) => host.walk(self.mmu, self.space, self.va, self.asid, start, self.port),
         };
-        let end = walked.as_ref().map_or(start, |w| w.done);
-        self.end_walk(start, end);
+        match &walked {
+            Ok(walked) => self.end_walk(start, walked.done),
+            Err(_) => self.port.walk_end(start, start),
+        }
         walked
     }
 }
