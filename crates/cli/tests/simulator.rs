@@ -81,3 +81,31 @@ fn machines_of_an_experiment_are_swept() {
     let machines: Vec<_> = points.map(|point| &point["result"]["machine"]).collect();
     assert_eq!(machines, ["zen4, mmu.walkers=1", "zen4, mmu.walkers=2"]);
 }
+
+#[test]
+fn a_program_has_any_footprint() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("g.trace");
+    let make = |more: &str| {
+        let all = format!("trace make {more} --limit 1000 --json");
+        all.replace("OUT", trace.to_str().unwrap())
+    };
+    for bytes in [8u64 << 20, 13_000_000] {
+        let made = make(&format!("graph500 OUT --bytes {bytes}"));
+        let made = json(&made.split(' ').collect::<Vec<_>>());
+        let taken = made["footprint_bytes"].as_u64().unwrap() as f64;
+        assert!(
+            (taken / bytes as f64 - 1.0).abs() < 0.05,
+            "{taken} of {bytes}"
+        );
+    }
+    let small = make("tpcc OUT --bytes 1M");
+    let told = refused(&small.split(' ').collect::<Vec<_>>());
+    assert!(told.contains("valid: 167772160 to"), "{told}");
+    let both = make("gups OUT --bytes 8M --scale full");
+    let told = refused(&both.split(' ').collect::<Vec<_>>());
+    assert!(told.contains("cannot be used with"), "{told}");
+    let walks = "sim walks --quick --json --set scale=64M --set length.accesses=20000";
+    let walks = json(&walks.split(' ').collect::<Vec<_>>());
+    assert_eq!(walks["schema"], "ample.sim.walks/2");
+}
