@@ -83,6 +83,22 @@ fn machines_of_an_experiment_are_swept() {
 }
 
 #[test]
+fn the_next_line_is_read_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("stream.trace");
+    let trace = trace.to_str().unwrap();
+    let make = "trace make stream OUT --bytes 6M --limit 100000 --json".replace("OUT", trace);
+    let made = json(&make.split(' ').collect::<Vec<_>>());
+    assert_eq!(made["footprint_bytes"], 6 << 20);
+    let cycles = |more: &[&str]| {
+        let run = json(&[&["trace", "run", trace, "--json"], more].concat());
+        run["cycles"].as_f64().unwrap()
+    };
+    let off = "--set=memory.prefetch_lines=0";
+    assert!(cycles(&[off, "--set=memory.next_lines=2"]) < cycles(&[off]));
+}
+
+#[test]
 fn a_program_has_any_footprint() {
     let directory = tempfile::tempdir().unwrap();
     let trace = directory.path().join("g.trace");

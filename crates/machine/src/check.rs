@@ -174,6 +174,7 @@ impl MachineConfig {
         }
         within("memory.mshrs", memory.mshrs.into(), 1, 4096)?;
         within("memory.prefetch_lines", memory.prefetch_lines.into(), 0, 64)?;
+        within("memory.next_lines", memory.next_lines.into(), 0, 64)?;
         let dram = &memory.dram;
         real("memory.dram.tck_ns", dram.tck_ns, 0.01, 1000.0)?;
         real("memory.dram.controller_ns", dram.controller_ns, 0.0, 1e6)?;

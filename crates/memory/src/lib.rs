@@ -15,6 +15,8 @@ mod last;
 mod limits;
 #[cfg(test)]
 mod limits_tests;
+#[cfg(test)]
+mod next_line_tests;
 mod reorder;
 mod shared;
 
