@@ -83,7 +83,7 @@ fn machines_of_an_experiment_are_swept() {
 }
 
 #[test]
-fn the_next_line_is_read_before() {
+fn caches_have_policies_ways_and_the_next_line() {
     let directory = tempfile::tempdir().unwrap();
     let trace = directory.path().join("stream.trace");
     let trace = trace.to_str().unwrap();
@@ -94,8 +94,19 @@ fn the_next_line_is_read_before() {
         let run = json(&[&["trace", "run", trace, "--json"], more].concat());
         run["cycles"].as_f64().unwrap()
     };
+    let plain = cycles(&[]);
+    assert_eq!(cycles(&["--set", "memory.llc.policy=lru"]), plain);
     let off = "--set=memory.prefetch_lines=0";
     assert!(cycles(&[off, "--set=memory.next_lines=2"]) < cycles(&[off]));
+    let wide = "--set=memory.llc={bytes=20971520, ways=20, latency_cycles=60, policy=\"random\"}";
+    assert!(cycles(&[wide]) > 0.0);
+    let told = refused(&["trace", "run", trace, "--set", "memory.llc.ways=33"]);
+    assert!(
+        told.contains("memory.llc.ways: 33; valid: 1 to 32"),
+        "{told}"
+    );
+    let told = refused(&["trace", "run", trace, "--set", "memory.llc.policy=fifo"]);
+    assert!(told.contains("fifo") && told.contains("srrip"), "{told}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! Which machines can be built: every field of a description, with what would be valid.
 
 use crate::config::MachineConfig;
-use ample_memory::{CacheConfig, LINE_BYTES};
+use ample_memory::{CacheConfig, LINE_BYTES, MOST_WAYS};
 use ample_translate::{Geometry, PageSize, PwcKind, Replacement, TlbArray};
 use std::fmt;
 
@@ -80,7 +80,7 @@ fn geometry(field: &str, shape: &Geometry) -> Checked {
 
 fn cache(field: &str, shape: &CacheConfig) -> Checked {
     let ways = u64::from(shape.ways);
-    within(format!("{field}.ways"), ways, 1, 16)?;
+    within(format!("{field}.ways"), ways, 1, MOST_WAYS.into())?;
     let least = LINE_BYTES * ways;
     let at = format!("{field}.bytes");
     within(at.clone(), shape.bytes, least, MOST_CACHE_BYTES)?;

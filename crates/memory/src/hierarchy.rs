@@ -332,6 +332,7 @@ impl<L: LastPort> MemorySystem for PrivateMemory<L> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::CachePolicy;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -341,6 +342,7 @@ pub(crate) mod tests {
             bytes: 64 * lines,
             ways,
             latency_cycles: 2,
+            policy: CachePolicy::Lru,
         };
         MemoryConfig {
             l1d: cache(4, 2),
