@@ -6,6 +6,7 @@
 //! it. How to add one: `docs/lab.md`.
 
 use crate::files::{Declared, changed, check_runs, declared, settings};
+use crate::machines;
 use crate::needs::Need;
 use crate::rows::{Rows, rows};
 use crate::{stop, text};
@@ -311,7 +312,8 @@ impl<E: Experiment> AnyExperiment for Listed<E> {
         if request.quick {
             read.parameters = small;
         }
-        let parameters = changed(read.parameters, &request.set)?;
+        let set = machines::settings_of(id, &read.parameters, &request.set)?;
+        let parameters = changed(read.parameters, &set)?;
         let about = read.experiment;
         let plain = serde_json::to_value(&parameters)?;
         check_runs(&plain).with_context(|| file.to_string())?;

@@ -3,17 +3,156 @@
 //!
 //! Wherever a machine is named, the name of a preset or the path of a TOML file of the same form
 //! will do. What cannot be built is refused with file, line, field and what would be valid.
+//! An experiment names its machine by a [`MachineChoice`].
 
 use crate::files;
 use ample_kit::names::meant;
 use ample_machine::MachineConfig;
 use ample_translate::presets::{self, PRESETS};
 use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 /// Most bytes of the file of a machine.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// The name that stands for the preset of the processor that a run is on, where an experiment knows
+/// one.
+pub(crate) const AUTO: &str = "auto";
+
+/// The parts of a machine: keys that begin with them are fields of it.
+const PARTS: [&str; 3] = ["core", "memory", "mmu"];
+
+/// A machine as the parameters of an experiment name it: a preset or a file, and fields of it that
+/// are changed. In a file it is the name alone where nothing is changed, else a table. As text it
+/// is the name, followed by the changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "WrittenChoice", into = "WrittenChoice")]
+pub struct MachineChoice {
+    /// Name of a preset, or path of a file.
+    pub from: String,
+    /// Values of its fields, by dotted key as in [`changed`].
+    pub set: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a machine is a name, or a table of `from` and `set`"
+)]
+enum WrittenChoice {
+    Name(String),
+    Changed(ChangedChoice),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangedChoice {
+    from: String,
+    set: BTreeMap<String, toml::Value>,
+}
+
+impl From<WrittenChoice> for MachineChoice {
+    fn from(written: WrittenChoice) -> Self {
+        let (from, set) = match written {
+            WrittenChoice::Name(name) => (name, BTreeMap::new()),
+            WrittenChoice::Changed(changed) => (changed.from, changed.set),
+        };
+        MachineChoice { from, set }
+    }
+}
+
+impl From<MachineChoice> for WrittenChoice {
+    fn from(choice: MachineChoice) -> Self {
+        let MachineChoice { from, set } = choice;
+        match set.is_empty() {
+            true => WrittenChoice::Name(from),
+            false => WrittenChoice::Changed(ChangedChoice { from, set }),
+        }
+    }
+}
+
+impl From<&str> for MachineChoice {
+    fn from(name: &str) -> Self {
+        WrittenChoice::Name(name.to_owned()).into()
+    }
+}
+
+impl fmt::Display for MachineChoice {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.from)?;
+        let mut fields = self.set.iter();
+        fields.try_for_each(|(key, value)| write!(out, ", {key}={value}"))
+    }
+}
+
+impl MachineChoice {
+    /// The machine.
+    ///
+    /// # Errors
+    /// As [`changed`].
+    pub fn read(&self) -> Result<MachineConfig> {
+        let set: Vec<_> = self.set.clone().into_iter().collect();
+        changed(&self.from, &set)
+    }
+}
+
+/// Settings of an experiment of which some may be fields of its machine: those are put together
+/// into one setting of the parameter `machine`. A key is a field of the machine if it begins with
+/// `machine.`, or with `core`, `memory` or `mmu` where no parameter has this name.
+///
+/// # Errors
+/// If the experiment has no machine, or the machine cannot be built.
+pub fn settings_of(
+    experiment: &str,
+    parameters: &impl Serialize,
+    set: &[(String, toml::Value)],
+) -> Result<Vec<(String, toml::Value)>> {
+    let table = toml::Table::try_from(parameters).context("writing the parameters as TOML")?;
+    let field = |key: &str| {
+        let first = key.split('.').next().unwrap_or_default();
+        let own = PARTS.contains(&first) && !table.contains_key(first);
+        let plain = own.then(|| key.to_owned());
+        key.strip_prefix("machine.").map(str::to_owned).or(plain)
+    };
+    let machine = |key: &str| key == "machine" || field(key).is_some();
+    if !set.iter().any(|(key, _)| machine(key)) {
+        return Ok(set.to_vec());
+    }
+    let Some(named) = table.get("machine") else {
+        let all = set.iter().filter(|(key, _)| machine(key));
+        let keys: Vec<_> = all.map(|(key, _)| key.as_str()).collect();
+        bail!(
+            "{} cannot be set: {experiment} has no machine; its parameters are {}",
+            keys.join(", "),
+            table.keys().cloned().collect::<Vec<_>>().join(", ")
+        );
+    };
+    let mut choice: MachineChoice = named.clone().try_into()?;
+    let mut others = Vec::new();
+    for (key, value) in set {
+        match field(key) {
+            Some(key) => {
+                choice.set.insert(key, value.clone());
+            }
+            None if key == "machine" => {
+                let other: MachineChoice = value.clone().try_into()?;
+                choice.from = other.from;
+                choice.set.extend(other.set);
+            }
+            None => others.push((key.clone(), value.clone())),
+        }
+    }
+    // Which machine `auto` stands for is known later.
+    if choice.from != AUTO {
+        choice.read()?;
+    }
+    others.push(("machine".into(), toml::Value::try_from(choice)?));
+    Ok(others)
+}
 
 /// The machine of a preset's name or of a file.
 ///
@@ -236,6 +375,57 @@ mod tests {
         let near = format!("{:#}", named("skylak").unwrap_err());
         assert!(near.contains("did you mean skylake?"), "{near}");
         assert!(format!("{:#}", named("/none.toml").unwrap_err()).contains("/none.toml"));
+    }
+
+    #[test]
+    fn settings_of_an_experiment_find_their_way_into_its_machine() {
+        #[derive(Serialize)]
+        struct Parameters {
+            machine: MachineChoice,
+            memory_bytes: u64,
+        }
+        let parameters = Parameters {
+            machine: "skylake".into(),
+            memory_bytes: 5,
+        };
+        let of = |texts: &[&str]| {
+            let set: Vec<_> = texts
+                .iter()
+                .map(|s| files::setting(s).expect("set"))
+                .collect();
+            settings_of("x", &parameters, &set)
+        };
+        let plain = of(&["memory_bytes=7"]).expect("a parameter");
+        assert_eq!(plain, [("memory_bytes".to_owned(), 7.into())]);
+        let set = [
+            "mmu.walkers=3",
+            "machine.memory_bytes=2147483648",
+            "memory_bytes=7",
+            "machine=zen4",
+        ];
+        let set = of(&set).expect("fields");
+        assert_eq!(set[0], plain[0]);
+        let choice: MachineChoice = set[1].1.clone().try_into().expect("a machine");
+        let told = "zen4, memory_bytes=2147483648, mmu.walkers=3";
+        assert_eq!(choice.to_string(), told);
+        let machine = choice.read().expect("a machine");
+        assert_eq!((machine.mmu.walkers, machine.memory_bytes), (3, 2 << 30));
+        let text = serde_json::to_string(&parameters.machine).expect("written");
+        assert_eq!(text, "\"skylake\"", "a name alone is written as before");
+        let bare = of(&["name=x"]).expect("left for the parameters to refuse");
+        assert_eq!(bare[0].0, "name");
+        let none = settings_of("x", &toml::Table::new(), &set).unwrap_err();
+        assert!(none.to_string().contains("x has no machine"), "{none}");
+        assert!(of(&["machine={from=\"zen4\", sets={}}"]).is_err());
+    }
+
+    #[test]
+    fn the_parts_of_a_machine_are_all_its_tables() {
+        let machine = named("skylake").expect("a preset");
+        let table = toml::Table::try_from(machine).expect("written");
+        let parts = table.iter().filter(|(_, value)| value.is_table());
+        let parts: Vec<_> = parts.map(|(key, _)| key.as_str()).collect();
+        assert_eq!(parts, PARTS);
     }
 
     #[test]

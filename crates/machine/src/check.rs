@@ -2,7 +2,7 @@
 //! Which machines can be built: every field of a description, with what would be valid.
 
 use crate::config::MachineConfig;
-use ample_memory::{CacheConfig, LINE_BYTES};
+use ample_memory::{CacheConfig, LINE_BYTES, MOST_WAYS};
 use ample_translate::{Geometry, PageSize, PwcKind, Replacement, TlbArray};
 use std::fmt;
 
@@ -89,7 +89,7 @@ fn geometry(field: &str, shape: &Geometry) -> Checked {
 
 fn cache(field: &str, shape: &CacheConfig) -> Checked {
     let ways = u64::from(shape.ways);
-    within(format!("{field}.ways"), ways, 1, 16)?;
+    within(format!("{field}.ways"), ways, 1, MOST_WAYS.into())?;
     let least = LINE_BYTES * ways;
     let at = format!("{field}.bytes");
     within(at.clone(), shape.bytes, least, MOST_CACHE_BYTES)?;
@@ -208,6 +208,7 @@ impl MachineConfig {
         }
         within("memory.mshrs", memory.mshrs.into(), 1, 4096)?;
         within("memory.prefetch_lines", memory.prefetch_lines.into(), 0, 64)?;
+        within("memory.next_lines", memory.next_lines.into(), 0, 64)?;
         let dram = &memory.dram;
         real("memory.dram.tck_ns", dram.tck_ns, 0.01, 1000.0)?;
         real("memory.dram.controller_ns", dram.controller_ns, 0.0, 1e6)?;

@@ -6,6 +6,8 @@
 mod check;
 pub mod config;
 pub mod multi;
+#[cfg(test)]
+mod preset_tests;
 pub mod single;
 
 pub use ample_memory::{MemoryConfig, MemorySystem, PrivateMemory, SharedLast};

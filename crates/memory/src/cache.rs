@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One cache: tags, exact LRU of up to 16 ways, dirty bits, and a value for each line: when its
-//! data arrive, or the state of a coherence protocol.
+//! One cache: tags, the order of replacement, dirty bits, and a value for each line: when its data
+//! arrive, or the state of a coherence protocol. Exact LRU of up to 16 ways, which is the default,
+//! is a word in each set; more ways and other policies are in [`OtherPolicy`].
 
 use crate::BadParams;
+use crate::replacement::{CachePolicy, OtherPolicy};
 use ample_kit::divisor::Divisor;
 use ample_kit::recency::{Recency, TagBytes};
 use serde::{Deserialize, Serialize};
@@ -16,11 +18,19 @@ pub const LINE_BYTES: u64 = 64;
 pub struct CacheConfig {
     /// Bytes in all.
     pub bytes: u64,
-    /// Lines in one set, at most 16.
+    /// Lines in one set, at most 32.
     pub ways: u32,
     /// Cycles from the core's request to the data on a hit.
     pub latency_cycles: u32,
+    /// Which line of a full set leaves.
+    #[serde(default, skip_serializing_if = "CachePolicy::is_default")]
+    pub policy: CachePolicy,
 }
+
+/// Most lines of a set.
+pub const MOST_WAYS: u32 = 32;
+/// Most ways whose tags have a byte in the head of their set, and whose order is a word.
+const NEAR_WAYS: usize = 16;
 
 impl CacheConfig {
     /// A cache of `kb` kilobytes.
@@ -29,17 +39,18 @@ impl CacheConfig {
             bytes: kb << 10,
             ways,
             latency_cycles,
+            policy: CachePolicy::Lru,
         }
     }
 
     /// Checks that the sizes make whole sets; `field` names the cache in the error.
     ///
     /// # Errors
-    /// If they do not, or a set has none or more than 16 ways.
+    /// If they do not, or a set has none or more than 32 ways.
     pub fn check(&self, field: &'static str) -> Result<(), BadParams> {
         let (bytes, ways) = (self.bytes, self.ways);
-        if !(1..=16).contains(&ways) {
-            let reason = format!("{ways} ways; the model takes 1 to 16");
+        if !(1..=MOST_WAYS).contains(&ways) {
+            let reason = format!("{ways} ways; the model takes 1 to {MOST_WAYS}");
             return Err(BadParams::new(field, reason));
         }
         if bytes == 0 || !bytes.is_multiple_of(LINE_BYTES * u64::from(ways)) {
@@ -57,12 +68,12 @@ const EMPTY: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct SetHead {
-    /// A byte of each tag.
+    /// A byte of each of the first 16 tags.
     bytes: TagBytes,
-    /// The order of their last uses.
+    /// The order of their last uses, where no other policy is kept.
     order: Recency,
     /// A bit for each way.
-    dirty: u16,
+    dirty: u32,
 }
 
 /// A cache at work. Lines are numbered by physical address / 64; each has a value.
@@ -74,6 +85,8 @@ pub struct Cache<T> {
     heads: Vec<SetHead>,
     tags: Vec<u64>,
     values: Vec<T>,
+    /// What decides instead of the order in the heads.
+    other: Option<OtherPolicy>,
     /// Look-ups that hit.
     pub hits: u64,
     /// Look-ups that missed.
@@ -100,7 +113,7 @@ impl<T: Copy + Default> Cache<T> {
     /// An empty cache.
     ///
     /// # Errors
-    /// If the sizes do not make whole sets of 1 to 16 lines; `field` names the cache.
+    /// If the sizes do not make whole sets of 1 to 32 lines; `field` names the cache.
     pub fn new(config: &CacheConfig, field: &'static str) -> Result<Self, BadParams> {
         config.check(field)?;
         let ways = config.ways as usize;
@@ -119,6 +132,8 @@ impl<T: Copy + Default> Cache<T> {
             heads: vec![head; sets as usize],
             tags: vec![EMPTY; cells],
             values: vec![T::default(); cells],
+            other: (config.policy != CachePolicy::Lru || ways > NEAR_WAYS)
+                .then(|| OtherPolicy::new(config.policy, sets as usize, ways)),
             hits: 0,
             misses: 0,
         })
@@ -145,8 +160,33 @@ impl<T: Copy + Default> Cache<T> {
     fn way(&self, set: usize, tag: u64) -> Option<usize> {
         let row = &self.tags[set * self.stride..(set + 1) * self.stride];
         let held = |way: usize| row.get(way).filter(|&&held| held == tag);
-        let (way, _) = self.heads[set].bytes.find(self.ways, byte_of(tag), held)?;
-        Some(way)
+        match self.heads[set].bytes.find(self.ways, byte_of(tag), held) {
+            Some((way, _)) => Some(way),
+            None if self.ways > NEAR_WAYS => {
+                (NEAR_WAYS..self.ways).find(|&way| held(way).is_some())
+            }
+            None => None,
+        }
+    }
+
+    /// Counts a use of a line that is held.
+    #[inline(always)]
+    fn touch(&mut self, set: usize, way: usize) {
+        match &mut self.other {
+            None => self.heads[set].order.touch(way as u32),
+            Some(other) => other.touch(set, way),
+        }
+    }
+
+    /// The way of a set that takes a new line, as its most recent use.
+    #[inline(always)]
+    fn claim(&mut self, set: usize) -> usize {
+        let Some(other) = &mut self.other else {
+            return self.heads[set].order.reuse_oldest(self.ways as u32) as usize;
+        };
+        let row = &self.tags[set * self.stride..][..self.ways];
+        let free = row.iter().position(|&held| held == EMPTY);
+        other.claim(set, free)
     }
 
     /// Looks a line up, as the most recent use, and marks it dirty if `write`; returns its value.
@@ -158,9 +198,8 @@ impl<T: Copy + Default> Cache<T> {
             return None;
         };
         self.hits += 1;
-        let head = &mut self.heads[set];
-        head.order.touch(way as u32);
-        head.dirty |= u16::from(write) << way;
+        self.touch(set, way);
+        self.heads[set].dirty |= u32::from(write) << way;
         Some(&mut self.values[set * self.stride + way])
     }
 
@@ -179,17 +218,19 @@ impl<T: Copy + Default> Cache<T> {
         self.way(set, tag).is_some()
     }
 
-    /// Puts in a line that is not held, as the most recent use; returns the line that left: the
-    /// least recently used of the set, unless a way is free.
+    /// Puts in a line that is not held, as the most recent use; returns the line that left: by LRU
+    /// the least recently used of the set, unless a way is free.
     #[inline(always)]
     pub fn install(&mut self, line: u64, value: T, dirty: bool) -> Option<Victim<T>> {
         debug_assert!(!self.holds(line), "line {line:#x} is held already");
         let (set, tag) = self.place(line);
+        let way = self.claim(set);
         let head = &mut self.heads[set];
-        let way = head.order.reuse_oldest(self.ways as u32) as usize;
         let was_dirty = head.dirty >> way & 1 != 0;
-        head.bytes.set(way, byte_of(tag));
-        head.dirty = head.dirty & !(1 << way) | u16::from(dirty) << way;
+        if way < NEAR_WAYS {
+            head.bytes.set(way, byte_of(tag));
+        }
+        head.dirty = head.dirty & !(1 << way) | u32::from(dirty) << way;
         let at = set * self.stride + way;
         let old = std::mem::replace(&mut self.tags[at], tag);
         let value = std::mem::replace(&mut self.values[at], value);
@@ -206,7 +247,7 @@ impl<T: Copy + Default> Cache<T> {
         let (set, tag) = self.place(line);
         match self.way(set, tag) {
             Some(way) => {
-                self.heads[set].order.touch(way as u32);
+                self.touch(set, way);
                 self.values[set * self.stride + way] = value;
                 None
             }
@@ -232,7 +273,10 @@ impl<T: Copy + Default> Cache<T> {
         let (set, tag) = self.place(line);
         let way = self.way(set, tag)?;
         let head = &mut self.heads[set];
-        head.order.make_oldest(way as u32, self.ways as u32);
+        // Other policies look for a free way first.
+        if self.other.is_none() {
+            head.order.make_oldest(way as u32, self.ways as u32);
+        }
         head.dirty &= !(1 << way);
         let at = set * self.stride + way;
         self.tags[at] = EMPTY;
@@ -258,7 +302,7 @@ impl Cache<u64> {
     }
 
     /// Reads what a look-up and an installation of the line touch besides the head: of the way
-    /// that may hold it, else of the one it would take. Returns something of it and, of the
+    /// that may hold it, else of the one it would take by LRU. Returns something of it and, of the
     /// latter way, the line that leaves. No branch waits for what is read.
     #[inline(always)]
     pub fn read_way(&self, line: u64) -> (u64, Option<u64>) {
@@ -268,135 +312,10 @@ impl Cache<u64> {
             .bytes
             .first_like(byte_of(tag))
             .filter(|&way| way < self.ways);
-        let at = set * self.stride
-            + like.unwrap_or_else(|| head.order.oldest(self.ways as u32) as usize);
+        let ways = self.ways.min(NEAR_WAYS) as u32;
+        let at = set * self.stride + like.unwrap_or_else(|| head.order.oldest(ways) as usize);
         let held = self.tags[at];
         let leaves = (like.is_none() && held != EMPTY).then(|| self.line_of(set, held));
         (self.values[at] ^ self.tags[at], leaves)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// 3 sets of 3 ways: neither a power of two.
-    const SMALL: CacheConfig = CacheConfig {
-        bytes: 9 * LINE_BYTES,
-        ways: 3,
-        latency_cycles: 1,
-    };
-
-    proptest! {
-        /// Every operation does to a cache what it does to a list of lines a set, most recently
-        /// used first.
-        #[test]
-        fn a_cache_is_a_list_of_lines(ops in prop::collection::vec((0..6, 0..24u64), 1..400)) {
-            let mut cache = Cache::<u64>::new(&SMALL, "test").unwrap();
-            let mut sets = vec![Vec::<(u64, u64, bool)>::new(); 3];
-            for (number, (op, line)) in (0..).zip(ops) {
-                let set = &mut sets[line as usize % 3];
-                let held = set.iter().position(|&(held, ..)| held == line);
-                let pushed_out = |set: &mut Vec<(u64, u64, bool)>| {
-                    let victim = (set.len() > 3).then(|| set.pop()).flatten();
-                    victim.map(|(line, value, dirty)| Victim { line, dirty, value })
-                };
-                match (op, held) {
-                    (0 | 1, Some(at)) => {
-                        let (line, value, dirty) = set.remove(at);
-                        set.insert(0, (line, value, dirty || op == 1));
-                        prop_assert_eq!(cache.lookup(line, op == 1).copied(), Some(value));
-                    }
-                    (0 | 1, None) => prop_assert!(cache.lookup(line, op == 1).is_none()),
-                    (2, Some(at)) => {
-                        prop_assert_eq!(cache.remove(line), Some(set.remove(at).1));
-                    }
-                    (2, None) => prop_assert_eq!(cache.remove(line), None),
-                    (3, Some(at)) => {
-                        let (line, _, dirty) = set.remove(at);
-                        set.insert(0, (line, number, dirty));
-                        prop_assert_eq!(cache.put(line, number), None);
-                    }
-                    (4, Some(at)) => {
-                        set[at].2 = true;
-                        prop_assert_eq!(cache.write_back(line), None);
-                    }
-                    (4, None) => {
-                        set.insert(0, (line, 0, true));
-                        prop_assert_eq!(cache.write_back(line), pushed_out(set));
-                    }
-                    (_, None) => {
-                        set.insert(0, (line, number, false));
-                        prop_assert_eq!(cache.put(line, number), pushed_out(set));
-                    }
-                    (_, Some(at)) => {
-                        prop_assert_eq!(cache.peek(line).copied(), Some(set[at].1));
-                    }
-                }
-                let mut dirty: Vec<u64> = cache.dirty_lines().collect();
-                dirty.sort_unstable();
-                let expected = sets.iter().flatten().filter(|line| line.2);
-                let mut expected: Vec<u64> = expected.map(|line| line.0).collect();
-                expected.sort_unstable();
-                prop_assert_eq!(dirty, expected);
-            }
-        }
-    }
-
-    proptest! {
-        /// Lines anywhere in 52 bits of address are told apart, however few sets there are.
-        #[test]
-        fn no_line_answers_for_another(
-            addresses in prop::collection::vec(0u64..1 << 52, 1..12),
-            near in 0u64..1 << 20,
-            bit in 6u32..52,
-        ) {
-            let mut cache = Cache::<u64>::new(&SMALL, "test").unwrap();
-            let pairs = addresses.iter().flat_map(|&far| [far, far ^ 1 << bit]);
-            for address in pairs.chain([near, near ^ 1 << bit]) {
-                let line = address >> 6;
-                match cache.lookup(line, false) {
-                    Some(&mut held) => prop_assert_eq!(held, line, "{:#x} answers", held << 6),
-                    None => {
-                        cache.install(line, line, false);
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_line_at_2_to_the_45_is_not_that_at_0() {
-        let l1 = CacheConfig::new(48, 12, 5);
-        let mut cache = Cache::<u64>::new(&l1, "l1").unwrap();
-        cache.install(0, 1, false);
-        for bit in 6..52 {
-            assert!(!cache.holds(1 << (bit - 6)), "address 1 << {bit}");
-        }
-    }
-
-    #[test]
-    fn a_guess_beyond_memory_may_be_read_ahead() {
-        let mut cache = Cache::<u64>::new(&SMALL, "test").unwrap();
-        cache.install(7, 1, false);
-        for line in [7, u64::from(u32::MAX) * 3, 0x7ff_ffff_f980, u64::MAX >> 6] {
-            cache.read_head(line);
-            cache.read_way(line);
-        }
-        assert_eq!(cache.peek(7), Some(&mut 1));
-    }
-
-    #[test]
-    fn impossible_sizes_are_refused() {
-        for (bytes, ways) in [(0, 4), (1000, 4), (64 * 17, 17), (64, 0)] {
-            let config = CacheConfig {
-                bytes,
-                ways,
-                latency_cycles: 1,
-            };
-            let error = Cache::<u64>::new(&config, "l1").unwrap_err();
-            assert_eq!(error.field, "l1", "{bytes} {ways}");
-        }
     }
 }

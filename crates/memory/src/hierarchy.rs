@@ -25,10 +25,18 @@ pub struct MemoryConfig {
     pub mshrs: u32,
     /// Lines the second level's stream prefetcher runs ahead; 0: off.
     pub prefetch_lines: u32,
+    /// Lines behind one that misses the first-level data cache which that reads, too, in the same
+    /// 4 KB of memory: next-line prefetching. 0, the default: off.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub next_lines: u32,
     /// Whether walks start at the first-level data cache (else at the second level).
     pub walks_use_l1: bool,
     /// The memory below the last level.
     pub dram: DramConfig,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Requests by where they hit.
@@ -72,6 +80,7 @@ pub struct PrivateMemory<L = LastLevel<u64>> {
     mshrs: Vec<u64>,
     streams: Vec<u64>,
     prefetch_lines: u64,
+    next_lines: u64,
     walks_use_l1: bool,
     /// Data requests.
     pub data_hits: HitCounts,
@@ -126,6 +135,7 @@ impl<L: LastPort> PrivateMemory<L> {
             mshrs: vec![0; config.mshrs as usize],
             streams: vec![0; 64],
             prefetch_lines: u64::from(config.prefetch_lines),
+            next_lines: u64::from(config.next_lines),
             walks_use_l1: config.walks_use_l1,
             data_hits: HitCounts::default(),
             walk_hits: HitCounts::default(),
@@ -188,6 +198,23 @@ impl<L: LastPort> PrivateMemory<L> {
         }
     }
 
+    /// Brings the lines behind one that missed at `start` into the first level. They take no miss
+    /// register, and the second level's prefetcher sees them as it does misses.
+    #[inline]
+    fn read_next(&mut self, line: u64, start: u64) {
+        for ahead in line + 1..=line + self.next_lines {
+            if ahead >> 6 != line >> 6 {
+                return;
+            }
+            if self.l1d.holds(ahead) {
+                continue;
+            }
+            let (done, _) = self.beyond_l1(ahead, start);
+            self.train(ahead, start);
+            self.fill_l1d(ahead, done, false);
+        }
+    }
+
     /// Runs ahead of a stream that has moved on to the next line of its 4 KB page.
     #[inline]
     fn train(&mut self, line: u64, now: u64) {
@@ -231,6 +258,7 @@ impl<L: LastPort> MemorySystem for PrivateMemory<L> {
         self.mshrs[slot] = done;
         self.train(line, start);
         self.data_hits.count(hit);
+        self.read_next(line, start);
         self.fill_l1d(line, done, write);
         debug_assert!(done >= start, "a miss answered before it was asked");
         debug_assert!(
@@ -304,6 +332,7 @@ impl<L: LastPort> MemorySystem for PrivateMemory<L> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::CachePolicy;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -313,6 +342,7 @@ pub(crate) mod tests {
             bytes: 64 * lines,
             ways,
             latency_cycles: 2,
+            policy: CachePolicy::Lru,
         };
         MemoryConfig {
             l1d: cache(4, 2),
@@ -321,6 +351,7 @@ pub(crate) mod tests {
             llc: cache(8, 2),
             mshrs: 2,
             prefetch_lines,
+            next_lines: 0,
             walks_use_l1,
             dram: DramConfig::ddr4_3200(1, 4, 10.0),
         }
@@ -351,8 +382,12 @@ pub(crate) mod tests {
             ops in prop::collection::vec((0..4, 0..64u64), 1..600),
             walks_use_l1: bool,
             prefetch_lines in 0..3u32,
+            next_lines in 0..3u32,
         ) {
-            let config = tiny_config(walks_use_l1, prefetch_lines);
+            let config = MemoryConfig {
+                next_lines,
+                ..tiny_config(walks_use_l1, prefetch_lines)
+            };
             let mut memory = PrivateMemory::new(&config, 4, 0.5).unwrap();
             let mut newer = BTreeSet::new();
             for (now, (op, line)) in (0..).step_by(50).zip(ops) {

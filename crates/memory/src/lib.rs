@@ -9,21 +9,27 @@
 //! coherent hierarchy of several cores is in the machine crate and is made of the same arrays.
 
 mod cache;
+#[cfg(test)]
+mod cache_tests;
 mod dram;
 mod hierarchy;
 mod last;
 mod limits;
 #[cfg(test)]
 mod limits_tests;
+#[cfg(test)]
+mod next_line_tests;
 mod reorder;
+mod replacement;
 mod shared;
 
-pub use cache::{Cache, CacheConfig, LINE_BYTES, Victim};
+pub use cache::{Cache, CacheConfig, LINE_BYTES, MOST_WAYS, Victim};
 pub use dram::{Dram, DramConfig};
 pub use hierarchy::{HitCounts, MemoryConfig, PrivateMemory};
 pub use last::{LastLevel, MainMemory};
 pub use limits::LimitsConfig;
 pub use reorder::{Arrival, ReorderConfig, ReorderingDram};
+pub use replacement::CachePolicy;
 pub use shared::{LastCounts, LastPort, SharedLast};
 
 /// Why a machine cannot be built.

@@ -157,7 +157,7 @@ impl LastPort for SharedLast {
 mod tests {
     use super::*;
     use crate::hierarchy::tests::{tiny_config, upper_dirty_lines};
-    use crate::{MemoryConfig, MemorySystem, PrivateMemory};
+    use crate::{CachePolicy, MemoryConfig, MemorySystem, PrivateMemory};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -179,6 +179,7 @@ mod tests {
             bytes,
             ways,
             latency_cycles: 2,
+            policy: CachePolicy::Lru,
         }
     }
 

@@ -29,7 +29,11 @@ pub struct SimArgs {
     /// A small, fast version; not the experiment's figures.
     #[arg(long)]
     quick: bool,
-    /// Change a parameter; KEY is dotted (length.accesses), VALUE as in TOML. May be repeated.
+    /// The machine, where the experiment has one: a preset or a TOML file (ample trace machines).
+    #[arg(long, value_name = "PRESET|FILE")]
+    machine: Option<String>,
+    /// Change a parameter, or a field of the machine; KEY is dotted (length.accesses, mmu.walkers),
+    /// VALUE as in TOML. May be repeated. machine.KEY is a field of the machine, too.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// The parameter memory_bytes: memory of each server.
@@ -56,6 +60,7 @@ const EXAMPLES: &str = "Examples:
   ample sim ablation --workloads ci      what each mechanism is worth under ci
   ample sim chase --figure chase.html    this machine measured, its model beside
   ample sim walks --set length.accesses=100000   another parameter
+  ample sim walks --machine zen4 --set mmu.walkers=1   another machine, one field changed
   ample sim my.toml                      an experiment file with your values";
 
 /// Runs the command.
@@ -192,6 +197,9 @@ fn settings(args: &SimArgs) -> anyhow::Result<Vec<(String, toml::Value)>> {
     }
     if let Some(workloads) = &args.workloads {
         put("workloads", workloads.clone().into());
+    }
+    if let Some(machine) = &args.machine {
+        put("machine", machine.clone().into());
     }
     for text in &args.set {
         all.push(files::setting(text)?);

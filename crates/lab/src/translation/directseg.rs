@@ -6,7 +6,7 @@ use super::program;
 use super::runs::{Mapping, all_of, check_seeds, data_percent, map_as, mean, record, whole};
 use crate::charts::{Bars, plain, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::setup::{Length, Measured, anonymous_range, engine, stretch};
 use crate::stop;
@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirectSegParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     /// Scale of the programs.
     pub scale: String,
     /// Length of each run.
@@ -92,7 +92,7 @@ pub struct DirectSegRow {
 /// Tables 3 to 5 and figure 4, here and in the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectSegTables {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Scale of the programs.
     pub scale: String,
@@ -195,7 +195,7 @@ impl Experiment for DirectSeg {
     type Outcome = DirectSegTables;
 
     fn run(params: &DirectSegParams, progress: Progress<'_>) -> Result<DirectSegTables> {
-        let machine = machines::named(&params.machine)?;
+        let machine = params.machine.read()?;
         check_seeds(&params.seeds)?;
         let count = |row: &DirectSegProgram| if row.seedless { 1 } else { params.seeds.len() };
         let steps = Steps::new(progress, params.rows.iter().map(count).sum());
@@ -211,7 +211,7 @@ impl Experiment for DirectSeg {
             Ok(())
         })?;
         Ok(DirectSegTables {
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             scale: params.scale.clone(),
             seeds: params.seeds.clone(),
             rows,

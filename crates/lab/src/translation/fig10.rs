@@ -7,6 +7,7 @@
 use super::speedup::{self, SpeedTable, page_mix, program_of};
 use crate::charts::{Bars, of_spread};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::server_model::Spread;
 use crate::server_model::check_memory;
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Fig10Params {
     /// Preset of the shipped speed table, which must have been made with it.
-    pub machine: String,
+    pub machine: MachineChoice,
     /// Workloads with a program in the speed table, and the paper's gains.
     pub workloads: Vec<Fig10Workload>,
     /// Workload that fragments a server fully, and for how long.
@@ -156,7 +157,7 @@ impl Experiment for HugePageGains {
     fn run(params: &Fig10Params, progress: Progress<'_>) -> Result<Fig10Speeds> {
         let table = speedup::shipped();
         ensure!(
-            table.machine == params.machine,
+            table.machine == params.machine.to_string(),
             "the shipped speed table is of '{}', not of '{}'; known: {}",
             table.machine,
             params.machine,

@@ -5,7 +5,7 @@ use super::directseg::one;
 use super::runs::{all_of, check_seeds};
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::setup::Length;
 use crate::stop;
@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FootprintParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     pub footprints_mb: Vec<u64>,
     /// Length of each run.
     pub length: Length,
@@ -45,7 +45,7 @@ pub struct FootprintPoint {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FootprintCurves {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Seeds of the program; figures are means over them.
     pub seeds: Vec<u64>,
@@ -65,7 +65,7 @@ impl Experiment for Footprint {
     type Outcome = FootprintCurves;
 
     fn run(params: &FootprintParams, progress: Progress<'_>) -> Result<FootprintCurves> {
-        let machine = machines::named(&params.machine)?;
+        let machine = params.machine.read()?;
         check_seeds(&params.seeds)?;
         let steps = Steps::new(progress, params.footprints_mb.len());
         let percent = |mb: u64, mapping| -> Result<Spread> {
@@ -106,7 +106,7 @@ impl Experiment for Footprint {
             u64::from(entries.max().unwrap_or(0)) * size.bytes()
         };
         Ok(FootprintCurves {
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             seeds: params.seeds.clone(),
             last_flat_bytes: [0, 1, 2].map(last_flat),
             tlb_reach_bytes: PageSize::ALL.map(reach),

@@ -23,19 +23,61 @@ pub use runs::{Recording, SeedMean};
 
 use crate::stop;
 use ample_kit::names::known;
-use anyhow::{Context, Result, bail};
+use ample_pfn::parse_bytes;
+use anyhow::{Context, Result, ensure};
 
-/// A built-in program at a scale given by name. Those of full scale take a while to make.
+/// A built-in program at a scale given by name, or of a footprint: `scale` may be a size (`2G`),
+/// and a name may end with one of its own (`mcf:bytes=2G`). Large ones take a while to make.
 pub(crate) fn program(name: &str, scale: &str, seed: u64) -> Result<Box<dyn ample_trace::Program>> {
     use ample_trace::Scale;
-    use ample_trace::programs::NAMES;
-    let scale = match scale {
-        "tiny" => Scale::Tiny,
-        "quick" => Scale::Quick,
-        "full" => Scale::Full,
-        other => bail!("there is no scale '{other}'; known: tiny, quick, full"),
+    use ample_trace::programs::{NAMES, by_name, of_bytes};
+    let (name, own) = match name.split_once(":bytes=") {
+        Some((name, size)) => (name, Some(size)),
+        None => (name, None),
     };
+    ensure!(
+        NAMES.contains(&name),
+        "there is no program '{name}'; {}",
+        known(name, NAMES)
+    );
     let wanted = name.to_owned();
-    let made = stop::detached(move || ample_trace::programs::by_name(&wanted, scale, seed));
-    made.with_context(|| format!("there is no program '{name}'; {}", known(name, NAMES)))
+    let scale = match own.unwrap_or(scale) {
+        "tiny" if own.is_none() => Scale::Tiny,
+        "quick" if own.is_none() => Scale::Quick,
+        "full" if own.is_none() => Scale::Full,
+        size => {
+            let bytes = parse_bytes(size).with_context(|| match own {
+                Some(_) => format!("{name}:bytes={size} is no size; try {name}:bytes=2G"),
+                None => format!("there is no scale '{size}'; known: tiny, quick, full, or a size"),
+            })?;
+            return Ok(stop::detached(move || of_bytes(&wanted, bytes, seed))?);
+        }
+    };
+    let made = stop::detached(move || by_name(&wanted, scale, seed));
+    made.with_context(|| format!("{name} cannot be had"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program;
+    use ample_trace::programs::footprint_bytes;
+
+    #[test]
+    fn programs_have_a_scale_or_a_size() {
+        let bytes = |name, scale| {
+            let made = program(name, scale, 1).expect("a program");
+            footprint_bytes(made.regions()) >> 20
+        };
+        assert_eq!(bytes("gups", "24M"), 24);
+        assert_eq!(bytes("gups:bytes=48M", "tiny"), 48);
+        assert_eq!(bytes("gups", "tiny"), 8);
+        let told = |name, scale| {
+            let error = program(name, scale, 1).err().expect("refused");
+            format!("{error:#}")
+        };
+        assert!(told("gups", "huge").contains("known: tiny, quick, full, or a size"));
+        assert!(told("gups:bytes=much", "tiny").contains("try gups:bytes=2G"));
+        assert!(told("gups:bytes=1K", "tiny").contains("valid: 4194304 to"));
+        assert!(told("gusp:bytes=1G", "tiny").contains("did you mean gups?"));
+    }
 }

@@ -8,7 +8,7 @@ use super::program;
 use super::runs::{check_seeds, data_percent, record};
 use crate::charts::tornado;
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::server_model::{Spread, side_by_side};
 use crate::setup::Length;
 use crate::stop;
@@ -72,8 +72,8 @@ const HEADLINES: [&str; 4] = ["4 KB pages", "2 MB pages", "1 GB pages", "segment
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TranslationSensitivityParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     /// Scale of the programs.
     pub scale: String,
     /// Length of each run.
@@ -152,7 +152,7 @@ impl Experiment for AssumedNumbers {
         params: &TranslationSensitivityParams,
         progress: Progress<'_>,
     ) -> Result<TranslationSensitivity> {
-        let machine = machines::named(&params.machine)?;
+        let machine = params.machine.read()?;
         check_seeds(&params.seeds)?;
         ensure!(
             !params.programs.is_empty(),

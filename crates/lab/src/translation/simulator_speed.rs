@@ -6,7 +6,7 @@
 use super::naive::Naive;
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::needs::load_average;
 use crate::progress::Steps;
 use crate::stop;
@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatorSpeedParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     /// Programs: gups, "gups, loads only", stream, chase.
     pub programs: Vec<String>,
     /// Functional (false), with the timed core (true), or both.
@@ -76,7 +76,7 @@ pub struct OverNaive {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimulatorSpeeds {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Load average of this machine at the start (one minute), as far as it can be read.
     pub load_average: Option<f64>,
@@ -114,7 +114,7 @@ fn functional(
     params: &SimulatorSpeedParams,
     program: &mut dyn Program,
 ) -> Result<(Vec<Round>, f64)> {
-    let machine = machines::named(&params.machine)?;
+    let machine = params.machine.read()?;
     let mut engine = mapped(&machine, program)?;
     let accesses = params.functional_accesses;
     let rounds = rounds(params, program, |program| {
@@ -124,7 +124,7 @@ fn functional(
 }
 
 fn timed(params: &SimulatorSpeedParams, program: &mut dyn Program) -> Result<(Vec<Round>, f64)> {
-    let machine = machines::named(&params.machine)?;
+    let machine = params.machine.read()?;
     let mut core = machine.core(mapped(&machine, program)?)?;
     let rounds = rounds(params, program, |program| {
         core.start_measuring();
@@ -146,7 +146,7 @@ fn mapped(machine: &MachineConfig, program: &dyn Program) -> Result<Engine> {
 /// Accesses a second over those of the naive model, functional and timed, from the processor time
 /// of as many accesses of GUPS by each, round by round.
 fn over_naive(params: &SimulatorSpeedParams) -> Result<Vec<OverNaive>> {
-    let machine = machines::named(&params.machine)?;
+    let machine = params.machine.read()?;
     let mut programs = [0; 3].map(|_| program(params, "gups"));
     let mut engine = mapped(&machine, programs[0].as_ref())?;
     let mut core = machine.core(mapped(&machine, programs[0].as_ref())?)?;
@@ -277,7 +277,7 @@ impl Experiment for SimulatorSpeed {
         })?;
         Ok(SimulatorSpeeds {
             over_naive,
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             load_average,
             seed: params.seed,
             rows,

@@ -6,7 +6,7 @@ use super::program;
 use super::runs::in_page_mix;
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use crate::stop;
@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpeedupParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     /// Programs, by the names that `ample trace` knows.
     pub programs: Vec<String>,
     /// Scale of the programs.
@@ -70,7 +70,7 @@ pub struct SpeedTable {
 /// Tables of all programs on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speedups {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Seed of programs and draws.
     pub seed: u64,
@@ -176,7 +176,7 @@ impl Experiment for Speedup {
                 "the shares of a grid must rise from 0: {axis:?}"
             );
         }
-        let machine = machines::named(&params.machine)?;
+        let machine = params.machine.read()?;
         let grid = params.shares_1g.len() * params.shares_2m.len();
         let steps = Steps::new(progress, params.programs.len() * grid);
         // A table with gaps prices nothing: one that was not measured to its end is left out.
@@ -187,7 +187,7 @@ impl Experiment for Speedup {
             Ok(())
         })?;
         Ok(Speedups {
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             seed: params.seed,
             tables,
         })

@@ -6,7 +6,7 @@ use super::program;
 use super::runs::{all_of, check_seeds, data_percent, fetch_share, in_page_mix};
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use crate::stop;
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WalkParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     pub programs: Vec<String>,
     /// Scale of the programs.
     pub scale: String,
@@ -69,7 +69,7 @@ pub struct WalkBar {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkCycles {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Seeds of the programs; figures are means over them.
     pub seeds: Vec<u64>,
@@ -112,7 +112,7 @@ impl Experiment for Walks {
     type Outcome = WalkCycles;
 
     fn run(params: &WalkParams, progress: Progress<'_>) -> Result<WalkCycles> {
-        let machine = machines::named(&params.machine)?;
+        let machine = params.machine.read()?;
         check_seeds(&params.seeds)?;
         let steps = Steps::new(progress, params.programs.len() * params.mixes.len());
         let bars = stop::collect(|bars| {
@@ -138,7 +138,7 @@ impl Experiment for Walks {
             Ok(())
         })?;
         Ok(WalkCycles {
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             seeds: params.seeds.clone(),
             bars,
         })

@@ -7,9 +7,14 @@ use ample_memory::PrivateMemory;
 use ample_trace::Access;
 use ample_translate::{PageSize, USER_RW, bits, schemes};
 
-/// Two ranges with 4 KB pages, timed as recorded guests are: counts do not depend on time.
 fn core() -> TimedCore<PrivateMemory> {
+    core_that_reads_ahead(0)
+}
+
+/// Two ranges with 4 KB pages, timed as recorded guests are: counts do not depend on time.
+fn core_that_reads_ahead(next_lines: u32) -> TimedCore<PrivateMemory> {
     let mut machine = MachineConfig::preset("skylake").unwrap();
+    machine.memory.next_lines = next_lines;
     machine.core.order = AccessOrder::Program;
     let mut engine = machine.engine(schemes::paging()).unwrap();
     let rights = USER_RW & !bits::NO_EXECUTE;
@@ -100,9 +105,9 @@ fn instructions_before_a_fetch_take_as_long_as_before_a_load() {
 
 #[test]
 fn warming_leaves_what_running_leaves() {
-    for seed in 1..=3 {
+    for (seed, next_lines) in [(1, 0), (2, 0), (3, 0), (1, 2)] {
         let accesses = mixed(seed, 60_000);
-        let (mut ran, mut warmed) = (core(), core());
+        let [mut ran, mut warmed] = [0; 2].map(|_| core_that_reads_ahead(next_lines));
         run(&mut ran, &accesses);
         for access in &accesses {
             warmed.warm(access, 2 << 8).unwrap();
@@ -141,4 +146,22 @@ fn warming_goes_at_its_pace() {
     }
     // 100,000 instructions, one and a half units each.
     assert_eq!(core.clock().0 - before, 150_000);
+}
+
+/// Loads of one line after the other: every other one finds its line brought along by the one
+/// before, whether memory is timed or warmed, and the whole takes less time.
+#[test]
+fn the_next_line_comes_along() {
+    let loads: Vec<Access> = (0..20_000)
+        .map(|line| Access::load((1 << 30) + 64 * line, 3).after(1))
+        .collect();
+    let of = |next_lines| {
+        let mut core = core_that_reads_ahead(next_lines);
+        run(&mut core, &loads);
+        core.settle();
+        (core.memory.data_hits.l1, core.report().cycles)
+    };
+    let ((none, slow), (half, fast)) = (of(0), of(1));
+    assert_eq!((none, half), (0, 10_000));
+    assert!(fast < slow, "{fast} cycles, {slow} without");
 }

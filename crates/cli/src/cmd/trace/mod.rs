@@ -12,6 +12,7 @@ use ample_kit::names::known;
 use ample_lab::machines;
 use ample_lab::recorded::{self, Model, TraceMemory};
 use ample_lab::stop::requested as stop_requested;
+use ample_pfn::parse_bytes;
 use ample_trace::files::{self, FileWriter, Format};
 use ample_trace::{Access, Consumer, Recorder, Replay, Scale, TraceHeader, programs};
 use ample_translate::PageSize;
@@ -102,6 +103,10 @@ struct Make {
     /// Size of its data: tiny, quick or full.
     #[arg(long, value_name = "SCALE", default_value = "quick", value_parser = scale)]
     scale: Scale,
+    /// Size of all that it maps instead, without a kernel's direct map: the program chooses its own
+    /// sizes to come near to it. A graph of graph500 has as many edges as that takes.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "scale")]
+    bytes: Option<u64>,
     /// Length of the trace in accesses.
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     limit: u64,
@@ -343,8 +348,12 @@ fn make(args: &Make) -> anyhow::Result<Value> {
         let names = known(&args.program, programs::NAMES);
         bail!("there is no program '{}'; {names}", args.program);
     }
-    let mut program = programs::by_name(&args.program, args.scale, args.seed)
-        .with_context(|| format!("{} cannot be had", args.program))?;
+    let mut program = match args.bytes {
+        Some(bytes) => programs::of_bytes(&args.program, bytes, args.seed)?,
+        None => programs::by_name(&args.program, args.scale, args.seed)
+            .with_context(|| format!("{} cannot be had", args.program))?,
+    };
+    let footprint_bytes = programs::footprint_bytes(program.regions());
     let header = TraceHeader {
         program: args.program.clone(),
         regions: program.regions().to_vec(),
@@ -366,6 +375,7 @@ fn make(args: &Make) -> anyhow::Result<Value> {
         "output": args.output.display().to_string(),
         "output_format": to.name(),
         "seed": args.seed,
+        "footprint_bytes": footprint_bytes,
         "partial": stop_requested(),
     });
     counts.fields(&mut value);

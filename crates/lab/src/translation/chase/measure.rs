@@ -2,6 +2,7 @@
 //! The measured side: rounds over all page sizes, the least of the rounds at each footprint.
 
 use super::frames::Scatter;
+use crate::machines::MachineChoice;
 use crate::setup::HostPages;
 use ample_host::{LoadPattern, PageBacking, TestMemory};
 use anyhow::{Context, Result};
@@ -12,8 +13,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChaseParams {
-    /// Machine preset, or `auto`: by CPUID.
-    pub machine: String,
+    /// A preset or a file, or `auto`: a preset by CPUID; and fields of it that are changed.
+    pub machine: MachineChoice,
     /// Smallest footprint, bytes; the rest are its doublings.
     pub min_bytes: u64,
     /// Largest footprint, bytes; cut to what memory is available.

@@ -23,7 +23,7 @@ pub use turns::{Dearer, Turn};
 
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::{self, MachineChoice};
 use crate::needs::{load_average, meminfo_bytes};
 use crate::setup::HostPages;
 use crate::stop;
@@ -101,22 +101,27 @@ impl Experiment for ChaseLatency {
             }
             None => {
                 // A wrong name is told before minutes of measuring.
-                if params.machine != "auto" {
-                    machines::named(&params.machine)?;
+                if params.machine.from != machines::AUTO {
+                    params.machine.read()?;
                 }
                 measure_now(params)?
             }
         };
         progress(0.6);
-        let (preset, preset_note) = match params.machine.as_str() {
-            "auto" => preset_of(&earlier.processor),
+        let (preset, preset_note) = match params.machine.from.as_str() {
+            machines::AUTO => preset_of(&earlier.processor),
             name => (Some(name.to_owned()), "chosen by the parameters".into()),
         };
-        let machine = preset.as_deref().map(machines::named).transpose()?;
+        let set = &params.machine.set;
+        let choice = preset.map(|from| MachineChoice {
+            from,
+            set: set.clone(),
+        });
+        let machine = choice.as_ref().map(MachineChoice::read).transpose()?;
         let mut chase = Chase {
             processor: earlier.processor,
             clock_ghz: earlier.clock_ghz,
-            preset,
+            preset: choice.map(|choice| choice.to_string()),
             preset_note,
             load_before: earlier.load_before,
             load_after: earlier.load_after,

@@ -7,7 +7,7 @@ mod tlbs;
 
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::stop;
 use ample_kit::random::SplitMix64;
@@ -29,7 +29,7 @@ const WITHIN: f64 = 0.002;
 #[serde(deny_unknown_fields)]
 pub struct ExactnessParams {
     /// Machine preset of the rows that do not describe their own hardware.
-    pub machine: String,
+    pub machine: MachineChoice,
     /// TLBs under uniform random accesses.
     pub uniform: Vec<UniformTlb>,
     /// Pages accessed, in entries of the TLB; above 1.
@@ -146,7 +146,7 @@ impl Rows {
 /// All counts with a formula, and how many keep their bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exactness {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Seed of programs and draws.
     pub seed: u64,
@@ -219,7 +219,7 @@ impl Experiment for ExactCounts {
     type Outcome = Exactness;
 
     fn run(params: &ExactnessParams, progress: Progress<'_>) -> Result<Exactness> {
-        let mmu = machines::named(&params.machine)?.mmu;
+        let mmu = params.machine.read()?.mmu;
         ensure!(
             params.uniform_accesses > 0 && !params.uniform.is_empty(),
             "uniform and uniform_accesses must not be empty or 0"
@@ -245,7 +245,7 @@ impl Experiment for ExactCounts {
         })?;
         let rows_met = rows.iter().filter(|row| row.met).count();
         Ok(Exactness {
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             seed: params.seed,
             rows_met,
             rows_missed: rows.len() - rows_met,

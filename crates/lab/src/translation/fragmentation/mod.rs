@@ -11,7 +11,7 @@ use super::program;
 use super::runs::{Recording, SeedMean, check_seeds, whole};
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix, anonymous_range, engine, map_mix, map_segment_of};
 use crate::stop;
@@ -26,8 +26,8 @@ use source::state;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FragmentationParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     pub programs: Vec<String>,
     /// Scale of the programs (GUPS: always `gups_bytes`).
     pub scale: String,
@@ -102,7 +102,7 @@ pub struct FragmentationMean {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmented {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Share of blocks that programs fill.
     pub filled_share: f64,
@@ -129,7 +129,7 @@ fn row(
     virtualised: bool,
     baselines: &mut Baselines,
 ) -> Result<FragmentationRow> {
-    let machine = machines::named(&params.machine)?;
+    let machine = params.machine.read()?;
     let length = &params.length;
     let blocks = perforated::blocks_of(program);
     let holes = Fragmentation::of_filled(frames, params.filled_share, blocks, state.seed)?;
@@ -228,7 +228,7 @@ impl Experiment for RealFragmentation {
             "filled_share is {}, but must be above 0 and at most 1",
             params.filled_share
         );
-        machines::named(&params.machine)?;
+        params.machine.read()?;
         check_seeds(&params.seeds)?;
         let (mut states, mut missing) = (Vec::new(), Vec::new());
         let runs = params.programs.len() * params.virtualised.len();
@@ -270,7 +270,7 @@ impl Experiment for RealFragmentation {
             Ok(())
         })?;
         Ok(Fragmented {
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             filled_share: params.filled_share,
             missing,
             perforated_of_ideal: span(rows.iter().map(|row| row.perforated_of_ideal)),

@@ -6,7 +6,7 @@ mod client;
 
 use crate::charts::{Bars, with_range};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::needs::load_average;
 use crate::progress::Steps;
 use crate::recorded::{Model, RecordOptions, Recorded, record_beside};
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[serde(deny_unknown_fields)]
 pub struct LiveParams {
     /// Machine preset (its translation hardware).
-    pub machine: String,
+    pub machine: MachineChoice,
     /// Pages that faults bring in: "4k", "2m".
     pub page_sizes: Vec<String>,
     /// Accesses of each run.
@@ -84,7 +84,7 @@ pub struct LiveRow {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Load average of this machine at the start (one minute), as far as it can be read.
     pub load_average: Option<f64>,
@@ -168,7 +168,7 @@ fn served(
         command: filled(&program.command, directory, params.seed)?,
         out: None,
         model: Some(Model {
-            machine: machines::named(&params.machine)?,
+            machine: params.machine.read()?,
             scheme: "paging".into(),
             pages,
         }),
@@ -228,7 +228,7 @@ impl Experiment for LivePrograms {
     type Outcome = Live;
 
     fn run(params: &LiveParams, progress: Progress<'_>) -> Result<Live> {
-        machines::named(&params.machine)?;
+        params.machine.read()?;
         ensure!(params.rounds > 0, "rounds is 0, but must be at least 1");
         ensure!(
             (1..=99_999_999).contains(&params.keys) && params.value_bytes > 0,
@@ -263,7 +263,7 @@ impl Experiment for LivePrograms {
             }
         }
         Ok(Live {
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             load_average,
             seed: params.seed,
             missing,

@@ -19,7 +19,7 @@ pub use variants::VariantPoint;
 use super::runs::{Recording, check_seeds};
 use crate::charts::{Bars, line, lines, with_interval};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::setup::Length;
 use crate::stop;
@@ -34,8 +34,8 @@ use speeds::{Form, Speeds, one};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerforatedParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     /// Programs, by the names that `ample trace` knows.
     pub programs: Vec<String>,
     /// Scale of the programs (GUPS: always `gups_bytes`).
@@ -68,7 +68,7 @@ fn both() -> Vec<bool> {
 /// Speeds over states of fragmentation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PerforatedSweep {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Seeds of programs and draws.
     pub seeds: Vec<u64>,
@@ -154,7 +154,7 @@ impl Experiment for Perforated {
     type Outcome = PerforatedSweep;
 
     fn run(params: &PerforatedParams, progress: Progress<'_>) -> Result<PerforatedSweep> {
-        let machine = machines::named(&params.machine)?;
+        let machine = params.machine.read()?;
         check(params)?;
         let forms = variants::forms(&params.variants)?;
         let length = &params.length;
@@ -277,7 +277,7 @@ fn sweep(
     let most = clustered.iter().copied().fold(0.0, f64::max);
     let over: Vec<f64> = points.iter().map(|p| p.over_conventional.mean).collect();
     PerforatedSweep {
-        machine: params.machine.clone(),
+        machine: params.machine.to_string(),
         seeds: params.seeds.clone(),
         clustered_of_ideal: (!clustered.is_empty()).then(|| [least(&clustered), most]),
         least_over_conventional: (!over.is_empty()).then(|| least(&over)),

@@ -8,7 +8,7 @@ use super::program;
 use super::runs::{Mapping, all_of, check_seeds, map_as, mean, whole};
 use crate::charts::Bars;
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
-use crate::machines;
+use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::setup::{
     HostPages, Length, Measured, anonymous_range, back_with_host, back_with_segment, engine,
@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentParams {
-    /// Machine preset.
-    pub machine: String,
+    /// A preset or a file, and fields of it that are changed.
+    pub machine: MachineChoice,
     /// Scale of the program with a kernel.
     pub scale: String,
     /// Length of each run.
@@ -126,7 +126,7 @@ pub struct GuestSegmentRow {
 /// Section 3.3, here and in the paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segments {
-    /// Machine preset.
+    /// The machine, as the parameters name it.
     pub machine: String,
     /// Seeds of the programs; figures are means over them.
     pub seeds: Vec<u64>,
@@ -254,14 +254,14 @@ impl Experiment for KernelSegments {
     type Outcome = Segments;
 
     fn run(params: &SegmentParams, progress: Progress<'_>) -> Result<Segments> {
-        let machine = machines::named(&params.machine)?;
+        let machine = params.machine.read()?;
         check_seeds(&params.seeds)?;
         let runs = KERNEL_ROWS.len() + params.guests.programs.len() * GUEST_ROWS.len();
         let steps = Steps::new(progress, runs);
         let kernel = stop::collect(|rows| kernel_rows(&machine, params, rows, &steps))?;
         let guests = stop::collect(|rows| guest_rows(&machine, params, rows, &steps))?;
         Ok(Segments {
-            machine: params.machine.clone(),
+            machine: params.machine.to_string(),
             seeds: params.seeds.clone(),
             paper_user_percent: params.kernel.paper_user_percent,
             paper_kernel_percent: params.kernel.paper_kernel_percent,

@@ -6,8 +6,8 @@
 //! and tell little of the rest. So a search runs on the host first, and its accesses are those of
 //! stretches spread evenly over all of it.
 
-use super::kronecker::compress;
-use super::micro::image_of;
+use super::kronecker::{EDGE_FACTOR, compress};
+use super::micro::{IMAGE_STACK_BYTES, image_of};
 use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::SplitMix64;
 
@@ -16,6 +16,9 @@ const WHOLE_ENTRIES: u64 = 1 << 26;
 /// Stretches of a search over a larger one, a power of two, and the edges of each.
 const STRETCHES: u64 = 1 << 10;
 const STRETCH_EDGES: u64 = 1 << 13;
+
+const CODE_BYTES: u64 = 256 << 10;
+const DATA_BYTES: u64 = 64 << 10;
 
 /// The program; the graph is built when it is made.
 pub struct Graph500 {
@@ -60,10 +63,28 @@ struct Bases {
 }
 
 impl Graph500 {
-    /// A graph of `1 << scale` vertices.
+    /// A graph of `1 << scale` vertices and 16 times as many edges.
     pub fn new(scale: u32, seed: u64) -> Self {
+        Graph500::with_edges(scale, EDGE_FACTOR << scale, seed)
+    }
+
+    /// A graph of about `bytes` bytes: the number of vertices is that power of two with which
+    /// the edges a vertex are nearest to those of the benchmark.
+    pub(super) fn of_bytes(bytes: u64, seed: u64) -> Self {
+        let bytes = bytes.saturating_sub(CODE_BYTES + DATA_BYTES + IMAGE_STACK_BYTES);
+        // Each vertex has two words in the rows, one in the tree and one in the queue; each edge
+        // has a word at both ends.
+        let whole = |scale: u32| (32 + 16 * EDGE_FACTOR) << scale;
+        let scales = 8..32u32;
+        let apart = |scale: &u32| whole(*scale).max(bytes) * 1000 / whole(*scale).min(bytes).max(1);
+        let scale = scales.min_by_key(apart).unwrap_or(8);
+        let edges = bytes.saturating_sub(32 << scale) / 16;
+        Graph500::with_edges(scale, edges.max(1), seed)
+    }
+
+    fn with_edges(scale: u32, edges: u64, seed: u64) -> Self {
         let vertices = 1u64 << scale;
-        let (offsets, targets) = compress(vertices, scale, seed);
+        let (offsets, targets) = compress(vertices, edges, scale, seed);
         let mut layout = RegionLayout::new();
         let base = Bases {
             offsets: layout.anonymous("xoff", (vertices + 1) * 16),
@@ -71,7 +92,7 @@ impl Graph500 {
             parent: layout.anonymous("bfs_tree", vertices * 8),
             queue: layout.anonymous("vlist", vertices * 8),
         };
-        image_of(&mut layout, 256 << 10, 64 << 10);
+        image_of(&mut layout, CODE_BYTES, DATA_BYTES);
         Graph500 {
             layout,
             offsets,

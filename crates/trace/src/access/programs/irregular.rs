@@ -2,7 +2,7 @@
 //! Irregular kernels after SPEC CPU: network-simplex pricing (mcf) and a discrete-event simulation
 //! (omnetpp).
 
-use super::micro::image_of;
+use super::micro::{IMAGE_STACK_BYTES, image_of};
 use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::SplitMix64;
 use std::cmp::Reverse;
@@ -22,17 +22,27 @@ pub struct Mcf {
     pub pivots: u64,
 }
 
+/// Arcs a node.
+const ARCS: u64 = 8;
 const ARC_BYTES: u64 = 64;
 const NODE_BYTES: u64 = 128;
+/// Bytes of the code, and of the static data.
+const IMAGE_BYTES: u64 = 64 << 10;
 /// Arcs looked at before the best of them enters.
 const PRICING_GROUP: usize = 300;
 
 impl Mcf {
+    /// A network of about `bytes` bytes.
+    pub(super) fn of_bytes(bytes: u64, seed: u64) -> Self {
+        let data = bytes.saturating_sub(2 * IMAGE_BYTES + IMAGE_STACK_BYTES);
+        Mcf::new((data / (ARCS * ARC_BYTES + NODE_BYTES)) as u32, seed)
+    }
+
     /// A network of `nodes` nodes and eight times as many arcs.
     pub fn new(nodes: u32, seed: u64) -> Self {
         let mut rng = SplitMix64::scattered(seed);
         let mut node = || rng.below(u64::from(nodes)) as u32;
-        let arcs: Vec<_> = (0..u64::from(nodes) * 8)
+        let arcs: Vec<_> = (0..u64::from(nodes) * ARCS)
             .map(|i| (node(), node(), (i * 7919 % 2000) as i32 - 1000))
             .collect();
         let parent = (0..nodes)
@@ -41,7 +51,7 @@ impl Mcf {
         let mut layout = RegionLayout::new();
         let arc_base = layout.anonymous("arcs", arcs.len() as u64 * ARC_BYTES);
         let node_base = layout.anonymous("nodes", u64::from(nodes) * NODE_BYTES);
-        image_of(&mut layout, 64 << 10, 64 << 10);
+        image_of(&mut layout, IMAGE_BYTES, IMAGE_BYTES);
         let potential = vec![0; nodes as usize];
         Mcf {
             layout,
@@ -104,10 +114,20 @@ pub struct Omnetpp {
     last_time: u64,
 }
 
+const EVENT_BYTES: u64 = 8;
 const MESSAGE_BYTES: u64 = 192;
 const MODULE_BYTES: u64 = 1024;
+const CODE_BYTES: u64 = 2 << 20;
+const DATA_BYTES: u64 = 256 << 10;
 
 impl Omnetpp {
+    /// A network of about `bytes` bytes, four messages a module.
+    pub(super) fn of_bytes(bytes: u64, seed: u64) -> Self {
+        let data = bytes.saturating_sub(CODE_BYTES + DATA_BYTES + IMAGE_STACK_BYTES);
+        let messages = data / (EVENT_BYTES + MESSAGE_BYTES + MODULE_BYTES / 4);
+        Omnetpp::new(messages as u32, messages / 4, seed)
+    }
+
     /// `messages` messages under way between `modules` modules.
     pub fn new(messages: u32, modules: u64, seed: u64) -> Self {
         let mut rng = SplitMix64::scattered(seed);
@@ -115,10 +135,10 @@ impl Omnetpp {
             .map(|m| Reverse((rng.below(1_000_000), m)))
             .collect::<BinaryHeap<_>>();
         let mut layout = RegionLayout::new();
-        let heap_base = layout.anonymous("event heap", u64::from(messages) * 8);
+        let heap_base = layout.anonymous("event heap", u64::from(messages) * EVENT_BYTES);
         let message_base = layout.anonymous("messages", u64::from(messages) * MESSAGE_BYTES);
         let module_base = layout.anonymous("modules", modules * MODULE_BYTES);
-        image_of(&mut layout, 2 << 20, 256 << 10);
+        image_of(&mut layout, CODE_BYTES, DATA_BYTES);
         Omnetpp {
             layout,
             events,

@@ -3,11 +3,12 @@
 
 use ample_kit::random::mix64;
 
-/// The benchmark's Kronecker initiator and edge factor.
+/// The benchmark's Kronecker initiator.
 const A: f64 = 0.57;
 const B: f64 = 0.19;
 const C: f64 = 0.19;
-const EDGE_FACTOR: u64 = 16;
+/// The benchmark's edges a vertex.
+pub(super) const EDGE_FACTOR: u64 = 16;
 /// Edges that are generated at a time.
 const CHUNK_EDGES: u64 = 1 << 21;
 /// Most threads that build a graph.
@@ -16,13 +17,13 @@ const MOST_THREADS: usize = 16;
 /// Where the targets of each vertex begin, and the targets, in the order of the edges' numbers: the
 /// same with any number of threads. The generator is a function of an edge's number, so the edges
 /// are generated twice, a chunk at a time, and no list of them is kept.
-pub(super) fn compress(vertices: u64, scale: u32, seed: u64) -> (Vec<u64>, Vec<u32>) {
+pub(super) fn compress(vertices: u64, edges: u64, scale: u32, seed: u64) -> (Vec<u64>, Vec<u32>) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(MOST_THREADS);
     // Each thread has a range of the vertices, and looks at every edge for ends in it.
     let own = (vertices as usize).div_ceil(threads);
     let mut offsets = vec![0u64; vertices as usize + 1];
-    for_chunks(vertices * EDGE_FACTOR, threads, scale, seed, |edges| {
+    for_chunks(edges, threads, scale, seed, |edges| {
         std::thread::scope(|scope| {
             for (range, counts) in offsets[1..].chunks_mut(own).enumerate() {
                 let first = range * own;
@@ -45,7 +46,7 @@ pub(super) fn compress(vertices: u64, scale: u32, seed: u64) -> (Vec<u64>, Vec<u
     let mut fill: Vec<u64> = offsets[..vertices as usize].to_vec();
     let mut targets = vec![0u32; offsets[vertices as usize] as usize];
     let offsets_of = &offsets;
-    for_chunks(vertices * EDGE_FACTOR, threads, scale, seed, |edges| {
+    for_chunks(edges, threads, scale, seed, |edges| {
         std::thread::scope(|scope| {
             let mut rest = &mut targets[..];
             for (range, fill) in fill.chunks_mut(own).enumerate() {
@@ -144,9 +145,10 @@ mod tests {
     fn the_graph_is_that_of_a_list_of_edges() {
         for (scale, seed) in [(4, 1), (10, 3), (12, 7)] {
             let vertices = 1u64 << scale;
-            let (offsets, targets) = compress(vertices, scale, seed);
+            let edges = vertices * EDGE_FACTOR + seed;
+            let (offsets, targets) = compress(vertices, edges, scale, seed);
             let mut rows = vec![Vec::new(); vertices as usize];
-            for number in 0..vertices * EDGE_FACTOR {
+            for number in 0..edges {
                 let (a, b) = edge(number, scale, seed);
                 if a != b {
                     rows[a as usize].push(b);

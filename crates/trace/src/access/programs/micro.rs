@@ -41,11 +41,14 @@ impl Gups {
     }
 }
 
+/// Bytes of the stack that every program has.
+pub(super) const IMAGE_STACK_BYTES: u64 = 128 << 10;
+
 /// Code, static data and one stack, as every program has them.
 pub(crate) fn image_of(layout: &mut RegionLayout, code_bytes: u64, static_bytes: u64) {
     layout.image("text", code_bytes, Backing::Code);
     layout.image("data", static_bytes, Backing::Static);
-    layout.stack("stack", 128 << 10);
+    layout.stack("stack", IMAGE_STACK_BYTES);
 }
 
 impl Program for Gups {
@@ -88,6 +91,7 @@ pub struct PointerChase {
 enum Successor {
     Table(Vec<u32>),
     Lcg {
+        nodes: u64,
         mask: u64,
         multiplier: u64,
         increment: u64,
@@ -126,13 +130,7 @@ impl PointerChase {
         let next = if nodes <= 1 << 26 {
             Successor::Table(random_cycle(nodes as u32, seed))
         } else {
-            let size = nodes.next_power_of_two();
-            let multiplier = (mix64(seed) & !7) | 5;
-            Successor::Lcg {
-                mask: size - 1,
-                multiplier,
-                increment: mix64(!seed) | 1,
-            }
+            generated(nodes, seed)
         };
         PointerChase::over(bytes, stride_bytes, gap, next)
     }
@@ -153,23 +151,38 @@ impl PointerChase {
     }
 
     fn hop(&mut self) -> u64 {
-        self.at = match &mut self.next {
+        match &mut self.next {
             Successor::Uniform { nodes, rng } => rng.below(*nodes),
-            Successor::Table(table) => u64::from(table[self.at as usize]),
+            Successor::Table(table) => {
+                self.at = u64::from(table[self.at as usize]);
+                self.at
+            }
             Successor::Lcg {
+                nodes,
                 mask,
                 multiplier,
                 increment,
-            } => self.at.wrapping_mul(*multiplier).wrapping_add(*increment) & *mask,
-        };
-        match &self.next {
-            Successor::Table(_) | Successor::Uniform { .. } => self.at,
-            // The low bits of such a generator are regular; swapping halves hides that.
-            Successor::Lcg { mask, .. } => {
+            } => loop {
+                self.at = self.at.wrapping_mul(*multiplier).wrapping_add(*increment) & *mask;
+                // The low bits of such a generator are regular; swapping halves hides that.
                 let bits = mask.count_ones();
-                (self.at >> (bits / 2) | self.at << (bits - bits / 2)) & mask
-            }
+                let node = (self.at >> (bits / 2) | self.at << (bits - bits / 2)) & *mask;
+                // What is left out of a cycle leaves a cycle.
+                if node < *nodes {
+                    break node;
+                }
+            },
         }
+    }
+}
+
+/// The chain of a generator whose period is the next power of two.
+fn generated(nodes: u64, seed: u64) -> Successor {
+    Successor::Lcg {
+        nodes,
+        mask: nodes.next_power_of_two() - 1,
+        multiplier: (mix64(seed) & !7) | 5,
+        increment: mix64(!seed) | 1,
     }
 }
 
@@ -273,5 +286,21 @@ mod tests {
         chase.run(&mut recorder);
         recorder.flush();
         assert!(seen.iter().all(|&s| s));
+    }
+
+    /// A chain that is too long for a table: the same by its generator, of which nodes are left out
+    /// that are not there.
+    #[test]
+    fn a_chain_without_a_table_is_one_cycle_too() {
+        for nodes in [1000, 1024, 1500] {
+            let mut chase = PointerChase::new(64 * nodes, 64, 0, 3);
+            chase.next = generated(nodes, 3);
+            let mut seen = vec![false; nodes as usize];
+            for _ in 0..nodes {
+                let node = chase.hop() as usize;
+                assert!(!seen[node], "node {node} of {nodes} twice in one round");
+                seen[node] = true;
+            }
+        }
     }
 }

@@ -2,6 +2,8 @@
 //! Built-in programs. Each runs its real algorithm on host data and reports the addresses that a
 //! process with its own layout would touch.
 
+mod fit;
+mod footprint;
 mod graph500;
 mod irregular;
 mod kronecker;
@@ -12,6 +14,7 @@ mod service;
 mod stores;
 mod tpcc;
 
+pub use footprint::{BadFootprint, footprint_bytes, of_bytes};
 pub use graph500::Graph500;
 pub use irregular::{Mcf, Omnetpp};
 pub use micro::{Gups, PointerChase, Stream};
@@ -19,6 +22,7 @@ pub use networked::NetworkedStore;
 pub use npb::{Bt, Cg};
 pub use service::{CACHE, ServiceProgram, ServiceShape, WEB};
 pub use stores::KeyValueStore;
+use stores::{MEMCACHED_VALUE_BYTES, REDIS_VALUE_BYTES};
 pub use tpcc::Tpcc;
 
 use crate::Program;
@@ -79,18 +83,18 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
         "bt" => Box::new(Bt::new(pick(12, 102, 408))),
         "memcached" => Box::new(KeyValueStore::memcached(
             pick(10_000, 4 << 20, 64 << 20) as u32,
-            1024,
+            MEMCACHED_VALUE_BYTES,
             seed,
         )),
         "memcached-net" => {
-            let store =
-                KeyValueStore::memcached(pick(10_000, 4 << 20, 64 << 20) as u32, 1024, seed);
+            let items = pick(10_000, 4 << 20, 64 << 20) as u32;
+            let store = KeyValueStore::memcached(items, MEMCACHED_VALUE_BYTES, seed);
             let memory_bytes = pick(256 << 20, 16 << 30, 96 << 30);
             Box::new(NetworkedStore::new(store, memory_bytes, seed))
         }
         "redis" => Box::new(KeyValueStore::redis(
             pick(10_000, 4 << 20, 8 << 20) as u32,
-            512,
+            REDIS_VALUE_BYTES,
             seed,
         )),
         "tpcc" => Box::new(Tpcc::new(pick(1, 100, 400), seed)),

@@ -11,6 +11,10 @@ use ample_kit::random::SplitMix64;
 const CONNECTIONS: u64 = 1024;
 /// Buffers of the receive and of the transmit ring.
 const RING: u64 = 512;
+/// Bytes of the driver's arrays.
+const DRIVER_BYTES: u64 = 2 * RING * 32;
+/// Least memory of a machine whose footprint is given.
+const LEAST_MEMORY_BYTES: u64 = 256 << 20;
 /// Chunks of 32 KB that responses are written into, one after another.
 const FRAGMENTS: u64 = 256;
 const FRAGMENT_BYTES: u64 = 32 << 10;
@@ -46,10 +50,19 @@ pub struct NetworkedStore {
 }
 
 impl NetworkedStore {
+    /// A memcached of about `bytes` bytes, on a machine of four times as much memory. The direct
+    /// map of that is not among the bytes.
+    pub(super) fn of_bytes(value_bytes: u64, bytes: u64, seed: u64) -> Self {
+        let own = bytes.saturating_sub(DRIVER_BYTES);
+        let items = KeyValueStore::items_of(value_bytes, own);
+        let store = KeyValueStore::memcached(items, value_bytes, seed);
+        NetworkedStore::new(store, (4 * bytes).max(LEAST_MEMORY_BYTES), seed)
+    }
+
     /// A store on a machine of so much memory, all of it in the direct map.
     pub fn new(mut store: KeyValueStore, memory_bytes: u64, seed: u64) -> Self {
         let direct = store.layout.direct_map(memory_bytes);
-        let driver = store.layout.vmalloc("driver", 2 * RING * 32);
+        let driver = store.layout.vmalloc("driver", DRIVER_BYTES);
         let mut rng = SplitMix64::scattered(seed ^ 0x6e65_7477);
         let mut next = place(direct, memory_bytes);
         let mut objects = |count: u64, bytes: u64| -> Vec<u64> {

@@ -2,7 +2,8 @@
 //! Two kernels after the NAS Parallel Benchmarks: CG (conjugate gradients on a random sparse
 //! matrix) and BT-like line solves in three directions.
 
-use super::micro::image_of;
+use super::fit::largest;
+use super::micro::{IMAGE_STACK_BYTES, image_of};
 use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::mix64;
 
@@ -39,11 +40,26 @@ struct CgBases {
     z: u64,
 }
 
+const CG_CODE_BYTES: u64 = 128 << 10;
+const CG_DATA_BYTES: u64 = 64 << 10;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// `SPREAD` times this is 1 modulo 2^64.
 const UNSPREAD: u64 = 0xf1de_83e1_9937_733d;
 
 impl Cg {
+    /// A matrix of about `bytes` bytes: the number of rows is that power of two with which the
+    /// entries a row are nearest to those of class D.
+    pub(super) fn of_bytes(bytes: u64) -> Self {
+        const ENTRY_BYTES: u64 = 12;
+        const ROW_BYTES: u64 = 36;
+        const CLASS_D: u64 = 346;
+        let data = bytes.saturating_sub(CG_CODE_BYTES + CG_DATA_BYTES + IMAGE_STACK_BYTES);
+        let rows = data as f64 / (CLASS_D * ENTRY_BYTES + ROW_BYTES) as f64;
+        let log_rows = rows.log2().round().clamp(6.0, 31.0) as u32;
+        let per_row = (data >> log_rows).saturating_sub(ROW_BYTES) / ENTRY_BYTES;
+        Cg::new(log_rows, per_row.max(1))
+    }
+
     /// `1 << log_rows` rows of `per_row` entries; 21 and 346 have the entries of class D.
     pub fn new(log_rows: u32, per_row: u64) -> Self {
         let rows = 1u64 << log_rows;
@@ -58,7 +74,7 @@ impl Cg {
             r: layout.anonymous("r", rows * 8),
             z: layout.anonymous("z", rows * 8),
         };
-        image_of(&mut layout, 128 << 10, 64 << 10);
+        image_of(&mut layout, CG_CODE_BYTES, CG_DATA_BYTES);
         let n = rows as usize;
         Cg {
             layout,
@@ -221,10 +237,24 @@ struct BtBases {
 const COMPONENTS: u64 = 5;
 /// Entries of a 5 × 5 block.
 const BLOCK: u64 = COMPONENTS * COMPONENTS;
+/// Bytes of a cell in all arrays of the grid, and of a cell of a line in its own arrays.
+const CELL_BYTES: u64 = (3 * COMPONENTS + 6) * 8;
+const STEP_BYTES: u64 = 5 * BLOCK * 8;
+/// Bytes of the code, and of the static data.
+const BT_IMAGE_BYTES: u64 = 256 << 10;
 /// Lines of one direction before the next has its turn.
 const TURN: u64 = 16;
 
 impl Bt {
+    /// The grid whose memory is nearest to `bytes` bytes.
+    pub(super) fn of_bytes(bytes: u64) -> Self {
+        let data = bytes.saturating_sub(2 * BT_IMAGE_BYTES + IMAGE_STACK_BYTES);
+        let taken = |n: u64| n * n * n * CELL_BYTES + n * STEP_BYTES;
+        let below = largest(1 << 12, |n| taken(n) <= data).max(3);
+        let above = taken(below + 1).abs_diff(data) < taken(below).abs_diff(data);
+        Bt::new(below + u64::from(above))
+    }
+
     /// An n³ grid; class D is 408, class B 102.
     pub fn new(n: u64) -> Self {
         let mut layout = RegionLayout::new();
@@ -241,7 +271,7 @@ impl Bt {
         };
         layout.anonymous("forcing", field);
         layout.anonymous("us vs ws rho_i", cells * 4 * 8);
-        image_of(&mut layout, 256 << 10, 256 << 10);
+        image_of(&mut layout, BT_IMAGE_BYTES, BT_IMAGE_BYTES);
         let rhs = (0..cells * COMPONENTS)
             .map(|i| (mix64(i) >> 40) as f64 * 1e-7)
             .collect();

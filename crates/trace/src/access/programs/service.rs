@@ -60,7 +60,25 @@ pub const CACHE: ServiceShape = ServiceShape {
 };
 
 const FUNCTION_BYTES: u64 = 512;
+const STACK_BYTES: u64 = 128 << 10;
 const OBJECT_BYTES: u64 = 256;
+
+impl ServiceShape {
+    /// The same service in `bytes` bytes: as much code, up to an eighth of them, and the two parts
+    /// of the heap in their proportion.
+    pub(super) fn of_bytes(self, bytes: u64) -> Self {
+        let code_bytes = self.code_bytes.min(bytes / 8) / 4096 * 4096;
+        let heap = bytes.saturating_sub(code_bytes + STACK_BYTES) / 4096;
+        let share = self.hot_bytes as f64 / (self.hot_bytes + self.cold_bytes) as f64;
+        let hot = (heap as f64 * share) as u64;
+        ServiceShape {
+            code_bytes,
+            hot_bytes: hot * 4096,
+            cold_bytes: (heap - hot) * 4096,
+            ..self
+        }
+    }
+}
 
 /// The service at work.
 pub struct ServiceProgram {
@@ -82,7 +100,7 @@ impl ServiceProgram {
         let hot = layout.anonymous("hot heap", shape.hot_bytes);
         let cold = layout.anonymous("heap", shape.cold_bytes);
         let code = layout.image("text", shape.code_bytes, Backing::Code);
-        let stack = layout.stack("stack", 128 << 10);
+        let stack = layout.stack("stack", STACK_BYTES);
         ServiceProgram {
             shape,
             layout,

@@ -2,7 +2,8 @@
 //! In-memory stores: a memcached-like cache with Zipf keys and a redis-like dictionary with
 //! uniformly random GETs. Hash chains are real; only the values' bytes are not kept.
 
-use super::micro::image_of;
+use super::fit::largest;
+use super::micro::{IMAGE_STACK_BYTES, image_of};
 use crate::{Access, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::{SplitMix64, Zipf, mix64};
 
@@ -17,7 +18,7 @@ struct Table {
 
 impl Table {
     fn new(items: u32) -> Self {
-        let buckets = (u64::from(items) * 2 / 3).next_power_of_two();
+        let buckets = buckets(items.into());
         let mut table = Table {
             heads: vec![NONE; buckets as usize],
             next: vec![NONE; items as usize],
@@ -69,7 +70,26 @@ struct StoreBases {
 
 /// Bytes of an item's header (memcached) or of its string object (redis).
 const HEADER_BYTES: u64 = 56;
+/// Bytes of a dictionary entry.
+const ENTRY_BYTES: u64 = 32;
+/// Bytes of a value of memcached's, and of redis's, in the programs by name.
+pub(super) const MEMCACHED_VALUE_BYTES: u64 = 1024;
+pub(super) const REDIS_VALUE_BYTES: u64 = 512;
 const CONNECTIONS: u64 = 64;
+/// Bytes of a connection's buffer.
+const BUFFER_BYTES: u64 = 16 << 10;
+const CODE_BYTES: u64 = 512 << 10;
+const DATA_BYTES: u64 = 256 << 10;
+
+/// Bytes from one item to the next.
+fn stride(value_bytes: u64) -> u64 {
+    (HEADER_BYTES + value_bytes).next_multiple_of(64)
+}
+
+/// Buckets of a table of so many items.
+fn buckets(items: u64) -> u64 {
+    (items * 2 / 3).next_power_of_two()
+}
 
 impl KeyValueStore {
     /// Memcached: slab items behind a hash table, Zipf(0.99) keys, one SET in ten.
@@ -82,19 +102,29 @@ impl KeyValueStore {
         KeyValueStore::new(Flavour::Redis, items, value_bytes, seed)
     }
 
+    /// Most items of a store of such values that takes `bytes` bytes, at least one.
+    pub(super) fn items_of(value_bytes: u64, bytes: u64) -> u32 {
+        let taken = |items: u64| {
+            let fixed = CONNECTIONS * BUFFER_BYTES + CODE_BYTES + DATA_BYTES + IMAGE_STACK_BYTES;
+            items * (stride(value_bytes) + ENTRY_BYTES) + buckets(items) * 8 + fixed
+        };
+        let most = u64::from(u32::MAX - 1);
+        largest(most, |items| taken(items) <= bytes) as u32
+    }
+
     fn new(flavour: Flavour, items: u32, value_bytes: u64, seed: u64) -> Self {
         let table = Table::new(items);
         let mut layout = RegionLayout::new();
-        let stride = (HEADER_BYTES + value_bytes).next_multiple_of(64);
+        let stride = stride(value_bytes);
         let base = StoreBases {
             heads: layout.anonymous("hash table", (table.mask + 1) * 8),
             items: layout.anonymous("items", u64::from(items) * stride),
-            entries: layout.anonymous("entries", u64::from(items) * 32),
-            buffers: layout.anonymous("connections", CONNECTIONS * (16 << 10)),
+            entries: layout.anonymous("entries", u64::from(items) * ENTRY_BYTES),
+            buffers: layout.anonymous("connections", CONNECTIONS * BUFFER_BYTES),
             data: 0,
             stack: 0,
         };
-        image_of(&mut layout, 512 << 10, 256 << 10);
+        image_of(&mut layout, CODE_BYTES, DATA_BYTES);
         let find = |name: &str| {
             layout
                 .regions()
@@ -123,14 +153,13 @@ impl KeyValueStore {
     }
 
     fn item_va(&self, item: u32) -> u64 {
-        let stride = (HEADER_BYTES + self.value_bytes).next_multiple_of(64);
-        self.base.items + u64::from(item) * stride
+        self.base.items + u64::from(item) * stride(self.value_bytes)
     }
 
     /// Reading and parsing: the connection's buffer, stack and static data; mostly in cache.
     fn parse(&mut self, recorder: &mut Recorder<'_>) {
         let connection = self.request % CONNECTIONS;
-        let buffer = self.base.buffers + connection * (16 << 10);
+        let buffer = self.base.buffers + connection * BUFFER_BYTES;
         for i in 0..40u64 {
             recorder.push(Access::load(self.base.stack + (i * 72) % 4096, 14));
             recorder.push(Access::load(buffer + (i * 16) % 1024, 14));
@@ -143,7 +172,7 @@ impl KeyValueStore {
     }
 
     fn copy_value(&mut self, recorder: &mut Recorder<'_>, item: u32, write: bool) {
-        let buffer = self.base.buffers + (self.request % CONNECTIONS) * (16 << 10) + (8 << 10);
+        let buffer = self.base.buffers + (self.request % CONNECTIONS) * BUFFER_BYTES + (8 << 10);
         let value = self.item_va(item) + HEADER_BYTES;
         for offset in (0..self.value_bytes).step_by(32) {
             let (from, to) = match write {
@@ -192,7 +221,7 @@ impl Program for KeyValueStore {
         while at != NONE {
             if self.flavour == Flavour::Redis {
                 // Entries were allocated as the keys came: in another order than the strings.
-                let entry = self.base.entries + u64::from(at) * 32;
+                let entry = self.base.entries + u64::from(at) * ENTRY_BYTES;
                 recorder.push(Access::load(entry, 2).after(1));
             }
             let header = self.item_va(at);

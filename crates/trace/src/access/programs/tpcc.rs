@@ -3,7 +3,8 @@
 //! and payment transactions, many threads with stacks of their own, global structures in static
 //! memory, a mapped log.
 
-use super::micro::image_of;
+use super::fit::largest;
+use super::micro::{IMAGE_STACK_BYTES, image_of};
 use crate::{Access, Backing, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::{SplitMix64, mix64};
 
@@ -50,6 +51,10 @@ const THREADS: u64 = 256;
 const STACK_BYTES: u64 = 64 << 10;
 const STATIC_BYTES: u64 = 24 << 20;
 const LOG_BYTES: u64 = 64 << 20;
+/// A log that makes up what is left of a given footprint is as large as this at least.
+const LEAST_LOG_BYTES: u64 = 8 << 20;
+const CODE_BYTES: u64 = 8 << 20;
+const DATA_BYTES: u64 = 1 << 20;
 
 /// A TPC-C database in memory: warehouses in B-trees and rows behind a buffer pool.
 pub struct Tpcc {
@@ -60,6 +65,7 @@ pub struct Tpcc {
     stacks: Vec<u64>,
     globals: u64,
     log: u64,
+    log_bytes: u64,
     log_at: u64,
     trees: Vec<Tree>,
     warehouses: u64,
@@ -76,25 +82,55 @@ const ITEM: usize = 3;
 const STOCK: usize = 4;
 const ORDER_LINE: usize = 5;
 
+/// The trees of so many warehouses, in the order of their numbers, and the pages of them all.
+fn trees(warehouses: u64) -> (Vec<Tree>, u64) {
+    let mut pages = 0;
+    let trees = vec![
+        Tree::new(warehouses, 120, &mut pages),
+        Tree::new(warehouses * 10, 130, &mut pages),
+        Tree::new(warehouses * 30_000, 680, &mut pages),
+        Tree::new(100_000, 90, &mut pages),
+        Tree::new(warehouses * 100_000, 330, &mut pages),
+        Tree::new(warehouses * 300_000, 70, &mut pages),
+    ];
+    (trees, pages)
+}
+
+/// Slots of the hash table of so many pages, 8 bytes each.
+fn hash_slots(pages: u64) -> u64 {
+    (pages * 2).next_power_of_two()
+}
+
 impl Tpcc {
     /// `warehouses` warehouses (about 100 MB each with TPC-C's row counts).
     pub fn new(warehouses: u64, seed: u64) -> Self {
-        let mut pages = 0;
-        let trees = vec![
-            Tree::new(warehouses, 120, &mut pages),
-            Tree::new(warehouses * 10, 130, &mut pages),
-            Tree::new(warehouses * 30_000, 680, &mut pages),
-            Tree::new(100_000, 90, &mut pages),
-            Tree::new(warehouses * 100_000, 330, &mut pages),
-            Tree::new(warehouses * 300_000, 70, &mut pages),
-        ];
+        Tpcc::with_log(warehouses, LOG_BYTES, seed)
+    }
+
+    /// As many warehouses as fit into `bytes` bytes with all else, at least one. The log makes up
+    /// what is left.
+    pub(super) fn of_bytes(bytes: u64, seed: u64) -> Self {
+        let without_log = |warehouses: u64| {
+            let (_, pages) = trees(warehouses);
+            let fixed = CODE_BYTES + DATA_BYTES + IMAGE_STACK_BYTES + STATIC_BYTES;
+            pages * PAGE + hash_slots(pages) * 8 + fixed + THREADS * STACK_BYTES
+        };
+        let fits = |warehouses| without_log(warehouses) + LEAST_LOG_BYTES <= bytes;
+        let warehouses = largest(1 << 20, fits);
+        let left = bytes.saturating_sub(without_log(warehouses));
+        let log_bytes = left.max(LEAST_LOG_BYTES) / 4096 * 4096;
+        Tpcc::with_log(warehouses, log_bytes, seed)
+    }
+
+    fn with_log(warehouses: u64, log_bytes: u64, seed: u64) -> Self {
+        let (trees, pages) = trees(warehouses);
         let mut layout = RegionLayout::new();
         let pool = layout.anonymous("buffer pool", pages * PAGE);
-        let hash_slots = (pages * 2).next_power_of_two();
+        let hash_slots = hash_slots(pages);
         let page_hash = layout.anonymous("page hash", hash_slots * 8);
-        image_of(&mut layout, 8 << 20, 1 << 20);
+        image_of(&mut layout, CODE_BYTES, DATA_BYTES);
         let globals = layout.image("bss", STATIC_BYTES, Backing::Static);
-        let log = layout.file("log", LOG_BYTES);
+        let log = layout.file("log", log_bytes);
         let stacks = (0..THREADS)
             .map(|thread| layout.stack(&format!("stack {thread}"), STACK_BYTES))
             .collect();
@@ -106,6 +142,7 @@ impl Tpcc {
             stacks,
             globals,
             log,
+            log_bytes,
             log_at: 0,
             trees,
             warehouses,
@@ -143,12 +180,10 @@ impl Tpcc {
 
     fn log(&mut self, recorder: &mut Recorder<'_>, bytes: u64) {
         for offset in (0..bytes).step_by(32) {
-            recorder.push(Access::store(
-                self.log + (self.log_at + offset) % LOG_BYTES,
-                2,
-            ));
+            let place = (self.log_at + offset) % self.log_bytes;
+            recorder.push(Access::store(self.log + place, 2));
         }
-        self.log_at = (self.log_at + bytes) % LOG_BYTES;
+        self.log_at = (self.log_at + bytes) % self.log_bytes;
     }
 
     /// Finds a row from the root down and reads (or changes) it.
