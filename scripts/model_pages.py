@@ -108,9 +108,11 @@ def is_row(record, row, wanted):
     return True
 
 
-def interval(check, results):
-    """The interval of a check's value over the seeds, where a table of results has it: the least
-    and the greatest, or half of a 95 % interval."""
+def interval(check, judged, results):
+    """The interval of a check's value over the seeds, where the verdict or a table of results has
+    it: the least and the greatest, or half of a 95 % interval."""
+    if "interval" in judged:
+        return "{} to {}".format(*map(number, judged["interval"]))
     place = re.fullmatch(r"(\w+)\[(.*?=.*?)\]\.(.+)", str(check["at"]))
     if not place or "pick" in check or "over" in check:
         return ""
@@ -139,7 +141,17 @@ def interval(check, results):
 def ends(cell, scale):
     if cell.get("plus_minus") is not None:
         return f"± {number(cell['plus_minus'] / scale)}"
+    if cell.get("low") is None:
+        return ""
     return f"{number(cell['low'] / scale)} to {number(cell['high'] / scale)}"
+
+
+def error_interval(judged, paper):
+    """The ends of the error, where those of the value are known."""
+    if paper in (None, 0) or "interval" not in judged:
+        return ""
+    low, high = (round(100 * (end - paper) / abs(paper)) for end in judged["interval"])
+    return f" ({low:+d} to {high:+d} %)" if low != high else ""
 
 
 def checks(claims, verdicts, experiments, fitted, results):
@@ -158,8 +170,9 @@ def checks(claims, verdicts, experiments, fitted, results):
                 f"`{claim['id']}`: {check['name']}",
                 number(check.get("paper")) + (unit if "paper" in check else ""),
                 shown(judged["here"]) + unit,
-                interval(check, results),
-                error(judged["here"], check.get("paper")),
+                interval(check, judged, results),
+                error(judged["here"], check.get("paper"))
+                + error_interval(judged, check.get("paper")),
                 VERDICTS.get(judged["verdict"], judged["verdict"]),
                 f"`{check['experiment']}`",
             ]))
@@ -232,9 +245,9 @@ def pages(root, made, wrapped):
             f"{what} This page has what it was calibrated on, what it predicts, and the error of "
             "each. Values come from the full run that `ample reproduce` accepted; a claim's rule "
             "and its place are in `experiments/claims.toml` ([claims](claims.md)). An interval is "
-            "that of the seeds, least to greatest or ± half of a 95 % interval; it is empty where "
-            "there are none, or where a value is taken from many rows (the tables of `results/` "
-            "have theirs)."), ""]
+            "that of the seeds, least to greatest or ± half of a 95 % interval; that of a fleet is "
+            "the 95 % interval over its histories. It is empty where nothing is random, or where a "
+            "value is taken from many rows (the tables of `results/` have theirs)."), ""]
         if fitted:
             page += ["## Calibrated on", "", *wrapped(
                 f"Checks: {len(fitted)} ({tally(fitted)}). All on the baseline: none on a result "

@@ -102,6 +102,10 @@ pub struct Fig10Server {
     pub speed: Spread,
     /// Part of the speed that the 1 GB pages bring, over the same server without them.
     pub gain_of_1g: f64,
+    /// The least of the seeds.
+    pub gain_of_1g_min: f64,
+    /// The greatest of the seeds.
+    pub gain_of_1g_max: f64,
 }
 
 /// Fig10Gain of a policy over the first one, as a ratio, means over the seeds.
@@ -282,6 +286,7 @@ fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Fig10Server, Vec<f6
         let of_run = |run: &RunResult| run.samples.last().map_or(0.0, value);
         Spread::of(runs.iter().map(of_run))
     };
+    let of_1g = Spread::of((0..mixes.len()).map(|at| speeds[at] / bare[at] - 1.0));
     let server = Fig10Server {
         workload: String::new(),
         policy: PolicyKind::Linux,
@@ -295,7 +300,9 @@ fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Fig10Server, Vec<f6
         share_2m: mean(&|at| mixes[at].share_2m),
         share_1g: mean(&|at| mixes[at].share_1g),
         speed: Spread::of(speeds.iter().copied()),
-        gain_of_1g: mean(&|at| speeds[at] / bare[at] - 1.0),
+        gain_of_1g: of_1g.mean,
+        gain_of_1g_min: of_1g.min,
+        gain_of_1g_max: of_1g.max,
     };
     Ok((server, speeds))
 }
