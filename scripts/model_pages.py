@@ -8,8 +8,8 @@ import os
 import re
 import tomllib
 
-# A model: page, heading, what it is, its experiments in the order of the page, the record of its
-# tornado and what that record calls the number that changes.
+# A model: page, heading, what it is, its experiments in the order of the page, and the records of
+# its tornado charts.
 MODELS = [
     (
         "model-server.md",
@@ -17,7 +17,7 @@ MODELS = [
         "[The server model](server-model.md) simulates the page allocator of a server under a "
         "workload.",
         ["fig11", "fleet-model", "fig12", "fig10", "denied-blocks", "segment-compaction"],
-        "server-sensitivity",
+        ["server-sensitivity", "gain-sensitivity"],
     ),
     (
         "model-translation.md",
@@ -26,7 +26,7 @@ MODELS = [
         "program's accesses.",
         ["walks", "directseg", "footprint", "segments", "perforated", "perforated-programs",
          "perforated-storage"],
-        "translation-sensitivity",
+        ["translation-sensitivity", "service-sensitivity"],
     ),
     (
         "model-hardware.md",
@@ -34,7 +34,7 @@ MODELS = [
         "[The migration hardware](contiguitas-hw.md) is a protocol, a timed machine that runs it, "
         "and a slice in SystemVerilog.",
         ["hw-losses", "hw-unavailable", "hw-hugepages", "hw-rtl"],
-        None,
+        [],
     ),
 ]
 VERDICTS = {
@@ -191,9 +191,9 @@ def tally(rows):
     return ", ".join(f"{value} {name}" for name, value in count.items())
 
 
-def sensitivity(record, wrapped):
+def sensitivity(record, heading, wrapped):
     """The tornado of a record as tables, the widest number first."""
-    page = ["", "## What each number is worth", "", *wrapped(record["what"]), ""]
+    page = ["", f"## {heading}", "", *wrapped(record["what"]), ""]
     heads = ["number", "as it is", "÷ 1.25", "× 1.25"]
     keys = [column["key"] for column in record["columns"]]
     at = {key: keys.index(key) for key in ("quantity", "number", "value", "less", "more")}
@@ -238,7 +238,7 @@ def pages(root, made, wrapped):
     results = records(root)
     heads = ["claim and value", "paper", "here", "interval", "error", "verdict", "experiment"]
     found = {}
-    for name, heading, what, experiments, tornado in MODELS:
+    for name, heading, what, experiments, tornadoes in MODELS:
         fitted = checks(claims, verdicts, experiments, True, results)
         predicted = checks(claims, verdicts, experiments, False, results)
         page = [f"# {heading}", "", made, "", *wrapped(
@@ -257,7 +257,9 @@ def pages(root, made, wrapped):
             page += ["Nothing was calibrated on a result of the paper.", ""]
         page += ["## Predicts", "", f"Checks: {len(predicted)} ({tally(predicted)}).", ""]
         page += table(heads, predicted)
-        if tornado in results:
-            page += sensitivity(results[tornado], wrapped)
+        found_records = [results[own] for own in tornadoes if own in results]
+        for at, record in enumerate(found_records):
+            page += sensitivity(record, record["title"] if at else "What each number is worth",
+                                wrapped)
         found[name] = page
     return found

@@ -137,17 +137,28 @@ fn runs(params: &Fig10Params, name: &str, kind: PolicyKind, full: bool) -> Resul
     let fragmenter = Workload::load(&params.fragmenter)?;
     let before = full.then_some((&fragmenter, params.fragmenter_s));
     let run = |&seed: &u64| {
-        let config = Config {
-            memory_bytes: params.memory_bytes,
-            seed,
-            ..Config::new(kind)
-        };
         stop::checkpoint();
         let told = |_| stop::checkpoint();
-        let seconds = params.duration_s;
-        Ok(run_after(&config, before, &workload, seconds, &told)?)
+        let sizes = (params.memory_bytes, params.duration_s);
+        server_of(&workload, before, (kind, seed), sizes, &told)
     };
     params.seeds.par_iter().map(run).collect()
+}
+
+/// Runs one server of so many bytes for so many seconds, after another workload where there is one.
+pub(super) fn server_of(
+    workload: &Workload,
+    before: Option<(&Workload, f64)>,
+    (policy, seed): (PolicyKind, u64),
+    (memory_bytes, duration_s): (u64, f64),
+    progress: &dyn Fn(f64),
+) -> Result<RunResult> {
+    let config = Config {
+        memory_bytes,
+        seed,
+        ..Config::new(policy)
+    };
+    Ok(run_after(&config, before, workload, duration_s, progress)?)
 }
 
 /// Figure 10 of Contiguitas.

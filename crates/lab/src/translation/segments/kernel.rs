@@ -5,7 +5,7 @@ use super::super::program;
 use super::super::runs::{Mapping, map_as, whole};
 use super::{KernelSegmentRow, SegmentParams, named};
 use crate::progress::Steps;
-use crate::setup::{Measured, engine, stretch};
+use crate::setup::{Length, Measured, engine, stretch};
 use crate::stop;
 use ample_kit::statistics::Spread;
 use ample_machine::MachineConfig;
@@ -45,16 +45,49 @@ fn map_direct(engine: &mut Engine, direct: &Region, mapping: Mapping) -> Result<
     Ok(())
 }
 
+/// The program with a kernel, and how it runs.
+#[derive(Clone, Copy)]
+pub(in crate::translation) struct KernelRun<'a> {
+    pub(in crate::translation) program: &'a str,
+    /// Factor on the instructions between accesses.
+    pub(in crate::translation) work: f64,
+    pub(in crate::translation) scale: &'a str,
+    pub(in crate::translation) length: &'a Length,
+}
+
+impl KernelRun<'_> {
+    fn of(params: &SegmentParams) -> KernelRun<'_> {
+        KernelRun {
+            program: &params.kernel.program,
+            work: params.kernel.work,
+            scale: &params.scale,
+            length: &params.length,
+        }
+    }
+}
+
+/// Cycles in walks of the kernel ÷ cycles, with its direct map in pages of 1 GB under a program in
+/// pages of 4 KB.
+pub(in crate::translation) fn kernel_share(
+    machine: &MachineConfig,
+    run: KernelRun<'_>,
+    seed: u64,
+) -> Result<f64> {
+    let (user, kernel) = (Some(PageSize::K4), Some(PageSize::G1));
+    let run = with_kernel(machine, run, seed, user, kernel, Backing::Vmalloc)?;
+    Ok(figures(&run, None).kernel / 100.0)
+}
+
 /// Runs the program with a kernel once; walks in `watched` are counted apart.
 fn with_kernel(
     machine: &MachineConfig,
-    params: &SegmentParams,
+    run: KernelRun<'_>,
     seed: u64,
     user: Mapping,
     kernel: Mapping,
     watched: Backing,
 ) -> Result<Measured> {
-    let mut program = program(&params.kernel.program, &params.scale, seed)?;
+    let mut program = program(run.program, run.scale, seed)?;
     let (own, kernels): (Vec<Region>, Vec<Region>) = program
         .regions()
         .iter()
@@ -69,9 +102,9 @@ fn with_kernel(
         Backing::DirectMap => range(find(&kernels, Backing::DirectMap)?),
         _ => 1 << 63..u64::MAX,
     };
-    let work = stretch(params.kernel.work);
+    let work = stretch(run.work);
     let program = program.as_mut();
-    whole(machine, engine, program, &params.length, Some(&work))
+    whole(machine, engine, program, run.length, Some(&work))
 }
 
 fn range(region: &Region) -> Range<u64> {
@@ -90,17 +123,17 @@ struct Sample {
 
 fn sample(
     machine: &MachineConfig,
-    params: &SegmentParams,
+    run: KernelRun<'_>,
     seed: u64,
     (user, kernel): (Mapping, Mapping),
 ) -> Result<Sample> {
-    let run = with_kernel(machine, params, seed, user, kernel, Backing::Vmalloc)?;
+    let once = with_kernel(machine, run, seed, user, kernel, Backing::Vmalloc)?;
     if kernel.is_none() {
-        return Ok(figures(&run, None));
+        return Ok(figures(&once, None));
     }
     // The same run once more, its walks sorted in another way.
-    let again = with_kernel(machine, params, seed, user, kernel, Backing::DirectMap)?;
-    Ok(figures(&run, Some(again.stats.walks_watched)))
+    let again = with_kernel(machine, run, seed, user, kernel, Backing::DirectMap)?;
+    Ok(figures(&once, Some(again.stats.walks_watched)))
 }
 
 fn figures(run: &Measured, direct_walks: Option<u64>) -> Sample {
@@ -137,7 +170,7 @@ pub(super) fn kernel_rows(
     for mappings in KERNEL_ROWS {
         let mut samples = Vec::new();
         for &seed in &params.seeds {
-            samples.push(sample(machine, params, seed, mappings)?);
+            samples.push(sample(machine, KernelRun::of(params), seed, mappings)?);
         }
         steps.step();
         rows.push(row(mappings, &samples, base.as_ref().unwrap_or(&samples)));

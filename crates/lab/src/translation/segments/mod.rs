@@ -23,6 +23,7 @@ use ample_trace::programs::Gups;
 use ample_translate::PageSize;
 use anyhow::Result;
 use kernel::{KERNEL_ROWS, kernel_rows};
+pub(super) use kernel::{KernelRun, kernel_share};
 use serde::{Deserialize, Serialize};
 
 /// The kernel’s segment and the virtual machines.
