@@ -8,8 +8,8 @@ import os
 import re
 import tomllib
 
-# A model: page, heading, what it is, its experiments in the order of the page, the record of its
-# tornado and what that record calls the number that changes.
+# A model: page, heading, what it is, its experiments in the order of the page, and the records of
+# its tornado charts.
 MODELS = [
     (
         "model-server.md",
@@ -17,7 +17,7 @@ MODELS = [
         "[The server model](server-model.md) simulates the page allocator of a server under a "
         "workload.",
         ["fig11", "fleet-model", "fig12", "fig10", "denied-blocks", "segment-compaction"],
-        "server-sensitivity",
+        ["server-sensitivity", "gain-sensitivity"],
     ),
     (
         "model-translation.md",
@@ -26,7 +26,7 @@ MODELS = [
         "program's accesses.",
         ["walks", "directseg", "footprint", "segments", "perforated", "perforated-programs",
          "perforated-storage"],
-        "translation-sensitivity",
+        ["translation-sensitivity", "service-sensitivity"],
     ),
     (
         "model-hardware.md",
@@ -34,7 +34,7 @@ MODELS = [
         "[The migration hardware](contiguitas-hw.md) is a protocol, a timed machine that runs it, "
         "and a slice in SystemVerilog.",
         ["hw-losses", "hw-unavailable", "hw-hugepages", "hw-rtl"],
-        None,
+        [],
     ),
 ]
 VERDICTS = {
@@ -108,9 +108,11 @@ def is_row(record, row, wanted):
     return True
 
 
-def interval(check, results):
-    """The interval of a check's value over the seeds, where a table of results has it: the least
-    and the greatest, or half of a 95 % interval."""
+def interval(check, judged, results):
+    """The interval of a check's value over the seeds, where the verdict or a table of results has
+    it: the least and the greatest, or half of a 95 % interval."""
+    if "interval" in judged:
+        return "{} to {}".format(*map(number, judged["interval"]))
     place = re.fullmatch(r"(\w+)\[(.*?=.*?)\]\.(.+)", str(check["at"]))
     if not place or "pick" in check or "over" in check:
         return ""
@@ -139,7 +141,17 @@ def interval(check, results):
 def ends(cell, scale):
     if cell.get("plus_minus") is not None:
         return f"± {number(cell['plus_minus'] / scale)}"
+    if cell.get("low") is None:
+        return ""
     return f"{number(cell['low'] / scale)} to {number(cell['high'] / scale)}"
+
+
+def error_interval(judged, paper):
+    """The ends of the error, where those of the value are known."""
+    if paper in (None, 0) or "interval" not in judged:
+        return ""
+    low, high = (round(100 * (end - paper) / abs(paper)) for end in judged["interval"])
+    return f" ({low:+d} to {high:+d} %)" if low != high else ""
 
 
 def checks(claims, verdicts, experiments, fitted, results):
@@ -158,8 +170,9 @@ def checks(claims, verdicts, experiments, fitted, results):
                 f"`{claim['id']}`: {check['name']}",
                 number(check.get("paper")) + (unit if "paper" in check else ""),
                 shown(judged["here"]) + unit,
-                interval(check, results),
-                error(judged["here"], check.get("paper")),
+                interval(check, judged, results),
+                error(judged["here"], check.get("paper"))
+                + error_interval(judged, check.get("paper")),
                 VERDICTS.get(judged["verdict"], judged["verdict"]),
                 f"`{check['experiment']}`",
             ]))
@@ -178,9 +191,9 @@ def tally(rows):
     return ", ".join(f"{value} {name}" for name, value in count.items())
 
 
-def sensitivity(record, wrapped):
+def sensitivity(record, heading, wrapped):
     """The tornado of a record as tables, the widest number first."""
-    page = ["", "## What each number is worth", "", *wrapped(record["what"]), ""]
+    page = ["", f"## {heading}", "", *wrapped(record["what"]), ""]
     heads = ["number", "as it is", "÷ 1.25", "× 1.25"]
     keys = [column["key"] for column in record["columns"]]
     at = {key: keys.index(key) for key in ("quantity", "number", "value", "less", "more")}
@@ -225,16 +238,16 @@ def pages(root, made, wrapped):
     results = records(root)
     heads = ["claim and value", "paper", "here", "interval", "error", "verdict", "experiment"]
     found = {}
-    for name, heading, what, experiments, tornado in MODELS:
+    for name, heading, what, experiments, tornadoes in MODELS:
         fitted = checks(claims, verdicts, experiments, True, results)
         predicted = checks(claims, verdicts, experiments, False, results)
         page = [f"# {heading}", "", made, "", *wrapped(
             f"{what} This page has what it was calibrated on, what it predicts, and the error of "
             "each. Values come from the full run that `ample reproduce` accepted; a claim's rule "
             "and its place are in `experiments/claims.toml` ([claims](claims.md)). An interval is "
-            "that of the seeds, least to greatest or ± half of a 95 % interval; it is empty where "
-            "there are none, or where a value is taken from many rows (the tables of `results/` "
-            "have theirs)."), ""]
+            "that of the seeds, least to greatest or ± half of a 95 % interval; that of a fleet is "
+            "the 95 % interval over its histories. It is empty where nothing is random, or where a "
+            "value is taken from many rows (the tables of `results/` have theirs)."), ""]
         if fitted:
             page += ["## Calibrated on", "", *wrapped(
                 f"Checks: {len(fitted)} ({tally(fitted)}). All on the baseline: none on a result "
@@ -244,7 +257,9 @@ def pages(root, made, wrapped):
             page += ["Nothing was calibrated on a result of the paper.", ""]
         page += ["## Predicts", "", f"Checks: {len(predicted)} ({tally(predicted)}).", ""]
         page += table(heads, predicted)
-        if tornado in results:
-            page += sensitivity(results[tornado], wrapped)
+        found_records = [results[own] for own in tornadoes if own in results]
+        for at, record in enumerate(found_records):
+            page += sensitivity(record, record["title"] if at else "What each number is worth",
+                                wrapped)
         found[name] = page
     return found

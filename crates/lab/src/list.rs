@@ -11,8 +11,8 @@ use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
 use crate::tools::{drops, heaps, kernel, layers, lifetime, model_check, rtl, slice};
 use crate::translation::{
-    chase, directseg, exactness, fig10, footprint, fragmentation, live, perforated, segments,
-    sensitivity, simulator_speed, speedup, storage, walks,
+    chase, directseg, exactness, fig10, footprint, fragmentation, gains, live, perforated,
+    segments, sensitivity, services, simulator_speed, speedup, storage, walks,
 };
 use crate::{presets, scan_bench};
 use ample_kit::names::nearest;
@@ -47,6 +47,7 @@ listed! {
     "foresight": foresight::Foresight,
     "speedup": speedup::Speedup,
     "fig10": fig10::HugePageGains,
+    "gain-sensitivity": gains::FittedGains,
     "directseg": directseg::DirectSeg,
     "translation-sensitivity": sensitivity::AssumedNumbers,
     "footprint": footprint::Footprint,
@@ -60,6 +61,7 @@ listed! {
     "live": live::LivePrograms,
     "fragmentation": fragmentation::RealFragmentation,
     "walks": walks::Walks,
+    "service-sensitivity": services::FittedShapes,
     "hw-unavailable": unavailable::Unavailable,
     "hw-traffic": traffic::Traffic,
     "hw-losses": losses::Losses,

@@ -84,11 +84,25 @@ impl Column<'_> {
     }
 }
 
+/// What a value's least and greatest over the seeds are called, before its own name.
+const END_OF_SEEDS: [&str; 2] = ["seeds.least.", "seeds.greatest."];
+
 /// Columns for people: the parts of a spread as one, its standard deviation and count left out.
 fn columns(rows: &Rows) -> Vec<Column<'_>> {
     let place = |name: &str| rows.columns.iter().position(|column| column == name);
     let mut columns = Vec::new();
     for (at, name) in rows.columns.iter().enumerate() {
+        if END_OF_SEEDS.iter().any(|end| name.starts_with(end)) {
+            continue;
+        }
+        let [least, greatest] = END_OF_SEEDS.map(|end| place(&format!("{end}{name}")));
+        if let Some((low, high)) = least.zip(greatest) {
+            columns.push(Column {
+                name,
+                parts: vec![at, low, high],
+            });
+            continue;
+        }
         let (outer, part) = name.rsplit_once('.').unwrap_or(("", name));
         let ends = (
             place(&format!("{outer}.min")),
@@ -176,5 +190,12 @@ mod tests {
             let result = json!({"rows": [{"gain": {middle: 1.5, "min": 1.0, "max": 2.0}}]});
             assert_eq!(text(&result), "               gain\n1.500 (1.000–2.000)\n");
         }
+    }
+
+    #[test]
+    fn a_value_with_its_ends_over_the_seeds_is_a_cell() {
+        let ends = json!({"least": {"share": 1.0}, "greatest": {"share": 2.0}});
+        let result = json!({"rows": [{"share": 1.5, "seeds": ends}]});
+        assert_eq!(text(&result), "              share\n1.500 (1.000–2.000)\n");
     }
 }

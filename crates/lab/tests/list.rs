@@ -19,7 +19,7 @@ const SMALL_SERVERS: &[&str] = &[
 ];
 
 /// Further settings for those whose quick version takes long in a test build.
-const SMALLER: [(&str, &[&str]); 10] = [
+const SMALLER: [(&str, &[&str]); 12] = [
     ("fig11", SMALL_SERVERS),
     ("fig12", SMALL_SERVERS),
     ("ablation", SMALL_SERVERS),
@@ -40,7 +40,21 @@ const SMALLER: [(&str, &[&str]); 10] = [
         &[
             "length={warm_up_accesses=2000,accesses=4000}",
             r#"programs=[{program="gups",work=1.0},{program="bt",work=3.9}]"#,
+            "kernel.length={warm_up_accesses=2000,accesses=4000}",
         ],
+    ),
+    (
+        "gain-sensitivity",
+        &[
+            "memory_bytes=134217728",
+            "fragmenter_s=20.0",
+            "duration_s=30.0",
+            "seeds=[1]",
+        ],
+    ),
+    (
+        "service-sensitivity",
+        &["length={warm_up_accesses=2000,accesses=4000}", "seeds=[1]"],
     ),
     (
         "fig10",

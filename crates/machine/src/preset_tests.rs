@@ -5,7 +5,8 @@
 //! Not found: sizes of page-walk caches and of nested TLBs of any of these processors, ways of Zen
 //! 4's second-level data TLB, cycles of a hit in it, outstanding misses of Skylake's and Zen 4's
 //! first level, Golden Cove's store buffer and the cycles of its second-level cache, and the table
-//! of hardware in the paper on perforated pages.
+//! of hardware in the paper on perforated pages. Looked up were the TLBs of Skylake and of Golden
+//! Cove, in copies of the documents; the other figures are recalled.
 
 use crate::MachineConfig;
 use ample_memory::CacheConfig;

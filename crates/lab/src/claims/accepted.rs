@@ -16,6 +16,9 @@ pub struct AcceptedCheck {
     pub verdict: Verdict,
     /// Our values, in the order of the places.
     pub here: Vec<f64>,
+    /// The ends of the interval of our value, where there are some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// How far outside the rule.
     pub miss: f64,
 }
@@ -62,6 +65,7 @@ impl Accepted {
                     verdict => Some(AcceptedCheck {
                         verdict,
                         here: check.here.clone(),
+                        interval: check.interval,
                         miss: check.miss,
                     }),
                 };

@@ -2,7 +2,7 @@
 //! From claims and results to verdicts.
 
 use super::rule::round;
-use super::{Check, Claim, ClaimKind, Rule};
+use super::{Check, Claim, ClaimKind, FieldPath, Rule};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -77,6 +77,8 @@ pub struct JudgedCheck {
     pub paper: Option<f64>,
     /// Ours: one value, or several for a shape; empty when there are none.
     pub here: Vec<f64>,
+    /// The ends of its interval, where the result has them.
+    pub interval: Option<[f64; 2]>,
     /// The rule, in words.
     pub rule: String,
     /// Whether ours was calibrated to the paper's.
@@ -152,7 +154,8 @@ pub fn judge<'v>(
 }
 
 fn judge_check(check: &Check, quick: bool, result: Option<&Value>) -> JudgedCheck {
-    let here = result.map(|result| value_of(check, result));
+    let here = result.map(|result| value_of(check, check.at.all(), result));
+    let interval = result.and_then(|result| interval_of(check, result));
     let miss = match &here {
         Some(Some(values)) => check.rule.miss(values, check.paper),
         _ => None,
@@ -171,6 +174,7 @@ fn judge_check(check: &Check, quick: bool, result: Option<&Value>) -> JudgedChec
         unit: check.unit.clone(),
         paper: check.paper,
         here: here.flatten().unwrap_or_default(),
+        interval,
         rule: check.rule.text(),
         fitted: check.fitted,
         experiment: check.experiment.clone(),
@@ -181,10 +185,20 @@ fn judge_check(check: &Check, quick: bool, result: Option<&Value>) -> JudgedChec
     }
 }
 
-/// Ours of a check; `None` when a place holds nothing, or no number.
-fn value_of(check: &Check, result: &Value) -> Option<Vec<f64>> {
+/// The ends of ours; `None` when a place holds nothing, no number or several.
+fn interval_of(check: &Check, result: &Value) -> Option<[f64; 2]> {
+    let end = |path: &FieldPath| match value_of(check, std::slice::from_ref(path), result)?[..] {
+        [end] => Some(end),
+        _ => None,
+    };
+    let [low, high] = check.interval.as_ref()?;
+    Some([end(low)?, end(high)?])
+}
+
+/// Ours of a check at these places; `None` when a place holds nothing, or no number.
+fn value_of(check: &Check, places: &[FieldPath], result: &Value) -> Option<Vec<f64>> {
     let mut values = Vec::new();
-    for path in check.at.all() {
+    for path in places {
         let found = path.find(result);
         (!found.is_empty()).then_some(())?;
         for value in found {

@@ -71,6 +71,10 @@ pub struct Check {
     /// Divides the value by this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<FieldPath>,
+    /// Where the least and the greatest of our value over the seeds are, or the ends of its 95 %
+    /// interval; picked, divided and multiplied as the value is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[FieldPath; 2]>,
     /// Multiplies the value with this, after the division.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub times: f64,
@@ -153,6 +157,10 @@ pub fn from_toml(text: &str) -> anyhow::Result<Vec<Claim>> {
             anyhow::ensure!(
                 claim.not_reproducible.is_none() || check.rule == Rule::Shown,
                 "claim {id} is not reproducible here; {name:?} can only be \"shown\""
+            );
+            anyhow::ensure!(
+                check.interval.is_none() || check.at.all().len() == 1,
+                "claim {id}, {name:?}: a list has no interval; give `interval` with one place"
             );
         }
     }

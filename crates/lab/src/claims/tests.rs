@@ -81,6 +81,32 @@ fn each_rule_gives_its_verdict() {
 }
 
 #[test]
+fn an_interval_is_read_as_the_value_is() {
+    let result = json!({
+        "rows": [{ "x": { "mean": 0.3 }, "workload": "web", "low": 0.2, "high": 0.4 },
+                 { "workload": "ci", "low": 0.1, "high": 0.5 }],
+        "all": 0.5,
+    });
+    let of = |rule: &str| judge(&claims(rule), false, |_| Some(&result));
+    let rule = "rule = 'shown'\ninterval = ['rows[0].low', 'rows[0].high']";
+    assert_eq!(of(rule)[0].checks[0].interval, Some([0.2, 0.4]));
+    let scaled = format!("{rule}\nover = 'all'\ntimes = 10.0\nminus = 1.0");
+    assert_eq!(of(&scaled)[0].checks[0].interval, Some([3.0, 7.0]));
+    let many = "rule = 'shown'\ninterval = ['rows[*].low', 'rows[*].high']";
+    assert_eq!(of(many)[0].checks[0].interval, None);
+    let picked = of(&format!("{many}\npick = 'max'"));
+    assert_eq!(picked[0].checks[0].interval, Some([0.2, 0.5]));
+    let gone = of("rule = 'shown'\ninterval = ['rows[0].least', 'rows[0].high']");
+    assert_eq!(
+        (gone[0].verdict, gone[0].checks[0].interval),
+        (Verdict::Context, None)
+    );
+    let mut accepted = Accepted::default();
+    accepted.accept(false, &picked);
+    assert_eq!(accepted.full["p.x"]["mean"].interval, Some([0.2, 0.5]));
+}
+
+#[test]
 fn a_rule_for_full_size_does_not_judge_a_small_version() {
     let result = result();
     let of = |rule: &str, quick| judge(&claims(rule), quick, |_| Some(&result))[0].verdict;
@@ -134,6 +160,9 @@ fn wrong_claims_are_refused() {
     let reason =
         format!("{head}not_reproducible = 'no fleet'\n{check}rule = {{ at_most = 1.0 }}\n");
     assert!(from_toml(&reason).is_err(), "judged and not reproducible");
+    let list = check.replace("'x'", "['x', 'y']");
+    let list = format!("{head}{list}interval = ['a', 'b']\nrule = {{ rising = 0.0 }}\n");
+    assert!(from_toml(&list).is_err(), "the interval of a list");
 }
 
 #[test]

@@ -11,6 +11,36 @@ use ample_machine::multi::{CoreProgram, MultiCore};
 use ample_report::Unit;
 use anyhow::Result;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Figures that a row has over all its seeds, and that each seed alone has too.
+pub trait SeedFigures: Copy {
+    /// Figure by figure, what `choose` makes of the two.
+    fn with(self, other: Self, choose: fn(f64, f64) -> f64) -> Self;
+}
+
+/// The least and the greatest of each figure over the seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeedEnds<F> {
+    /// Each figure with the seed that has the least of it.
+    pub least: F,
+    /// Each figure with the seed that has the greatest of it.
+    pub greatest: F,
+}
+
+impl<F: SeedFigures> SeedEnds<F> {
+    /// Of the figures of each seed; `None` without a seed.
+    pub fn of(seeds: &[F]) -> Option<SeedEnds<F>> {
+        let over = |choose: fn(f64, f64) -> f64| {
+            let seeds = seeds.iter().copied();
+            seeds.reduce(|one, other| one.with(other, choose))
+        };
+        Some(SeedEnds {
+            least: over(f64::min)?,
+            greatest: over(f64::max)?,
+        })
+    }
+}
 
 /// Runs one simulation for each job, on as many threads as the host gives. Results come in the
 /// order of the jobs and do not depend on the number of threads; `None` for a job that an early

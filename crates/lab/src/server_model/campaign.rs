@@ -46,6 +46,15 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// The run of one seed alone, by its place in the list of seeds.
+    pub(super) fn of_seed(&self, at: usize) -> Group {
+        Group {
+            workload: self.workload.clone(),
+            runs: vec![self.runs[at].clone()],
+            ..*self
+        }
+    }
+
     pub(super) fn over(&self, metric: impl Fn(&RunResult) -> f64) -> Spread {
         Spread::of(self.runs.iter().map(metric))
     }

@@ -49,8 +49,36 @@ pub struct PolicySummary {
     pub metric: String,
     /// Over the means of the workloads: their mean, smallest and largest.
     pub here: Spread,
+    /// The same of each seed alone.
+    pub seeds: SummaryEnds,
     /// The paper's, if it has one.
     pub paper: Option<PaperValue>,
+}
+
+/// The least and the greatest over the seeds of what a summary has over the workloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SummaryEnds {
+    /// Of the mean over the workloads.
+    pub mean: [f64; 2],
+    /// Of the workload that has the smallest value.
+    pub min: [f64; 2],
+    /// Of the workload that has the largest value.
+    pub max: [f64; 2],
+}
+
+impl SummaryEnds {
+    /// Of the spread over the workloads with each seed.
+    fn of(seeds: &[Spread]) -> SummaryEnds {
+        let ends = |part: fn(&Spread) -> f64| {
+            let over = Spread::of(seeds.iter().map(part));
+            [over.min, over.max]
+        };
+        SummaryEnds {
+            mean: ends(|spread| spread.mean),
+            min: ends(|spread| spread.min),
+            max: ends(|spread| spread.max),
+        }
+    }
 }
 
 /// Figure 11.
@@ -158,27 +186,32 @@ const FIG12_METRICS: [Metric<Fig12Row>; 3] = [
     ("potential_1g_ratio", |row| row.potential_1g_ratio),
 ];
 
-/// For each policy and metric, the spread over the means of the workloads.
+/// For each policy and metric, the spread over the means of the workloads, and that with each seed.
 fn summarise<R>(
     experiment: &ServerExperiment,
-    rows: &[R],
-    policy_of: fn(&R) -> PolicyKind,
+    groups: &[Group],
+    row_of: fn(&Group) -> R,
     metrics: &[Metric<R>],
 ) -> Vec<PolicySummary> {
     let mut summary = Vec::new();
     for &policy in &experiment.params.policies {
+        let own: Vec<&Group> = groups.iter().filter(|g| g.policy == policy).collect();
+        let Some(seeds) = own.first().map(|group| group.runs.len()) else {
+            continue;
+        };
+        let rows: Vec<R> = own.iter().map(|group| row_of(group)).collect();
+        let of_seed = |at| own.iter().map(|group| row_of(&group.of_seed(at))).collect();
+        let by_seed: Vec<Vec<R>> = (0..seeds).map(of_seed).collect();
         for (name, metric) in metrics {
-            let values = rows.iter().filter(|row| policy_of(row) == policy);
-            let values: Vec<f64> = values.map(|row| metric(row).mean).collect();
-            if values.is_empty() {
-                continue;
-            }
+            let over = |rows: &Vec<R>| Spread::of(rows.iter().map(|row| metric(row).mean));
+            let seeds: Vec<Spread> = by_seed.iter().map(over).collect();
             let paper = experiment.paper.iter();
             let mut paper = paper.filter(|p| p.policy == policy && p.metric == *name);
             summary.push(PolicySummary {
                 policy,
                 metric: (*name).to_string(),
-                here: Spread::of(values),
+                here: over(&rows),
+                seeds: SummaryEnds::of(&seeds),
                 paper: paper.next().cloned(),
             });
         }
@@ -207,7 +240,7 @@ impl Experiment for Fig11Experiment {
         let rows: Vec<Fig11Row> = groups.iter().map(fig11_row).collect();
         let curves = groups.iter();
         Ok(Fig11 {
-            summary: summarise(&experiment, &rows, |row| row.policy, &FIG11_METRICS),
+            summary: summarise(&experiment, &groups, fig11_row, &FIG11_METRICS),
             curves: curves
                 .map(|group| curve(&group.workload, group.policy, &group.runs))
                 .collect(),
@@ -252,7 +285,7 @@ impl Experiment for Fig12Experiment {
         let groups = campaign(params, &policies(params), progress)?;
         let rows: Vec<Fig12Row> = groups.iter().map(fig12_row).collect();
         Ok(Fig12 {
-            summary: summarise(&experiment, &rows, |row| row.policy, &FIG12_METRICS),
+            summary: summarise(&experiment, &groups, fig12_row, &FIG12_METRICS),
             experiment,
             rows,
         })
@@ -277,5 +310,37 @@ impl Outcome for Fig12 {
             put_overall(&mut bars, group, &self.summary, metric);
         }
         vec![Figure::new("fig12", title, bars.svg())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_has_the_ends_of_each_seed_alone() {
+        let summary = |seeds: &[u64]| {
+            let params = ServerParams {
+                memory_bytes: 256 << 20,
+                duration_s: 120.0,
+                sample_every_s: 60.0,
+                seeds: seeds.to_vec(),
+                workloads: vec!["web".into(), "ci".into()],
+                policies: vec![PolicyKind::Linux],
+                ..ServerParams::default()
+            };
+            let mut report = Fig11Experiment::run(&params, &|_| {}).expect("runs");
+            report.summary.remove(0)
+        };
+        let (both, one, other) = (summary(&[1, 2]), summary(&[1]), summary(&[2]));
+        let ends = |part: fn(&Spread) -> f64| {
+            let (one, other) = (part(&one.here), part(&other.here));
+            [one.min(other), one.max(other)]
+        };
+        assert_eq!(both.seeds.mean, ends(|spread| spread.mean));
+        assert_eq!(both.seeds.min, ends(|spread| spread.min));
+        assert_eq!(both.seeds.max, ends(|spread| spread.max));
+        assert!(both.seeds.mean[0] < both.here.mean && both.here.mean < both.seeds.mean[1]);
+        assert_eq!(one.seeds.mean, [one.here.mean; 2]);
     }
 }

@@ -12,6 +12,7 @@ use ample_host::{Scan, snapshot};
 use ample_kit::statistics::MedianRange;
 use ample_mm::PolicyKind;
 use ample_mm::replay::{KernelReplay, ReplayOptions, Start};
+use ample_pfn::{BASE_PAGE_BYTES, Definition, MAX_PAGE_ORDER, Mobility, PageClass, is_movable};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -47,6 +48,74 @@ pub struct ForesightRow {
     pub missed_by_points: f64,
     /// Points by which "nothing changes" misses.
     pub unchanged_misses_by_points: f64,
+    /// Where the border was at the end of what was seen; absent under stock Linux, as are all that
+    /// follow.
+    pub seen_border_bytes: Option<BorderBounds>,
+    /// Predicted for the end of the recording.
+    pub predicted_border_bytes: Option<MedianRange>,
+    /// Where it was there.
+    pub found_border_bytes: Option<BorderBounds>,
+    /// By how much the median predicted misses it.
+    pub border_missed_by_ratio: Option<BorderMiss>,
+}
+
+/// Where the border between kernel memory and the rest can lie, in bytes from the beginning of
+/// memory. Pages tell it up to free blocks between the two.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BorderBounds {
+    /// After the last block of 4 MB with kernel memory.
+    pub least: u64,
+    /// Before the first one behind it with memory that moves.
+    pub most: u64,
+}
+
+/// Distance of a prediction from a border ÷ that border.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BorderMiss {
+    /// With the border where it is nearest to the prediction.
+    pub least: f64,
+    /// With the border where it is farthest.
+    pub most: f64,
+}
+
+impl BorderBounds {
+    /// Where the pages of a machine allow the border to be; `None` where kernel memory reaches into
+    /// the upper half, as without a border. A page is kernel memory if all definitions call it
+    /// unmovable; pages without a flag may be free.
+    fn of(scan: &Scan) -> Option<BorderBounds> {
+        let sure = |class: PageClass| {
+            let mut all = Definition::ALL.into_iter();
+            all.all(|definition| class.verdict(definition) == Mobility::Unmovable)
+        };
+        let (span, block) = (scan.pages.span(), 1u64 << MAX_PAGE_ORDER);
+        let kernel = scan.pages.iter().filter(|&(_, class)| sure(class)).last()?;
+        let least = kernel.0.end.0.next_multiple_of(block);
+        let mut behind = scan.pages.iter().filter(|(range, _)| range.end.0 > least);
+        let moves = behind.find(|&(_, class)| is_movable(class));
+        let most = moves
+            .map_or(span.end, |(range, _)| range.start)
+            .0
+            .max(least)
+            / block
+            * block;
+        let first = span.start.0 / block * block;
+        let bytes = |pfn: u64| (pfn - first) * BASE_PAGE_BYTES;
+        let is_low = least - first <= (span.end.0 - first) / 2;
+        is_low.then(|| BorderBounds {
+            least: bytes(least),
+            most: bytes(most),
+        })
+    }
+
+    /// How far `predicted_bytes` is from it.
+    fn missed_by(self, predicted_bytes: f64) -> BorderMiss {
+        let (least, most) = (self.least as f64, self.most as f64);
+        let miss = |border: f64| (predicted_bytes - border).abs() / border;
+        BorderMiss {
+            least: miss(predicted_bytes.clamp(least, most)),
+            most: miss(least).max(miss(most)),
+        }
+    }
 }
 
 /// What was predicted and found, by recording.
@@ -105,6 +174,10 @@ fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {
     )?;
     let ratios = ends.iter().map(|end| end.unmovable_2m_ratio_k).collect();
     let predicted = MedianRange::of(ratios).context("seeds is 0; give at least 1")?;
+    let borders = ends.iter().filter_map(|end| end.low_region_bytes);
+    let border = MedianRange::of(borders.map(|bytes| bytes as f64).collect());
+    let bounds = |scan| border.and_then(|_| BorderBounds::of(scan));
+    let (seen_border, found_border) = (bounds(&third), bounds(&end));
     let before = unmovable_2m_ratio(&mut third);
     let found = unmovable_2m_ratio(&mut end);
     Ok(ForesightRow {
@@ -116,6 +189,12 @@ fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {
         found_end_ratio: found,
         missed_by_points: 100.0 * (predicted.median - found).abs(),
         unchanged_misses_by_points: 100.0 * (before - found).abs(),
+        seen_border_bytes: seen_border,
+        predicted_border_bytes: border,
+        found_border_bytes: found_border,
+        border_missed_by_ratio: found_border
+            .zip(border)
+            .map(|(found, predicted)| found.missed_by(predicted.median)),
     })
 }
 
@@ -158,5 +237,38 @@ mod tests {
         let row = row(&parameters, path).expect("a row");
         assert!(row.unchanged_misses_by_points > 12.0, "{row:?}");
         assert!(row.missed_by_points < 3.0, "{row:?}");
+    }
+
+    fn recorded(name: &str) -> Scan {
+        let root = source_tree().expect("the tree");
+        let path = root.join("kernel/tests/courses").join(name);
+        snapshot::read(&path).expect("a snapshot of the tree")
+    }
+
+    #[test]
+    fn pages_tell_where_the_border_is() {
+        const MB: u64 = 1 << 20;
+        let bounds = |name: &str| BorderBounds::of(&recorded(name));
+        // Up to its last free blocks the region is full of slab pages; page cache follows.
+        let full = bounds("ample-1g-leak-1.end.snap").expect("a border");
+        assert_eq!((full.least, full.most), (328 * MB, 328 * MB));
+        let roomy = bounds("ample-1g-leak-1.third.snap").expect("a border");
+        assert_eq!((roomy.least, roomy.most), (216 * MB, 240 * MB));
+        assert_eq!(bounds("stock-1g-leak-1.end.snap"), None);
+    }
+
+    #[test]
+    fn a_miss_is_known_as_well_as_the_border() {
+        let border = BorderBounds {
+            least: 100,
+            most: 125,
+        };
+        let miss = |predicted: f64| {
+            let BorderMiss { least, most } = border.missed_by(predicted);
+            [least, most]
+        };
+        assert_eq!(miss(110.0), [0.0, 0.12]);
+        assert_eq!(miss(150.0), [0.2, 0.5]);
+        assert_eq!(miss(50.0), [0.5, 0.6]);
     }
 }

@@ -21,7 +21,7 @@ pub(crate) use campaign::side_by_side;
 pub(crate) use convergence::Convergence;
 pub(crate) use figures::{Fig11Experiment, Fig12Experiment};
 pub(crate) use hw_classes::HwClassesExperiment;
-pub(crate) use sensitivity::FittedNumbers;
+pub(crate) use sensitivity::{FACTOR, FITTED, FittedNumbers};
 
 pub(crate) use ample_kit::statistics::Spread;
 

@@ -11,13 +11,13 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// A change is to `1 / FACTOR` and to `FACTOR` of what was fitted.
-const FACTOR: f64 = 1.25;
+pub(crate) const FACTOR: f64 = 1.25;
 
 /// A kind of number of a workload that was fitted on stock Linux, and how a factor changes it.
-type Fitted = (&'static str, fn(&mut Workload, f64));
+pub(crate) type Fitted = (&'static str, fn(&mut Workload, f64));
 
 /// All of them, in the order of `docs/server-model.md`.
-const FITTED: [Fitted; 10] = [
+pub(crate) const FITTED: [Fitted; 10] = [
     ("kernel memory", |w, f| *w = w.clone().with_kernel(f, 1.0)),
     ("height of bursts", |w, f| {
         *w = w.clone().with_kernel(1.0, f)

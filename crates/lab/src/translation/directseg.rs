@@ -77,10 +77,16 @@ pub struct DirectSegRow {
     pub paper_dtlb_percent: [f64; 3],
     /// Figure 4 here: with a segment.
     pub segment_percent: f64,
+    /// The least of the seeds.
+    pub segment_percent_min: f64,
+    /// The greatest of the seeds.
+    pub segment_percent_max: f64,
     /// Table 5 here: misses of the 4 KB run inside the range of the segment.
     pub inside_percent: f64,
     /// The least of the seeds.
     pub inside_percent_min: f64,
+    /// The greatest of the seeds.
+    pub inside_percent_max: f64,
     /// Table 5, paper.
     pub paper_inside_percent: f64,
     /// Data walks in 1000 instructions: 4 KB, 2 MB, 1 GB, segment.
@@ -179,8 +185,11 @@ fn summary(row: &DirectSegProgram, samples: &[Sample]) -> DirectSegRow {
         dtlb_percent_max: columns.map(|at| fold(&|s| s.percent[at], f64::max)),
         paper_dtlb_percent: row.paper_percent,
         segment_percent: mean(samples, |s| s.percent[3]),
+        segment_percent_min: fold(&|s| s.percent[3], f64::min),
+        segment_percent_max: fold(&|s| s.percent[3], f64::max),
         inside_percent: mean(samples, |s| s.inside_percent),
         inside_percent_min: fold(&|s| s.inside_percent, f64::min),
+        inside_percent_max: fold(&|s| s.inside_percent, f64::max),
         paper_inside_percent: row.paper_inside_percent,
         walks_per_kilo_instruction: [0, 1, 2, 3].map(|at| mean(samples, |s| s.walks[at])),
         segment_speedup: mean(samples, |s| s.speedup),
@@ -243,5 +252,33 @@ impl Outcome for DirectSegTables {
             bars.put(&row.program, "segment", plain(row.segment_percent / 100.0));
         }
         vec![Figure::new("dtlb", title, bars.svg())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_interval_of_its_seeds() {
+        let params: DirectSegParams =
+            crate::shipped_parameters("directseg", true).expect("shipped");
+        let sample = |segment: f64, inside_percent: f64| Sample {
+            footprint_bytes: 1,
+            read_write_share: 1.0,
+            percent: [4.0, 3.0, 2.0, segment],
+            walks: [0.0; 4],
+            inside_percent,
+            speedup: 1.0,
+        };
+        let row = summary(&params.rows[0], &[sample(0.1, 99.0), sample(0.3, 97.0)]);
+        assert_eq!(
+            (row.segment_percent_min, row.segment_percent_max),
+            (0.1, 0.3)
+        );
+        assert_eq!(
+            (row.inside_percent_min, row.inside_percent_max),
+            (97.0, 99.0)
+        );
     }
 }

@@ -103,6 +103,10 @@ pub struct Fig10Server {
     pub speed: Spread,
     /// Part of the speed that the 1 GB pages bring, over the same server without them.
     pub gain_of_1g: f64,
+    /// The least of the seeds.
+    pub gain_of_1g_min: f64,
+    /// The greatest of the seeds.
+    pub gain_of_1g_max: f64,
 }
 
 /// Fig10Gain of a policy over the first one, as a ratio, means over the seeds.
@@ -134,17 +138,28 @@ fn runs(params: &Fig10Params, name: &str, kind: PolicyKind, full: bool) -> Resul
     let fragmenter = Workload::load(&params.fragmenter)?;
     let before = full.then_some((&fragmenter, params.fragmenter_s));
     let run = |&seed: &u64| {
-        let config = Config {
-            memory_bytes: params.memory_bytes,
-            seed,
-            ..Config::new(kind)
-        };
         stop::checkpoint();
         let told = |_| stop::checkpoint();
-        let seconds = params.duration_s;
-        Ok(run_after(&config, before, &workload, seconds, &told)?)
+        let sizes = (params.memory_bytes, params.duration_s);
+        server_of(&workload, before, (kind, seed), sizes, &told)
     };
     params.seeds.par_iter().map(run).collect()
+}
+
+/// Runs one server of so many bytes for so many seconds, after another workload where there is one.
+pub(super) fn server_of(
+    workload: &Workload,
+    before: Option<(&Workload, f64)>,
+    (policy, seed): (PolicyKind, u64),
+    (memory_bytes, duration_s): (u64, f64),
+    progress: &dyn Fn(f64),
+) -> Result<RunResult> {
+    let config = Config {
+        memory_bytes,
+        seed,
+        ..Config::new(policy)
+    };
+    Ok(run_after(&config, before, workload, duration_s, progress)?)
 }
 
 /// Figure 10 of Contiguitas.
@@ -283,6 +298,7 @@ fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Fig10Server, Vec<f6
         let of_run = |run: &RunResult| run.samples.last().map_or(0.0, value);
         Spread::of(runs.iter().map(of_run))
     };
+    let of_1g = Spread::of((0..mixes.len()).map(|at| speeds[at] / bare[at] - 1.0));
     let server = Fig10Server {
         workload: String::new(),
         policy: PolicyKind::Linux,
@@ -296,7 +312,9 @@ fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Fig10Server, Vec<f6
         share_2m: mean(&|at| mixes[at].share_2m),
         share_1g: mean(&|at| mixes[at].share_1g),
         speed: Spread::of(speeds.iter().copied()),
-        gain_of_1g: mean(&|at| speeds[at] / bare[at] - 1.0),
+        gain_of_1g: of_1g.mean,
+        gain_of_1g_min: of_1g.min,
+        gain_of_1g_max: of_1g.max,
     };
     Ok((server, speeds))
 }

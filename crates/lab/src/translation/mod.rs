@@ -2,18 +2,21 @@
 //! Experiments of translation: TLBs, page walks, segments, perforated pages, and what page sizes
 //! are worth.
 
+mod changes;
 pub(crate) mod chase;
 pub mod directseg;
 pub mod exactness;
 pub(crate) mod fig10;
 pub(crate) mod footprint;
 pub(crate) mod fragmentation;
+pub(crate) mod gains;
 pub(crate) mod live;
 mod naive;
 pub mod perforated;
 mod runs;
 pub mod segments;
 pub(crate) mod sensitivity;
+pub(crate) mod services;
 pub(crate) mod simulator_speed;
 pub mod speedup;
 pub(crate) mod storage;
@@ -24,13 +27,29 @@ pub use runs::{Recording, SeedMean};
 use crate::stop;
 use ample_kit::names::known;
 use ample_pfn::parse_bytes;
+use ample_trace::Scale;
+use ample_trace::programs::{NAMES, by_name, of_bytes};
 use anyhow::{Context, Result, ensure};
+
+/// The scale of a name, if it is one.
+fn named_scale(name: &str) -> Option<Scale> {
+    let scales = [
+        ("tiny", Scale::Tiny),
+        ("quick", Scale::Quick),
+        ("full", Scale::Full),
+    ];
+    let found = scales.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, scale)| scale)
+}
+
+fn scale_of(name: &str) -> Result<Scale> {
+    let unknown = || format!("there is no scale '{name}'; known: tiny, quick, full");
+    named_scale(name).with_context(unknown)
+}
 
 /// A built-in program at a scale given by name, or of a footprint: `scale` may be a size (`2G`),
 /// and a name may end with one of its own (`mcf:bytes=2G`). Large ones take a while to make.
 pub(crate) fn program(name: &str, scale: &str, seed: u64) -> Result<Box<dyn ample_trace::Program>> {
-    use ample_trace::Scale;
-    use ample_trace::programs::{NAMES, by_name, of_bytes};
     let (name, own) = match name.split_once(":bytes=") {
         Some((name, size)) => (name, Some(size)),
         None => (name, None),
@@ -41,20 +60,16 @@ pub(crate) fn program(name: &str, scale: &str, seed: u64) -> Result<Box<dyn ampl
         known(name, NAMES)
     );
     let wanted = name.to_owned();
-    let scale = match own.unwrap_or(scale) {
-        "tiny" if own.is_none() => Scale::Tiny,
-        "quick" if own.is_none() => Scale::Quick,
-        "full" if own.is_none() => Scale::Full,
-        size => {
-            let bytes = parse_bytes(size).with_context(|| match own {
-                Some(_) => format!("{name}:bytes={size} is no size; try {name}:bytes=2G"),
-                None => format!("there is no scale '{size}'; known: tiny, quick, full, or a size"),
-            })?;
-            return Ok(stop::detached(move || of_bytes(&wanted, bytes, seed))?);
-        }
-    };
-    let made = stop::detached(move || by_name(&wanted, scale, seed));
-    made.with_context(|| format!("{name} cannot be had"))
+    if let (None, Some(scale)) = (own, named_scale(scale)) {
+        let made = stop::detached(move || by_name(&wanted, scale, seed));
+        return made.with_context(|| format!("{name} cannot be had"));
+    }
+    let size = own.unwrap_or(scale);
+    let bytes = parse_bytes(size).with_context(|| match own {
+        Some(_) => format!("{name}:bytes={size} is no size; try {name}:bytes=2G"),
+        None => format!("there is no scale '{size}'; known: tiny, quick, full, or a size"),
+    })?;
+    Ok(stop::detached(move || of_bytes(&wanted, bytes, seed))?)
 }
 
 #[cfg(test)]

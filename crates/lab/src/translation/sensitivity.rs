@@ -3,9 +3,11 @@
 //! those of the machine that nobody publishes: all programs again with one of them smaller, and
 //! again with it greater.
 
+use super::changes::{Changes, FACTOR, changes, times};
 use super::directseg::one;
 use super::program;
 use super::runs::{check_seeds, data_percent, record};
+use super::segments::{KernelRun, kernel_share};
 use crate::charts::tornado;
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines::MachineChoice;
@@ -18,23 +20,10 @@ use ample_translate::PageSize;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// A change is to `1 / FACTOR` and to `FACTOR` of a number, rounded where it counts things.
-const FACTOR: f64 = 1.25;
-
 /// A number behind the headlines: how the machine changes, or `None` for `work`.
 struct Assumed {
     name: &'static str,
     change: Option<fn(&mut MachineConfig, f64)>,
-}
-
-/// A whole number times a factor, and never the same for a factor that is not 1.
-fn times(value: u32, factor: f64) -> u32 {
-    let changed = (f64::from(value) * factor).round() as u32;
-    match changed == value {
-        true if factor > 1.0 => value + 1,
-        true => value.saturating_sub(1),
-        false => changed,
-    }
 }
 
 /// All of them; those of the machine are choices of its file (`experiments/machines`).
@@ -65,6 +54,9 @@ const ASSUMED: [Assumed; 6] = [
     },
 ];
 
+/// The headline of the program with a kernel: cycles of the kernel's walks.
+const KERNEL: &str = "kernel, direct map in 1 GB pages";
+
 /// The headlines: cycles of data walks with pages of a size, and with a segment.
 const HEADLINES: [&str; 4] = ["4 KB pages", "2 MB pages", "1 GB pages", "segment"];
 
@@ -82,6 +74,22 @@ pub struct TranslationSensitivityParams {
     pub seeds: Vec<u64>,
     /// The programs and what was fitted for each.
     pub programs: Vec<FittedProgram>,
+    /// The program with a kernel and what was fitted for it.
+    pub kernel: FittedKernel,
+}
+
+/// A program with the kernel's work on its requests, and its fitted number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedKernel {
+    /// Program, as `ample trace` names it; it must have a direct map.
+    pub program: String,
+    /// Factor on the instructions between memory accesses, as in the experiment `segments`.
+    pub work: f64,
+    /// Scale of the program.
+    pub scale: String,
+    /// Length of each run.
+    pub length: Length,
 }
 
 /// A program and its fitted number.
@@ -100,7 +108,7 @@ pub struct FittedProgram {
 /// A headline and what a number changes of it; means over the programs, spreads over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranslationSensitivityRow {
-    /// The pages: cycles of data walks ÷ cycles.
+    /// The pages: cycles of data walks ÷ cycles; or cycles of the kernel's walks ÷ cycles.
     pub quantity: String,
     /// The number that changes.
     pub assumed: String,
@@ -158,7 +166,7 @@ impl Experiment for AssumedNumbers {
             !params.programs.is_empty(),
             "programs lists no program; give at least one"
         );
-        let made = params.seeds.len() * params.programs.len();
+        let made = params.seeds.len() * params.programs.len() + 1;
         let mut found: Vec<Option<Vec<[f64; 4]>>> = Vec::new();
         for (at, &seed) in params.seeds.iter().enumerate() {
             for (place, program) in params.programs.iter().enumerate() {
@@ -171,12 +179,62 @@ impl Experiment for AssumedNumbers {
                 found.push(program_of(params, &machine, program, seed, &told)?);
             }
         }
+        let told = |share: f64| progress((made as f64 - 1.0 + share) / made as f64);
+        let kernel = kernel_of(params, &machine, &told)?;
         let whole: Option<Vec<Vec<[f64; 4]>>> = found.into_iter().collect();
+        let mut rows = whole.map_or_else(Vec::new, |found| rows(params, &found));
+        rows.extend(kernel.map_or_else(Vec::new, |found| kernel_rows(params, &found)));
         Ok(TranslationSensitivity {
             parameters: params.clone(),
-            rows: whole.map_or_else(Vec::new, |found| rows(params, &found)),
+            rows,
         })
     }
+}
+
+/// The kernel's headline by change and seed; `None` after an early end.
+fn kernel_of(
+    params: &TranslationSensitivityParams,
+    machine: &MachineConfig,
+    progress: Progress<'_>,
+) -> Result<Option<Vec<f64>>> {
+    let fitted = &params.kernel;
+    let mut jobs = Vec::new();
+    for change in 0..=2 * ASSUMED.len() {
+        let (machine, work) = changed(change, machine, fitted.work);
+        jobs.extend(
+            params
+                .seeds
+                .iter()
+                .map(|&seed| (machine.clone(), work, seed)),
+        );
+    }
+    let run = |(machine, work, seed): &(MachineConfig, f64, u64), told: &dyn Fn(f64)| {
+        let run = KernelRun {
+            program: &fitted.program,
+            work: *work,
+            scale: &fitted.scale,
+            length: &fitted.length,
+        };
+        let share = kernel_share(machine, run, *seed)?;
+        told(1.0);
+        Ok(share)
+    };
+    Ok(side_by_side(&jobs, progress, run)?.into_iter().collect())
+}
+
+fn kernel_rows(
+    params: &TranslationSensitivityParams,
+    found: &[f64],
+) -> Vec<TranslationSensitivityRow> {
+    let numbers = ASSUMED.iter().zip(changes(found, params.seeds.len()));
+    let row = |(number, change): (&Assumed, Changes)| TranslationSensitivityRow {
+        quantity: KERNEL.into(),
+        assumed: number.name.into(),
+        value: change.value,
+        less: change.less,
+        more: change.more,
+    };
+    numbers.map(row).collect()
 }
 
 /// The headlines of one program with one seed, for each change; `None` after an early end.
@@ -264,11 +322,11 @@ impl Outcome for TranslationSensitivity {
 
     fn figures(&self) -> Vec<Figure> {
         let mut figures = Vec::new();
-        for quantity in HEADLINES {
+        for quantity in HEADLINES.into_iter().chain([KERNEL]) {
             let own = self.rows.iter().filter(|row| row.quantity == quantity);
             let bars = own.map(|row| (&row.assumed[..], row.value, row.less, row.more));
             let title = format!("Cycles of data walks, {quantity}, by what was assumed");
-            let name = quantity.replace(' ', "-").to_lowercase();
+            let name = quantity.replace([' ', ','], "-").to_lowercase();
             figures.extend(tornado(&name, &title, bars));
         }
         figures
@@ -278,13 +336,7 @@ impl Outcome for TranslationSensitivity {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_change_is_never_none() {
-        for value in [1, 2, 4, 7, 10, 30] {
-            assert!(times(value, FACTOR) > value && times(value, 1.0 / FACTOR) < value);
-        }
-    }
+    use crate::translation::segments::SegmentParams;
 
     #[test]
     fn each_change_is_of_one_number() {
@@ -314,5 +366,11 @@ mod tests {
             rows.iter().map(pick).collect()
         };
         assert_eq!(list(own, "programs"), list(tables, "rows"));
+        let (own, segments): (TranslationSensitivityParams, SegmentParams) = (
+            crate::shipped_parameters("translation-sensitivity", false).expect("shipped"),
+            crate::shipped_parameters("segments", false).expect("shipped"),
+        );
+        let (own, theirs) = (own.kernel, segments.kernel);
+        assert_eq!((own.program, own.work), (theirs.program, theirs.work));
     }
 }

@@ -3,13 +3,14 @@
 //! and a function from any mix to the speed-up over 4 KB pages (Contiguitas, figure 10's shape).
 
 use super::program;
-use super::runs::in_page_mix;
+use super::runs::{all_of, check_seeds, in_page_mix, mean};
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines::MachineChoice;
 use crate::progress::Steps;
 use crate::setup::{Length, PageMix};
 use crate::stop;
+use ample_kit::statistics::Spread;
 use ample_machine::MachineConfig;
 use ample_mm::RunResult;
 use ample_pfn::PageClass;
@@ -33,11 +34,11 @@ pub struct SpeedupParams {
     pub shares_1g: Vec<f64>,
     /// Length of each run.
     pub length: Length,
-    /// Seed of programs and draws.
-    pub seed: u64,
+    /// Seeds of programs and draws; figures are means over them.
+    pub seeds: Vec<u64>,
 }
 
-/// One point of the grid.
+/// One point of the grid, means over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpeedPoint {
     /// Share of 2 MB pages in what is not 1 GB pages.
@@ -50,6 +51,10 @@ pub struct SpeedPoint {
     pub walk_active_percent: f64,
     /// Speed over 4 KB pages only.
     pub speedup: f64,
+    /// The least of the seeds, each over 4 KB pages with the same seed.
+    pub speedup_min: f64,
+    /// The greatest of the seeds.
+    pub speedup_max: f64,
 }
 
 /// The table of one program.
@@ -72,8 +77,8 @@ pub struct SpeedTable {
 pub struct Speedups {
     /// The machine, as the parameters name it.
     pub machine: String,
-    /// Seed of programs and draws.
-    pub seed: u64,
+    /// Seeds of programs and draws.
+    pub seeds: Vec<u64>,
     /// One table a program.
     pub tables: Vec<SpeedTable>,
 }
@@ -176,6 +181,7 @@ impl Experiment for Speedup {
                 "the shares of a grid must rise from 0: {axis:?}"
             );
         }
+        check_seeds(&params.seeds)?;
         let machine = params.machine.read()?;
         let grid = params.shares_1g.len() * params.shares_2m.len();
         let steps = Steps::new(progress, params.programs.len() * grid);
@@ -188,9 +194,34 @@ impl Experiment for Speedup {
         })?;
         Ok(Speedups {
             machine: params.machine.to_string(),
-            seed: params.seed,
+            seeds: params.seeds.clone(),
             tables,
         })
+    }
+}
+
+/// What one seed gave.
+#[derive(Clone)]
+struct SeedSpeed {
+    footprint_bytes: u64,
+    cycles_per_instruction: f64,
+    walk_active_percent: f64,
+}
+
+/// A point without its place in the grid, its speed over that of others with the same seeds.
+fn point(own: &[SeedSpeed], base: &[SeedSpeed]) -> SpeedPoint {
+    let cycles = |seeds: &[SeedSpeed]| mean(seeds, |seed| seed.cycles_per_instruction);
+    let pairs = own.iter().zip(base);
+    let speeds = pairs.map(|(own, base)| base.cycles_per_instruction / own.cycles_per_instruction);
+    let speeds = Spread::of(speeds);
+    SpeedPoint {
+        share_2m_of_rest: 0.0,
+        share_1g: 0.0,
+        cycles_per_instruction: cycles(own),
+        walk_active_percent: mean(own, |seed| seed.walk_active_percent),
+        speedup: cycles(base) / cycles(own),
+        speedup_min: speeds.min,
+        speedup_max: speeds.max,
     }
 }
 
@@ -203,25 +234,30 @@ fn table(
 ) -> Result<SpeedTable> {
     let mut points: Vec<SpeedPoint> = Vec::new();
     let mut footprint_bytes = 0;
+    let mut base: Option<Vec<SeedSpeed>> = None;
     for &share_1g in &params.shares_1g {
         for &share in &params.shares_2m {
-            let mut program = program(name, &params.scale, params.seed)?;
-            footprint_bytes = program.footprint_bytes();
             let mix = PageMix {
                 share_2m: share * (1.0 - share_1g),
                 share_1g,
                 code_2m: share >= 0.5,
             };
-            let run = in_page_mix(machine, program.as_mut(), &mix, &params.length)?;
+            let own = all_of(&params.seeds, |&seed| {
+                let mut program = program(name, &params.scale, seed)?;
+                let run = in_page_mix(machine, program.as_mut(), &mix, &params.length)?;
+                Ok(SeedSpeed {
+                    footprint_bytes: program.footprint_bytes(),
+                    cycles_per_instruction: 1.0 / run.report.ipc,
+                    walk_active_percent: run.report.walk_percent(),
+                })
+            })?;
             steps.step();
-            let cpi = 1.0 / run.report.ipc;
-            let first = points.first();
+            footprint_bytes = own[0].footprint_bytes;
+            let base = base.get_or_insert_with(|| own.clone());
             points.push(SpeedPoint {
                 share_2m_of_rest: share,
                 share_1g,
-                cycles_per_instruction: cpi,
-                walk_active_percent: run.report.walk_percent(),
-                speedup: first.map_or(1.0, |p| p.cycles_per_instruction / cpi),
+                ..point(&own, base)
             });
         }
     }
@@ -235,7 +271,7 @@ fn table(
 }
 
 impl Outcome for Speedups {
-    const SCHEMA: &'static str = "ample.sim.speedup/1";
+    const SCHEMA: &'static str = "ample.sim.speedup/2";
 
     fn figures(&self) -> Vec<Figure> {
         let title = "Speed gained over 4 KB pages by the share of memory in 2 MB pages";
@@ -293,5 +329,21 @@ mod tests {
                     .is_err()
             );
         }
+    }
+
+    #[test]
+    fn a_point_has_the_interval_of_its_seeds() {
+        let seed = |cycles_per_instruction: f64| SeedSpeed {
+            footprint_bytes: 1,
+            cycles_per_instruction,
+            walk_active_percent: 0.0,
+        };
+        let base = [seed(2.0), seed(3.0)];
+        let found = point(&[seed(1.0), seed(2.0)], &base);
+        assert_eq!((found.speedup_min, found.speedup_max), (1.5, 2.0));
+        assert_eq!(
+            (found.cycles_per_instruction, found.speedup),
+            (1.5, 2.5 / 1.5)
+        );
     }
 }

@@ -40,8 +40,8 @@ pub struct SpreadSource {
 
 impl ResultRecord {
     /// The record with rows from an experiment's result, rounded to the digits of the columns, and
-    /// with its load average if it has one. `date` is the day of the run and `commit` the version
-    /// that ran.
+    /// with its seeds and its load average if it has them. `date` is the day of the run and
+    /// `commit` the version that ran.
     ///
     /// # Errors
     /// When the record does not say where its cells come from, or a field is missing.
@@ -78,10 +78,22 @@ impl ResultRecord {
         if let Some(load) = result.get("load_average").and_then(Value::as_f64) {
             record.load = Some(format!("{load:.0}"));
         }
+        let seeds = SEEDS.iter().find_map(|path| at(result, path)?.as_array());
+        if let Some(seeds) = seeds {
+            record.seeds = seeds.iter().filter_map(Value::as_u64).collect();
+        }
         record.check()?;
         Ok(record)
     }
 }
+
+/// Where a result lists its seeds.
+const SEEDS: [&str; 4] = [
+    "seeds",
+    "params.seeds",
+    "parameters.seeds",
+    "experiment.params.seeds",
+];
 
 /// Fields of an item with the value that each must have.
 pub type Condition = BTreeMap<String, Value>;
@@ -283,6 +295,21 @@ mod tests {
         assert_eq!(refreshed(&result).unwrap().load, mapped().load);
         result["load_average"] = 3.7.into();
         assert_eq!(refreshed(&result).unwrap().load.as_deref(), Some("4"));
+    }
+
+    #[test]
+    fn seeds_are_those_of_the_run() {
+        let mut result = serde_json::json!({"points": {"all": [{"who": "a", "share": null}]}});
+        let seeds = |result: &Value| {
+            let record = mapped().refreshed(result, "2026-02-01", "abc");
+            record.expect("it fits").seeds
+        };
+        assert_eq!(seeds(&result), mapped().seeds);
+        result["params"] = serde_json::json!({"seeds": [3, 4, 5]});
+        assert_eq!(seeds(&result), [3, 4, 5]);
+        // A number of seeds is no list of them.
+        result["params"]["seeds"] = 5.into();
+        assert_eq!(seeds(&result), mapped().seeds);
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! controller, each tried with both designs on eight cores.
 
 use super::super::Way;
-use super::super::stats::{pairs, parallel};
-use super::watched::{Change, WatchedCase, watch};
-use super::{UnavailableParams, breakdown};
+use super::super::stats::{SeedEnds, SeedFigures, pairs, parallel};
+use super::breakdown::{MigrationTimes, breakdown};
+use super::params::UnavailableParams;
+use super::watched::{Change, SeenFigures, WatchedCase, watch};
 use crate::experiment::Progress;
 use ample_kit::statistics::MedianRange;
 use anyhow::{Result, ensure};
@@ -21,6 +22,16 @@ pub struct AttemptRow {
     pub way: Way,
     /// Longest delay of an access in each migration, in core cycles.
     pub longest: MedianRange,
+    /// Over all migrations.
+    #[serde(flatten)]
+    pub figures: AttemptFigures,
+    /// Over those of one seed.
+    pub seeds: SeedEnds<AttemptFigures>,
+}
+
+/// What some migrations come to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttemptFigures {
     /// Longest part of a delay that was the kernel's work, in core cycles.
     pub kernel_max: f64,
     /// That was a wait for a line in the hands of the copy engine, in core cycles.
@@ -29,6 +40,28 @@ pub struct AttemptRow {
     pub copy_ns: f64,
     /// From the start to the freed source, on a busy server.
     pub total_ns: f64,
+}
+
+impl SeedFigures for AttemptFigures {
+    fn with(self, other: Self, choose: fn(f64, f64) -> f64) -> Self {
+        Self {
+            kernel_max: choose(self.kernel_max, other.kernel_max),
+            engine_max: choose(self.engine_max, other.engine_max),
+            copy_ns: choose(self.copy_ns, other.copy_ns),
+            total_ns: choose(self.total_ns, other.total_ns),
+        }
+    }
+}
+
+impl AttemptFigures {
+    fn of(seen: &SeenFigures, times: &MigrationTimes) -> AttemptFigures {
+        AttemptFigures {
+            kernel_max: seen.kernel_max,
+            engine_max: seen.engine_max,
+            copy_ns: times.copy_ns,
+            total_ns: times.total_ns,
+        }
+    }
 }
 
 const ATTEMPTS: [(&str, Change); 10] = [
@@ -89,10 +122,11 @@ pub(super) fn attempts(
             what: what.into(),
             way,
             longest: seen.longest,
-            kernel_max: seen.kernel_max,
-            engine_max: seen.engine_max,
-            copy_ns: times.copy_ns,
-            total_ns: times.total_ns,
+            figures: AttemptFigures::of(&seen.figures, &times.times),
+            seeds: SeedEnds {
+                least: AttemptFigures::of(&seen.seeds.least, &times.seeds.least),
+                greatest: AttemptFigures::of(&seen.seeds.greatest, &times.seeds.greatest),
+            },
         })
     })?;
     Ok(rows.into_iter().flatten().collect())

@@ -3,73 +3,55 @@
 //! remote TLBs, as accesses to it see them; and where the time of one migration goes.
 
 mod attempts;
+mod breakdown;
+mod params;
 mod watched;
 
-use super::stats::{advance, mean_of, parallel};
-use super::{Server, Service, Way};
+use super::stats::{SeedEnds, SeedFigures, parallel};
+use super::{Service, Way};
 use crate::charts::{line as points_of, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::stop;
-use ample_kit::random::SplitMix64;
 use ample_kit::statistics::MedianRange;
-use ample_machine::multi::{
-    CoreParams, MemoryParams, Mover, MultiCore, OsParams, PagePlacement, Timeline,
-};
+use ample_machine::multi::Timeline;
 use ample_migration::protocol::Design;
 use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
 pub use attempts::AttemptRow;
+use breakdown::{Case, EIGHT, breakdown, mean, migrate};
+pub use breakdown::{MigrationBreakdown, MigrationTimes};
+pub use params::UnavailableParams;
 use serde::{Deserialize, Serialize};
-use watched::{Change, Watched, WatchedCase, watch};
-pub use watched::{CycleTail, SeenRow};
-
-/// What to run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UnavailableParams {
-    /// Numbers of remote TLBs.
-    pub remote_tlbs: Vec<u8>,
-    /// Migrations for each point and seed.
-    pub migrations: u32,
-    /// Ways to move a page that are watched.
-    pub ways: Vec<Way>,
-    /// Share of the cores' accesses that are stores.
-    pub write_share: f64,
-    /// Numbers of remote TLBs for pages of 2 MB.
-    pub large_remote_tlbs: Vec<u8>,
-    /// Migrations of a page of 2 MB for each point and seed.
-    pub large_migrations: u32,
-    /// Misses outstanding a core, for the copies in software.
-    pub mshrs: Vec<u32>,
-    /// Changes of machine and operating system are tried, by name; empty: all.
-    #[serde(default)]
-    pub attempts: Vec<String>,
-    /// Costs of the operating system.
-    #[serde(default)]
-    pub os: OsParams,
-    /// Seeds of frames and accesses; each point has the migrations of all of them.
-    pub seeds: Vec<u64>,
-}
+pub use watched::{CycleTail, SeenFigures, SeenRow};
+use watched::{Moved, Watched, WatchedCase, watch};
 
 /// One number of TLBs and pages of 4 KB, all in core cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnavailablePoint {
     /// TLBs of other cores that must drop the entry.
     pub remote_tlbs: u8,
+    /// Shortest and longest copy in software.
+    pub software_copy_min_max: [f64; 2],
+    /// Over all migrations.
+    #[serde(flatten)]
+    pub figures: UnavailableFigures,
+    /// Over those of one seed.
+    pub seeds: SeedEnds<UnavailableFigures>,
+}
+
+/// What some migrations of each way come to, all in core cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnavailableFigures {
     /// Software: until all TLBs have acknowledged, mean.
     pub software_shootdown_cycles: f64,
     /// Software: from there until the page is back, median.
     pub software_copy_cycles: f64,
-    /// Shortest and longest copy.
-    pub software_copy_min_max: [f64; 2],
     /// Software: from the cleared entry to the new one, mean.
     pub software_unavailable_cycles: f64,
     /// Software: longest delay of an access in each migration, median.
     pub software_seen_cycles: f64,
     /// Hardware: the same, mean of the two designs.
     pub hardware_unavailable_cycles: f64,
-    /// The same with each seed alone: least and greatest.
-    pub hardware_seeds_min_max: [f64; 2],
     /// Hardware: longest delay of all.
     pub hardware_longest_cycles: f64,
     /// Non-cacheable design: command until copied, mean.
@@ -89,21 +71,6 @@ pub struct SoftwareCopy {
     pub cycles: MedianRange,
     /// The paper's.
     pub paper_cycles: u32,
-}
-
-/// One migration in hardware, means, in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MigrationBreakdown {
-    /// Cacheable or not.
-    pub design: Design,
-    /// Until both mappings are usable and the destination is purged.
-    pub install_ns: f64,
-    /// Copying alone.
-    pub copy_ns: f64,
-    /// From the page table entry to the last TLB.
-    pub invalidate_ns: f64,
-    /// From the start to the freed source.
-    pub total_ns: f64,
 }
 
 /// What `hw-unavailable` gives.
@@ -129,73 +96,6 @@ pub struct UnavailableReport {
     pub attempts: Vec<AttemptRow>,
     /// The copy in software.
     pub software_copies: Vec<SoftwareCopy>,
-}
-
-/// Which migrations to look at.
-#[derive(Clone, Copy)]
-struct Case {
-    cores: u8,
-    design: Design,
-    mover: Mover,
-    service: Service,
-    mshrs: Option<u32>,
-    change: Change,
-}
-
-/// Eight cores under load, the page moved by software.
-const EIGHT: Case = Case {
-    cores: 8,
-    design: Design::NonCacheable,
-    mover: Mover::Software,
-    service: Service::Memcached,
-    mshrs: None,
-    change: |_, _| {},
-};
-
-/// The migrations of all seeds.
-fn migrate(params: &UnavailableParams, case: Case) -> Result<Vec<Timeline>> {
-    let each = params.seeds.iter();
-    let each = each.map(|&seed| migrate_seed(params, case, seed));
-    Ok(each.collect::<Result<Vec<_>>>()?.concat())
-}
-
-fn migrate_seed(params: &UnavailableParams, case: Case, seed: u64) -> Result<Vec<Timeline>> {
-    let mut memory = MemoryParams::with_cores(case.cores);
-    memory.engine.design = case.design;
-    memory.mshrs = case.mshrs.unwrap_or(memory.mshrs);
-    let mut os = params.os;
-    (case.change)(&mut memory, &mut os);
-    let program = Server::new(case.service, case.cores, seed);
-    let pages = Server::pages(case.service, case.cores);
-    let core = CoreParams::table1();
-    let placement = PagePlacement::single(pages, 1024);
-    let mut machine = MultiCore::new(&memory, core, os, program, placement, seed)?;
-    // Destinations lie anywhere, as free frames of a server do.
-    let mut rng = SplitMix64::new(seed);
-    for i in (1..machine.free_frames.len()).rev() {
-        machine
-            .free_frames
-            .swap(i, rng.below(i as u64 + 1) as usize);
-    }
-    // Caches fill, all cores run.
-    let mut now = 100_000;
-    advance(&mut machine, 0, now);
-    let buffers = Server::buffer_pages(case.cores);
-    for n in 0..params.migrations {
-        machine.requests.push((n * 7 % buffers, case.mover));
-        let limit = now + 5_000_000;
-        while machine.in_flight() > 0 && now < limit {
-            advance(&mut machine, now, now + 10_000);
-            now += 10_000;
-        }
-    }
-    machine.check_values()?;
-    Ok(machine.finished)
-}
-
-fn mean(all: &[Timeline], f: impl Fn(&Timeline) -> Option<u64>) -> f64 {
-    let values: Vec<u64> = all.iter().filter_map(f).collect();
-    values.iter().sum::<u64>() as f64 / values.len().max(1) as f64
 }
 
 /// Least squares.
@@ -246,7 +146,12 @@ impl Experiment for Unavailable {
             .collect();
         let xy: Vec<(f64, f64)> = points
             .iter()
-            .map(|p| (f64::from(p.remote_tlbs), p.software_unavailable_cycles))
+            .map(|p| {
+                (
+                    f64::from(p.remote_tlbs),
+                    p.figures.software_unavailable_cycles,
+                )
+            })
             .collect();
         let (fixed, each) = (!xy.is_empty()).then(|| line(&xy)).unzip();
         let designs = [Design::NonCacheable, Design::Cacheable];
@@ -277,12 +182,12 @@ impl Outcome for UnavailableReport {
     /// Figure 13: one line a quantity, over the number of remote TLBs.
     fn figures(&self) -> Vec<Figure> {
         let title = "Cycles that a page is unavailable, by remote TLBs";
-        let over = |name: &str, value: fn(&UnavailablePoint) -> f64| {
+        let over = |name: &str, value: fn(&UnavailableFigures) -> f64| {
             points_of(
                 name,
                 self.points
                     .iter()
-                    .map(|p| (f64::from(p.remote_tlbs), value(p))),
+                    .map(|p| (f64::from(p.remote_tlbs), value(&p.figures))),
             )
         };
         let series = vec![
@@ -339,23 +244,49 @@ fn point(watched: &[Watched], remote_tlbs: u8) -> Result<Option<UnavailablePoint
     let (Some(software), Some(plain), Some(cacheable)) = ways else {
         return Ok(None);
     };
-    let hardware = [&plain.row, &cacheable.row];
-    let copy = range(copies(&software.timelines))?;
-    let both = plain.seed_medians.iter().zip(&cacheable.seed_medians);
-    let by_seed = range(both.map(|(a, b)| (a + b) / 2.0).collect())?;
+    let copy = range(copies(&software.all.timelines))?;
+    let seeds = software.by_seed.iter().zip(&plain.by_seed);
+    let seeds = seeds.zip(&cacheable.by_seed);
+    let each = seeds.map(|((software, plain), cacheable)| figures(software, plain, cacheable));
+    let each = each.collect::<Result<Vec<_>>>()?;
     Ok(Some(UnavailablePoint {
         remote_tlbs,
-        software_shootdown_cycles: mean(&software.timelines, |t| t.clean_cycles),
-        software_copy_cycles: copy.median,
         software_copy_min_max: [copy.min, copy.max],
+        figures: figures(&software.all, &plain.all, &cacheable.all)?,
+        seeds: SeedEnds::of(&each).context("seeds: none")?,
+    }))
+}
+
+/// What the three ways come to in these migrations.
+fn figures(software: &Moved, plain: &Moved, cacheable: &Moved) -> Result<UnavailableFigures> {
+    let longest = |moved: &Moved| range(moved.longest.clone());
+    let (noncacheable, own) = (longest(plain)?, longest(cacheable)?);
+    Ok(UnavailableFigures {
+        software_shootdown_cycles: mean(&software.timelines, |t| t.clean_cycles),
+        software_copy_cycles: range(copies(&software.timelines))?.median,
         software_unavailable_cycles: mean(&software.timelines, |t| t.unavailable_cycles),
-        software_seen_cycles: software.row.longest.median,
-        hardware_unavailable_cycles: mean_of(&hardware, |row| row.longest.median),
-        hardware_seeds_min_max: [by_seed.min, by_seed.max],
-        hardware_longest_cycles: hardware.iter().map(|r| r.delay.max).fold(0.0, f64::max),
+        software_seen_cycles: longest(software)?.median,
+        hardware_unavailable_cycles: (noncacheable.median + own.median) / 2.0,
+        hardware_longest_cycles: noncacheable.max.max(own.max),
         noncacheable_copy_cycles: mean(&plain.timelines, |t| t.copied_cycles),
         cacheable_install_cycles: mean(&cacheable.timelines, |t| t.installed_cycles),
-    }))
+    })
+}
+
+impl SeedFigures for UnavailableFigures {
+    fn with(self, other: Self, choose: fn(f64, f64) -> f64) -> Self {
+        let of = |part: fn(&Self) -> f64| choose(part(&self), part(&other));
+        Self {
+            software_shootdown_cycles: of(|f| f.software_shootdown_cycles),
+            software_copy_cycles: of(|f| f.software_copy_cycles),
+            software_unavailable_cycles: of(|f| f.software_unavailable_cycles),
+            software_seen_cycles: of(|f| f.software_seen_cycles),
+            hardware_unavailable_cycles: of(|f| f.hardware_unavailable_cycles),
+            hardware_longest_cycles: of(|f| f.hardware_longest_cycles),
+            noncacheable_copy_cycles: of(|f| f.noncacheable_copy_cycles),
+            cacheable_install_cycles: of(|f| f.cacheable_install_cycles),
+        }
+    }
 }
 
 fn range(values: Vec<f64>) -> Result<MedianRange> {
@@ -374,43 +305,10 @@ fn software_copies(params: &UnavailableParams) -> Result<Vec<SoftwareCopy>> {
             rows.push(SoftwareCopy {
                 mshrs,
                 page_in_memory: service == Service::Idle,
-                cycles: range(copies(&migrate(params, case)?))?,
+                cycles: range(copies(&migrate(params, case)?.concat()))?,
                 paper_cycles: 1300,
             });
         }
     }
     Ok(rows)
-}
-
-fn breakdown(
-    params: &UnavailableParams,
-    design: Design,
-    change: Change,
-) -> Result<MigrationBreakdown> {
-    let case = Case {
-        design,
-        change,
-        mover: Mover::Hardware,
-        ..EIGHT
-    };
-    let all = migrate(params, case)?;
-    let ns = 1.0 / MemoryParams::table1().clock_ghz;
-    let between = |from: fn(&Timeline) -> Option<u64>, to: fn(&Timeline) -> Option<u64>| {
-        mean(&all, |t| Some(to(t)?.saturating_sub(from(t)?))) * ns
-    };
-    let cacheable = design == Design::Cacheable;
-    Ok(MigrationBreakdown {
-        design,
-        install_ns: match cacheable {
-            true => mean(&all, |t| t.installed_cycles) * ns,
-            // Installing and copying are one command; the former is not seen by the OS.
-            false => 0.0,
-        },
-        copy_ns: mean(&all, |t| t.copying()) * ns,
-        invalidate_ns: match cacheable {
-            true => between(|t| t.installed_cycles, |t| t.clean_cycles),
-            false => between(|t| t.copied_cycles, |t| t.clean_cycles),
-        },
-        total_ns: mean(&all, |t| t.done_cycles) * ns,
-    })
 }

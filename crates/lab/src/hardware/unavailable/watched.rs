@@ -3,10 +3,10 @@
 //! and again; the same machine goes on without migrations beside it.
 
 use super::super::Way;
-use super::super::stats::{advance, mean_of};
-use super::UnavailableParams;
+use super::super::stats::{SeedEnds, SeedFigures, advance, mean_of};
+use super::params::UnavailableParams;
 use ample_kit::random::SplitMix64;
-use ample_kit::statistics::{Distribution, MedianRange, mean, median};
+use ample_kit::statistics::{Distribution, MedianRange, mean};
 use ample_machine::multi::{
     CoreAccess, CoreParams, CoreProgram, MemoryParams, MultiCore, OsParams, PAGE_LINES,
     PagePlacement, SeenAccess, Timeline,
@@ -46,6 +46,14 @@ impl CycleTail {
             max: at(1.0),
         }
     }
+
+    fn with(self, other: Self, choose: fn(f64, f64) -> f64) -> Self {
+        Self {
+            p50: choose(self.p50, other.p50),
+            p99: choose(self.p99, other.p99),
+            max: choose(self.max, other.max),
+        }
+    }
 }
 
 /// Accesses of cores to a page while it moved, all in core cycles.
@@ -61,12 +69,22 @@ pub struct SeenRow {
     pub migrations: usize,
     /// Accesses of cores meanwhile.
     pub accesses: usize,
-    /// Share of them that the migration delayed.
+    /// The longest delay in each migration: what the page was unavailable for.
+    pub longest: MedianRange,
+    /// Over all migrations.
+    #[serde(flatten)]
+    pub figures: SeenFigures,
+    /// Over those of one seed.
+    pub seeds: SeedEnds<SeenFigures>,
+}
+
+/// What the accesses of some migrations come to, in core cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenFigures {
+    /// Share of the accesses that the migration delayed.
     pub delayed_share: f64,
     /// Share that bypassed the private caches.
     pub uncached_share: f64,
-    /// The longest delay in each migration: what the page was unavailable for.
-    pub longest: MedianRange,
     /// Delay: the kernel's work on the core, an absent translation, waits for the copy engine,
     /// refusals, forwards.
     pub delay: CycleTail,
@@ -92,6 +110,29 @@ pub struct SeenRow {
     pub migration_cycles: f64,
     /// Transactional: share of the copies that a store made worthless.
     pub copies_lost_share: Option<f64>,
+}
+
+impl SeedFigures for SeenFigures {
+    fn with(self, other: Self, choose: fn(f64, f64) -> f64) -> Self {
+        let of = |part: fn(&Self) -> f64| choose(part(&self), part(&other));
+        let lost = self.copies_lost_share.zip(other.copies_lost_share);
+        Self {
+            delayed_share: of(|f| f.delayed_share),
+            uncached_share: of(|f| f.uncached_share),
+            delay: self.delay.with(other.delay, choose),
+            latency: self.latency.with(other.latency, choose),
+            still_latency: self.still_latency.with(other.still_latency, choose),
+            kernel_max: of(|f| f.kernel_max),
+            unmapped_max: of(|f| f.unmapped_max),
+            engine_max: of(|f| f.engine_max),
+            nack_max: of(|f| f.nack_max),
+            forward_max: of(|f| f.forward_max),
+            nic_latency_max: of(|f| f.nic_latency_max),
+            nic_still_latency_max: of(|f| f.nic_still_latency_max),
+            migration_cycles: of(|f| f.migration_cycles),
+            copies_lost_share: lost.map(|(one, other)| choose(one, other)),
+        }
+    }
 }
 
 /// Cores that visit the first pages now and then, and otherwise a page of their own; a NIC that
@@ -152,25 +193,47 @@ pub(super) struct WatchedCase {
 /// A change of machine or operating system.
 pub(super) type Change = fn(&mut MemoryParams, &mut OsParams);
 
-/// What a case gives, over all seeds.
+/// What a case gives.
 pub(super) struct Watched {
     pub(super) row: SeenRow,
+    /// Of all seeds together.
+    pub(super) all: Moved,
+    pub(super) by_seed: Vec<Moved>,
+}
+
+/// Some migrations.
+#[derive(Clone, Default)]
+pub(super) struct Moved {
+    /// Longest delay of a core's access in each of them, in cycles.
+    pub(super) longest: Vec<f64>,
     pub(super) timelines: Vec<Timeline>,
-    /// Median of `row.longest` with each seed alone.
-    pub(super) seed_medians: Vec<f64>,
 }
 
 /// What was seen of a case.
 #[derive(Default)]
 struct Visits {
-    /// Longest delay of a core's access in each migration, in cycles.
-    longest: Vec<f64>,
+    moved: Moved,
     seen: Vec<SeenAccess>,
     /// Seen without migrations.
     still: Vec<SeenAccess>,
-    timelines: Vec<Timeline>,
     transactions: u64,
     failed_transactions: u64,
+}
+
+impl Visits {
+    fn extend(&mut self, other: &Visits) {
+        self.moved.longest.extend(&other.moved.longest);
+        self.moved.timelines.extend(&other.moved.timelines);
+        self.seen.extend(&other.seen);
+        self.still.extend(&other.still);
+        self.transactions += other.transactions;
+        self.failed_transactions += other.failed_transactions;
+    }
+
+    /// Accesses of cores, not of the NIC.
+    fn of_cores(all: &[SeenAccess], cores: u8) -> Vec<SeenAccess> {
+        all.iter().filter(|a| a.agent < cores).copied().collect()
+    }
 }
 
 fn machine(
@@ -267,22 +330,15 @@ fn settle(machine: &mut MultiCore<Visitors>, now: &mut u64, step: u64) -> Result
 
 /// Moves a page again and again and watches it, with each seed.
 pub(super) fn watch(params: &UnavailableParams, case: WatchedCase) -> Result<Watched> {
+    let seeds = params.seeds.iter();
+    let by_seed = seeds.map(|&seed| visits(params, case, seed));
+    let by_seed = by_seed.collect::<Result<Vec<Visits>>>()?;
     let mut all = Visits::default();
-    let mut seed_medians = Vec::new();
-    for &seed in &params.seeds {
-        let one = visits(params, case, seed)?;
-        seed_medians.extend(median(one.longest.iter().copied()));
-        all.longest.extend(one.longest);
-        all.seen.extend(one.seen);
-        all.still.extend(one.still);
-        all.timelines.extend(one.timelines);
-        all.transactions += one.transactions;
-        all.failed_transactions += one.failed_transactions;
-    }
+    by_seed.iter().for_each(|one| all.extend(one));
     Ok(Watched {
-        row: row(case, &all)?,
-        timelines: all.timelines,
-        seed_medians,
+        row: row(case, &all, &by_seed)?,
+        all: all.moved,
+        by_seed: by_seed.into_iter().map(|one| one.moved).collect(),
     })
 }
 
@@ -302,7 +358,7 @@ fn visits(params: &UnavailableParams, case: WatchedCase, seed: u64) -> Result<Vi
         let during = migrate(&mut machine, case, pages, &mut now)?;
         let own = during.iter().filter(|access| access.agent < cores);
         let longest = own.map(|access| access.delay_cycles()).max();
-        visits.longest.push(longest.unwrap_or(0) as f64);
+        visits.moved.longest.push(longest.unwrap_or(0) as f64);
         visits.seen.extend(during);
     }
     still.take_seen();
@@ -311,34 +367,39 @@ fn visits(params: &UnavailableParams, case: WatchedCase, seed: u64) -> Result<Vi
     visits.still = still.take_seen();
     visits.transactions = machine.transactions;
     visits.failed_transactions = machine.failed_transactions;
-    visits.timelines = machine.finished;
+    visits.moved.timelines = machine.finished;
     Ok(visits)
 }
 
-fn row(case: WatchedCase, visits: &Visits) -> Result<SeenRow> {
+fn row(case: WatchedCase, all: &Visits, by_seed: &[Visits]) -> Result<SeenRow> {
     let cores = case.remote_tlbs + 1;
-    let of_cores = |all: &[SeenAccess]| -> Vec<SeenAccess> {
-        all.iter().filter(|a| a.agent < cores).copied().collect()
-    };
-    let nic_max = |all: &[SeenAccess]| {
-        let of_nic = all.iter().filter(|a| a.agent == cores);
-        of_nic.map(|a| a.latency_cycles).max().unwrap_or(0) as f64
-    };
-    let (own, own_still) = (of_cores(&visits.seen), of_cores(&visits.still));
-    let longest = MedianRange::of(visits.longest.clone()).context("migrations: none")?;
-    let done = visits.timelines.iter().filter_map(|t| t.done_cycles);
-    let lost = visits.failed_transactions as f64 / visits.transactions as f64;
-    let most = |part: fn(&SeenAccess) -> u64| own.iter().map(part).max().unwrap_or(0) as f64;
-    let share = |test: fn(&SeenAccess) -> bool| mean_of(&own, |a| f64::from(u8::from(test(a))));
+    let seeds: Vec<SeenFigures> = by_seed.iter().map(|one| figures(one, cores)).collect();
     Ok(SeenRow {
         way: case.way,
         remote_tlbs: case.remote_tlbs,
         page_bytes: if case.is_large { 2 << 20 } else { 4096 },
-        migrations: visits.timelines.len(),
-        accesses: own.len(),
+        migrations: all.moved.timelines.len(),
+        accesses: Visits::of_cores(&all.seen, cores).len(),
+        longest: MedianRange::of(all.moved.longest.clone()).context("migrations: none")?,
+        figures: figures(all, cores),
+        seeds: SeedEnds::of(&seeds).context("seeds: none")?,
+    })
+}
+
+fn figures(visits: &Visits, cores: u8) -> SeenFigures {
+    let own = Visits::of_cores(&visits.seen, cores);
+    let own_still = Visits::of_cores(&visits.still, cores);
+    let nic_max = |all: &[SeenAccess]| {
+        let of_nic = all.iter().filter(|a| a.agent == cores);
+        of_nic.map(|a| a.latency_cycles).max().unwrap_or(0) as f64
+    };
+    let done = visits.moved.timelines.iter().filter_map(|t| t.done_cycles);
+    let lost = visits.failed_transactions as f64 / visits.transactions as f64;
+    let most = |part: fn(&SeenAccess) -> u64| own.iter().map(part).max().unwrap_or(0) as f64;
+    let share = |test: fn(&SeenAccess) -> bool| mean_of(&own, |a| f64::from(u8::from(test(a))));
+    SeenFigures {
         delayed_share: share(|a| a.delay_cycles() > 0),
         uncached_share: share(|a| a.lines.is_uncached),
-        longest,
         delay: CycleTail::of(own.iter().map(SeenAccess::delay_cycles)),
         latency: CycleTail::of(own.iter().map(|a| a.latency_cycles)),
         still_latency: CycleTail::of(own_still.iter().map(|a| a.latency_cycles)),
@@ -351,5 +412,36 @@ fn row(case: WatchedCase, visits: &Visits) -> Result<SeenRow> {
         nic_still_latency_max: nic_max(&visits.still),
         migration_cycles: mean(done.map(|cycles| cycles as f64)).unwrap_or(0.0),
         copies_lost_share: (visits.transactions > 0).then_some(lost),
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_those_of_each_seed_alone() {
+        let shipped: UnavailableParams =
+            crate::shipped_parameters("hw-unavailable", true).expect("shipped");
+        let seen = |seeds: &[u64]| {
+            let params = UnavailableParams {
+                seeds: seeds.to_vec(),
+                ..shipped.clone()
+            };
+            let case = WatchedCase {
+                way: Way::NonCacheable,
+                remote_tlbs: 1,
+                is_large: false,
+                change: |_, _| {},
+            };
+            watch(&params, case).expect("runs").row
+        };
+        let (both, one, other) = (seen(&[1, 2]), seen(&[1]).figures, seen(&[2]).figures);
+        let SeedEnds { least, greatest } = both.seeds;
+        assert_eq!(least, one.with(other, f64::min));
+        assert_eq!(greatest, one.with(other, f64::max));
+        assert!(least.delayed_share < both.figures.delayed_share);
+        assert!(both.figures.delayed_share < greatest.delayed_share);
+        assert_eq!(both.figures.delay.max, greatest.delay.max);
+    }
 }

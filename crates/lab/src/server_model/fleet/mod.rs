@@ -82,6 +82,9 @@ pub struct FleetQuantity {
     pub paper: Option<f64>,
     /// Ours by policy; none where no server counts or nothing varies.
     pub under: BTreeMap<String, Option<f64>>,
+    /// 95 % intervals of ours, from fleets whose histories are drawn from those of this one; none
+    /// for what the histories have in common.
+    pub interval_95: BTreeMap<String, Option<[f64; 2]>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -208,7 +211,7 @@ impl Outcome for Fleet {
 
 #[cfg(test)]
 mod tests {
-    use super::quantities::{of_one_history, separate};
+    use super::quantities::{Worked, interval_95, of_one_history, separate};
     use super::*;
 
     fn small() -> FleetParams {
@@ -301,5 +304,26 @@ mod tests {
         assert_eq!(separate(&servers), Some(2.0));
         let alone: Vec<&FleetServer> = own.iter().step_by(4).collect();
         assert_eq!(separate(&alone), Some(2.0));
+    }
+
+    /// Histories are drawn whole: looks at one history tell no more than one of them.
+    #[test]
+    fn an_interval_is_that_of_the_histories() {
+        let fleet = FleetModel::run(&small(), &|_| ()).expect("runs");
+        let median = &fleet.quantities[6];
+        let [low, high] = median.interval_95["linux"].expect("two histories");
+        let found = median.under["linux"].expect("a median");
+        assert!(low <= found && found <= high && low < high, "{median:?}");
+        let shared = fleet.quantities.last().expect("quantities");
+        assert_eq!(shared.interval_95["linux"], None);
+        let mut own: Vec<FleetServer> = fleet.servers[..8].to_vec();
+        own.iter_mut()
+            .for_each(|server| server.uptime_h = f64::from(server.history));
+        let mean: Worked<'_> = Box::new(|servers| {
+            ample_kit::statistics::mean(servers.iter().map(|server| server.uptime_h))
+        });
+        let all: Vec<&FleetServer> = own.iter().collect();
+        assert_eq!(interval_95(&all, &mean), Some([0.0, 1.0]));
+        assert_eq!(interval_95(&all[..4], &mean), None);
     }
 }

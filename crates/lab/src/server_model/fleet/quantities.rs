@@ -2,30 +2,66 @@
 //! The figures of a fleet, beside the paper's.
 
 use super::{FleetParams, FleetQuantity, FleetServer};
+use ample_kit::random::SplitMix64;
 use ample_kit::statistics::{Distribution, intraclass, pearson};
-use ample_mm::PolicyKind;
 use std::collections::BTreeMap;
 
 /// How a figure is worked out from servers.
-type Worked<'a> = Box<dyn Fn(&[&FleetServer]) -> Option<f64> + 'a>;
+pub(super) type Worked<'a> = Box<dyn Fn(&[&FleetServer]) -> Option<f64> + 'a>;
 /// A figure over servers: what it says, the paper's value, how it is worked out.
 type Asked<'a> = (&'static str, Option<f64>, Worked<'a>);
 
+/// Fleets that are drawn for an interval.
+const DRAWN_FLEETS: u32 = 1000;
+
 /// All figures of the servers, under each policy.
 pub(super) fn quantities(params: &FleetParams, servers: &[FleetServer]) -> Vec<FleetQuantity> {
-    let value = |policy: PolicyKind, of: &Worked<'_>| {
-        let own = servers.iter().filter(|server| server.policy == policy);
-        (policy.name().to_string(), of(&own.collect::<Vec<_>>()))
+    let mut drawn = about_free_blocks(params.least_free_ratio);
+    drawn.extend(about_unmovable_memory());
+    drawn.extend(about_uptime(params.young_h));
+    let row = |(quantity, paper, of): &Asked<'_>, is_drawn: bool| {
+        let mut row = FleetQuantity {
+            quantity: (*quantity).into(),
+            paper: *paper,
+            under: BTreeMap::new(),
+            interval_95: BTreeMap::new(),
+        };
+        for policy in &params.policies {
+            let own = servers.iter().filter(|server| server.policy == *policy);
+            let own: Vec<&FleetServer> = own.collect();
+            let interval = is_drawn.then(|| interval_95(&own, of)).flatten();
+            row.interval_95.insert(policy.name().into(), interval);
+            row.under.insert(policy.name().into(), of(&own));
+        }
+        row
     };
-    let mut asked = about_free_blocks(params.least_free_ratio);
-    asked.extend(about_unmovable_memory());
-    asked.extend(about_uptime_and_histories(params.young_h));
-    let row = |(quantity, paper, of): &Asked<'_>| FleetQuantity {
-        quantity: (*quantity).into(),
-        paper: *paper,
-        under: params.policies.iter().map(|&p| value(p, of)).collect(),
-    };
-    asked.iter().map(row).collect()
+    let histories = about_histories();
+    let histories = histories.iter().map(|asked| row(asked, false));
+    drawn
+        .iter()
+        .map(|asked| row(asked, true))
+        .chain(histories)
+        .collect()
+}
+
+/// The ends of the middle 95 % of a figure over fleets of as many histories, each drawn from these
+/// with its servers. Servers of one history are alike, so they are drawn together. `None` of fewer
+/// than two histories.
+pub(super) fn interval_95(servers: &[&FleetServer], of: &Worked<'_>) -> Option<[f64; 2]> {
+    let mut histories: BTreeMap<u32, Vec<&FleetServer>> = BTreeMap::new();
+    for server in servers {
+        histories.entry(server.history).or_default().push(server);
+    }
+    let histories: Vec<Vec<&FleetServer>> = histories.into_values().collect();
+    let count = histories.len();
+    (count > 1).then_some(())?;
+    let mut random = SplitMix64::new(1);
+    let fleets = (0..DRAWN_FLEETS).filter_map(|_| {
+        let drawn = (0..count).map(|_| &histories[random.below(count as u64) as usize]);
+        of(&drawn.flatten().copied().collect::<Vec<_>>())
+    });
+    let found = Distribution::of(fleets);
+    Some([found.quantile(0.025)?, found.quantile(0.975)?])
 }
 
 /// Servers with enough free memory, and those of them without a free block (§2.4, figure 4).
@@ -120,8 +156,8 @@ fn about_unmovable_memory<'a>() -> Vec<Asked<'a>> {
     ]
 }
 
-/// What uptime says, and what servers of one history have in common.
-fn about_uptime_and_histories<'a>(young_h: f64) -> Vec<Asked<'a>> {
+/// What uptime says.
+fn about_uptime<'a>(young_h: f64) -> Vec<Asked<'a>> {
     let young = move |servers: &[&FleetServer]| {
         let young = servers.iter().filter(|server| server.uptime_h <= young_h);
         uptime_r(&young.copied().collect::<Vec<_>>())
@@ -137,6 +173,12 @@ fn about_uptime_and_histories<'a>(young_h: f64) -> Vec<Asked<'a>> {
             Some(0.16),
             Box::new(young),
         ),
+    ]
+}
+
+/// What servers of one history have in common.
+fn about_histories<'a>() -> Vec<Asked<'a>> {
+    vec![
         (
             "servers of one history, correlation of P",
             None,

@@ -23,6 +23,7 @@ use ample_trace::programs::Gups;
 use ample_translate::PageSize;
 use anyhow::Result;
 use kernel::{KERNEL_ROWS, kernel_rows};
+pub(super) use kernel::{KernelRun, kernel_share};
 use serde::{Deserialize, Serialize};
 
 /// The kernel’s segment and the virtual machines.
@@ -80,6 +81,10 @@ pub struct KernelSegmentRow {
     pub kernel: Text,
     /// Walks of the program.
     pub user_percent: f64,
+    /// The least of the seeds.
+    pub user_percent_min: f64,
+    /// The greatest of the seeds.
+    pub user_percent_max: f64,
     /// Walks of the kernel.
     pub kernel_percent: f64,
     /// The least of the seeds.
@@ -88,10 +93,22 @@ pub struct KernelSegmentRow {
     pub kernel_percent_max: f64,
     /// Share of the kernel's walks that lie in the direct map.
     pub direct_share: Option<f64>,
+    /// The least of the seeds.
+    pub direct_share_min: Option<f64>,
+    /// The greatest of the seeds.
+    pub direct_share_max: Option<f64>,
     /// Walks of the kernel in 1000 instructions.
     pub kernel_walks_per_kilo_instruction: f64,
+    /// The least of the seeds.
+    pub kernel_walks_per_kilo_instruction_min: f64,
+    /// The greatest of the seeds.
+    pub kernel_walks_per_kilo_instruction_max: f64,
     /// Speed over the first row.
     pub speedup: f64,
+    /// The least of the seeds, each over the first row with the same seed.
+    pub speedup_min: f64,
+    /// The greatest of the seeds.
+    pub speedup_max: f64,
 }
 
 /// One program in one form of virtualisation, means over the seeds.
@@ -113,6 +130,10 @@ pub struct GuestSegmentRow {
     pub walks_per_kilo_instruction: f64,
     /// References of a walk, mean.
     pub references_per_walk: f64,
+    /// The least of the seeds.
+    pub references_per_walk_min: f64,
+    /// The greatest of the seeds.
+    pub references_per_walk_max: f64,
     /// Most references of one walk.
     pub longest_walk_references: u64,
     /// Speed over 4 KB pages on a host with 4 KB pages, with the same seed.
@@ -211,6 +232,7 @@ fn guest_row(name: &str, form: usize, runs: &[Vec<Measured>]) -> GuestSegmentRow
     let speedup = Spread::of(pairs.map(|(run, base)| run.report.ipc / base.report.ipc));
     let references =
         |run: &Measured| run.stats.walk_refs() as f64 / run.stats.walks().max(1) as f64;
+    let references = Spread::of(own.iter().map(references));
     let longest = own.iter().map(|run| run.stats.longest_walk_refs).max();
     GuestSegmentRow {
         program: name.to_string(),
@@ -220,7 +242,9 @@ fn guest_row(name: &str, form: usize, runs: &[Vec<Measured>]) -> GuestSegmentRow
         walk_percent_min: percent.min,
         walk_percent_max: percent.max,
         walks_per_kilo_instruction: mean(own, Measured::walks_per_kilo_instruction),
-        references_per_walk: mean(own, references),
+        references_per_walk: references.mean,
+        references_per_walk_min: references.min,
+        references_per_walk_max: references.max,
         longest_walk_references: longest.unwrap_or(0),
         speedup: speedup.mean,
         speedup_min: speedup.min,

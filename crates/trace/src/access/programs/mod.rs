@@ -63,12 +63,6 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
         Scale::Quick => quick,
         Scale::Full => full,
     };
-    let shrink = |shape: ServiceShape| ServiceShape {
-        hot_bytes: shape.hot_bytes / pick(1024, 1, 1),
-        cold_bytes: shape.cold_bytes / pick(1024, 1, 1),
-        code_bytes: shape.code_bytes / pick(16, 1, 1),
-        ..shape
-    };
     Some(match name {
         "gups" => Box::new(Gups::new(pick(8 << 20, 4 << 30, 32 << 30), seed)),
         "chase" => Box::new(PointerChase::new(
@@ -103,8 +97,8 @@ pub fn by_name(name: &str, scale: Scale, seed: u64) -> Option<Box<dyn Program>> 
             let messages = pick(10_000, 500_000, 1_000_000) as u32;
             Box::new(Omnetpp::new(messages, u64::from(messages) / 4, seed))
         }
-        "web" => Box::new(ServiceProgram::new(shrink(WEB), seed)),
-        "cache" => Box::new(ServiceProgram::new(shrink(CACHE), seed)),
+        "web" => Box::new(ServiceProgram::new(WEB.at(scale), seed)),
+        "cache" => Box::new(ServiceProgram::new(CACHE.at(scale), seed)),
         _ => return None,
     })
 }

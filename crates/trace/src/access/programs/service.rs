@@ -3,6 +3,7 @@
 //! data. Each request calls a chain of functions (instruction fetches over the whole of the code)
 //! that touch objects of a heap; both are chosen by Zipf's law.
 
+use super::Scale;
 use crate::{Access, Backing, Program, Recorder, Region, RegionLayout};
 use ample_kit::random::{SplitMix64, Zipf, mix64};
 
@@ -58,6 +59,22 @@ pub const CACHE: ServiceShape = ServiceShape {
     objects_per_call: 1,
     local_accesses: 24,
 };
+
+impl ServiceShape {
+    /// The shape at a scale: heap and code are smaller at the smallest.
+    pub fn at(self, scale: Scale) -> ServiceShape {
+        let (heap, code) = match scale {
+            Scale::Tiny => (1024, 16),
+            Scale::Quick | Scale::Full => (1, 1),
+        };
+        ServiceShape {
+            hot_bytes: self.hot_bytes / heap,
+            cold_bytes: self.cold_bytes / heap,
+            code_bytes: self.code_bytes / code,
+            ..self
+        }
+    }
+}
 
 const FUNCTION_BYTES: u64 = 512;
 const STACK_BYTES: u64 = 128 << 10;
