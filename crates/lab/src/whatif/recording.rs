@@ -4,7 +4,7 @@
 use super::estimate::PERCENT;
 use ample_host::{Scan, ZoneCounters};
 use ample_kit::statistics::MedianRange;
-use ample_mm::{Config, Marks, PolicyKind, Sample, ServerModel, Workload, run_on};
+use ample_mm::{Config, Marks, PolicyKind, Resizer, Sample, ServerModel, Workload, run_on};
 use ample_pfn::{MetricsBuilder, PAGEBLOCK_ORDER, PageClass, Pfn, SizeList, Source};
 use anyhow::Result;
 use rayon::prelude::*;
@@ -50,7 +50,7 @@ pub fn watermarks(scan: &Scan) -> Option<Marks> {
 
 /// The machine of a scan, by seed from 1 to `seeds`, after `seconds` of a load that goes on from
 /// its pages, `classes`: the use of each frame of its span. It keeps as much memory free as the
-/// scanned kernel did.
+/// scanned kernel did, and under Contiguitas it is resized as that kernel is.
 ///
 /// # Errors
 /// When the machine's size is out of the model's range.
@@ -63,11 +63,12 @@ pub fn ends(
     seeds: u64,
 ) -> Result<Vec<Sample>> {
     let run = |seed| {
-        let config = Config {
+        let mut config = Config {
             seed,
             marks: watermarks(scan),
             ..Config::new(policy)
         };
+        config.policy.resizer = Resizer::Kernel;
         let server = ServerModel::from_pages(&config, &scan.layout, classes)?;
         let mut run = run_on(server, &config, workload, seconds, seconds, &|_| {});
         Ok(run.samples.pop().expect("a run ends with a sample"))
