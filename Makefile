@@ -100,8 +100,8 @@ properties:      ## translation against the page table over two million random o
 	AMPLE_ORDERS=$${AMPLE_ORDERS:-2000000} $(CARGO) test --locked -p ample-translate \
 		--test orders every_order -- --nocapture
 
-translation-peer: ample ## first-level misses of real programs beside ChampSim's (CHAMPSIM=FILE)
-	scripts/translation-peer.py $(AMPLE) $(CHAMPSIM)
+translation-peer: ample ## misses of real programs beside ChampSim's (CHAMPSIM=FILE ARGS=--ends)
+	scripts/translation-peer.py $(ARGS) $(AMPLE) $(CHAMPSIM)
 
 malloc-models:   ## check the allocator's concurrent parts with a randomised scheduler
 	AMPLE_MODEL_ROUNDS=$${AMPLE_MODEL_ROUNDS:-2000} $(CARGO) test --locked -p ample-malloc \
