@@ -227,10 +227,14 @@ fn meant_field(message: &str) -> String {
     meant(typed, names)
 }
 
-/// The error of a setting with the name that may have been meant.
+/// The error of a setting in one line, with the name that may have been meant if it names none.
 fn located(error: &anyhow::Error) -> anyhow::Error {
+    let told = format!("{error:#}").trim_end().replace('\n', " ");
+    if told.contains("did you mean") {
+        return anyhow!("{told}");
+    }
     let cause = error.root_cause().to_string();
-    anyhow!("{error:#}{}", meant_field(cause.trim()))
+    anyhow!("{told}{}", meant_field(cause.trim()))
 }
 
 /// The line, from 1, of a field of a file: that of the deepest part of its path that is there.
@@ -370,7 +374,9 @@ mod tests {
         assert!(piece.contains("1g pages are held by array 1"), "{piece}");
         assert!(wrong("mmu.l2.0.pieces.4m=4k").contains("4m"));
         assert!(wrong("mmu.l2.7.geometry.ways=5").contains("the places 0 to"));
-        assert!(wrong("mmu.waklers=5").contains("did you mean walkers?"));
+        let told = wrong("mmu.waklers=5");
+        assert_eq!(told.matches("did you mean walkers?").count(), 1, "{told}");
+        assert!(!told.contains('\n'), "{told}");
         assert!(wrong("mmu.l2_tlb.ways=5").contains("there is no l2_tlb"));
         let near = format!("{:#}", named("skylak").unwrap_err());
         assert!(near.contains("did you mean skylake?"), "{near}");
