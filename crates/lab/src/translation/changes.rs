@@ -3,6 +3,7 @@
 //! changes of a headline.
 
 use crate::server_model::Spread;
+use serde::{Deserialize, Serialize};
 
 /// A change is to `1 / FACTOR` and to `FACTOR` of a number, rounded where it counts things.
 pub(super) const FACTOR: f64 = 1.25;
@@ -38,6 +39,38 @@ pub(super) fn changes(found: &[f64], seeds: usize) -> Vec<Changes> {
         more: against(&both[seeds..]),
     });
     numbers.collect()
+}
+
+/// A headline and what a fitted number changes of it; spreads over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FittedRow {
+    /// The headline that changes.
+    pub quantity: String,
+    /// The number that changes.
+    pub fitted: String,
+    /// The headline as fitted.
+    pub value: Spread,
+    /// With the number ÷ 1.25, less that, of the same seed.
+    pub less: Spread,
+    /// With the number × 1.25, less that, of the same seed.
+    pub more: Spread,
+}
+
+/// A row for each number of a headline, from `found` as [`changes`] takes it.
+pub(super) fn rows_of<'a>(
+    quantity: &'a str,
+    fitted: impl Iterator<Item = &'a str> + 'a,
+    found: &[f64],
+    seeds: usize,
+) -> impl Iterator<Item = FittedRow> + 'a {
+    let row = move |(fitted, change): (&str, Changes)| FittedRow {
+        quantity: quantity.into(),
+        fitted: fitted.into(),
+        value: change.value,
+        less: change.less,
+        more: change.more,
+    };
+    fitted.zip(changes(found, seeds)).map(row)
 }
 
 #[cfg(test)]

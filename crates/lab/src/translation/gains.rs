@@ -2,13 +2,13 @@
 //! How much the gain of figure 10 hangs on each number of the workload that was fitted on stock
 //! Linux: the servers again with one of them smaller, and again with it greater.
 
-use super::changes::changes;
+use super::changes::{FittedRow, rows_of};
 use super::fig10::server_of;
 use super::runs::check_seeds;
 use super::speedup::{page_mix, program_of, shipped};
 use crate::charts::tornado;
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::server_model::{FACTOR, FITTED, Spread, check_memory, side_by_side};
+use crate::server_model::{FACTOR, FITTED, check_memory, side_by_side};
 use ample_mm::{PolicyKind, Workload};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -31,27 +31,12 @@ pub struct GainSensitivityParams {
     pub seeds: Vec<u64>,
 }
 
-/// A gain and what a number changes of it; spreads over the seeds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GainSensitivityRow {
-    /// Speed of Contiguitas over stock Linux less 1, by fragmentation.
-    pub quantity: String,
-    /// The number of the workload that changes.
-    pub fitted: String,
-    /// The gain as fitted.
-    pub value: Spread,
-    /// With the number ÷ 1.25, less that, of the same seed.
-    pub less: Spread,
-    /// With the number × 1.25, less that, of the same seed.
-    pub more: Spread,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GainSensitivity {
     /// The parameters as declared.
     pub parameters: GainSensitivityParams,
     /// Fragmentation by number.
-    pub rows: Vec<GainSensitivityRow>,
+    pub rows: Vec<FittedRow>,
 }
 
 /// The gain of figure 10 with each fitted number changed.
@@ -136,22 +121,15 @@ impl Experiment for FittedGains {
 }
 
 /// Rows of the speeds: by fragmentation, change, seed and policy.
-fn rows(params: &GainSensitivityParams, speeds: &[f64]) -> Vec<GainSensitivityRow> {
+fn rows(params: &GainSensitivityParams, speeds: &[f64]) -> Vec<FittedRow> {
     let seeds = params.seeds.len();
     let gain = |pair: &[f64]| pair[1] / pair[0] - 1.0;
     let gains: Vec<f64> = speeds.chunks_exact(COMPARED.len()).map(gain).collect();
     let by_fragmentation = gains.chunks_exact(seeds * (1 + 2 * FITTED.len()));
     let mut rows = Vec::new();
     for ((quantity, _), own) in QUANTITIES.into_iter().zip(by_fragmentation) {
-        for ((name, _), change) in FITTED.iter().zip(changes(own, seeds)) {
-            rows.push(GainSensitivityRow {
-                quantity: quantity.into(),
-                fitted: (*name).into(),
-                value: change.value,
-                less: change.less,
-                more: change.more,
-            });
-        }
+        let names = FITTED.iter().map(|(name, _)| *name);
+        rows.extend(rows_of(quantity, names, own, seeds));
     }
     rows
 }

@@ -296,23 +296,17 @@ fn rows(
             };
             of_seed.map(mean).collect()
         };
-        let value = seeds(0);
-        let against = |change: usize| {
-            let pairs = seeds(change).into_iter().zip(&value);
-            Spread::of(pairs.map(|(changed, value)| changed - value))
-        };
-        rows.extend(
-            ASSUMED
-                .iter()
-                .enumerate()
-                .map(|(index, number)| TranslationSensitivityRow {
-                    quantity: quantity.into(),
-                    assumed: number.name.into(),
-                    value: Spread::of(value.iter().copied()),
-                    less: against(1 + 2 * index),
-                    more: against(2 + 2 * index),
-                }),
-        );
+        let each: Vec<f64> = (0..=2 * ASSUMED.len()).flat_map(seeds).collect();
+        let count = params.seeds.len();
+        for (number, change) in ASSUMED.iter().zip(changes(&each, count)) {
+            rows.push(TranslationSensitivityRow {
+                quantity: quantity.into(),
+                assumed: number.name.into(),
+                value: change.value,
+                less: change.less,
+                more: change.more,
+            });
+        }
     }
     rows
 }

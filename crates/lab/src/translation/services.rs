@@ -2,14 +2,14 @@
 //! How much the bars of figure 3 hang on each number of the synthetic services: their shapes were
 //! fitted on the bar with 4 KB pages, and here one number at a time is smaller, and greater.
 
-use super::changes::{FACTOR, changes, times};
+use super::changes::{FACTOR, FittedRow, rows_of, times};
 use super::runs::{check_seeds, data_percent, in_page_mix};
 use super::scale_of;
 use super::walks::NamedMix;
 use crate::charts::tornado;
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines::MachineChoice;
-use crate::server_model::{Spread, side_by_side};
+use crate::server_model::side_by_side;
 use crate::setup::{Length, PageMix};
 use ample_trace::programs::{CACHE, ServiceProgram, ServiceShape, WEB};
 use anyhow::{Result, bail, ensure};
@@ -64,27 +64,12 @@ pub struct ServiceSensitivityParams {
     pub seeds: Vec<u64>,
 }
 
-/// A bar and what a number of its service changes of it; spreads over the seeds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ServiceSensitivityRow {
-    /// Service and mix: cycles of data walks ÷ cycles.
-    pub quantity: String,
-    /// The number that changes.
-    pub fitted: String,
-    /// The bar as fitted.
-    pub value: Spread,
-    /// With the number ÷ 1.25, less that, of the same seed.
-    pub less: Spread,
-    /// With the number × 1.25, less that, of the same seed.
-    pub more: Spread,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceSensitivity {
     /// The parameters as declared.
     pub parameters: ServiceSensitivityParams,
     /// Bar by number.
-    pub rows: Vec<ServiceSensitivityRow>,
+    pub rows: Vec<FittedRow>,
 }
 
 /// The bars of figure 3 with each number of the services changed.
@@ -147,22 +132,16 @@ impl Experiment for FittedShapes {
 }
 
 /// Rows of what the runs gave: by service, mix, change and seed.
-fn rows(params: &ServiceSensitivityParams, found: &[f64]) -> Vec<ServiceSensitivityRow> {
+fn rows(params: &ServiceSensitivityParams, found: &[f64]) -> Vec<FittedRow> {
     let seeds = params.seeds.len();
     let services = params.services.iter();
     let bars = services.flat_map(|service| params.mixes.iter().map(move |mix| (service, mix)));
     let found = found.chunks_exact(seeds * (1 + 2 * FITTED.len()));
     let mut rows = Vec::new();
     for ((service, mix), own) in bars.zip(found) {
-        for ((name, _), change) in FITTED.iter().zip(changes(own, seeds)) {
-            rows.push(ServiceSensitivityRow {
-                quantity: format!("{service}, {}", mix.name),
-                fitted: (*name).into(),
-                value: change.value,
-                less: change.less,
-                more: change.more,
-            });
-        }
+        let quantity = format!("{service}, {}", mix.name);
+        let names = FITTED.iter().map(|(name, _)| *name);
+        rows.extend(rows_of(&quantity, names, own, seeds));
     }
     rows
 }
