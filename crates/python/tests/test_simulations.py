@@ -175,10 +175,12 @@ def test_a_forked_process_is_refused_and_does_not_hang() -> None:
 
 
 def test_the_interpreter_goes_on_meanwhile() -> None:
+    # Long enough for many turns on any machine: a call that kept the interpreter's lock
+    # would leave the one before it begins.
     ended = threading.Event()
 
     def run() -> None:
-        ample.simulate("web", memory_gb=0.25, hours=0.2)
+        ample.simulate("web", memory_gb=0.25, hours=20)
         ended.set()
 
     thread = threading.Thread(target=run)
