@@ -5,7 +5,7 @@ use crate::experiment::{AnyExperiment, Listed, Request};
 use crate::hardware::{defrag, hugepages, losses, one_page, steps, sweep, traffic, unavailable};
 use crate::server_model::{
     AblationExperiment, Convergence, Fig11Experiment, Fig12Experiment, FittedNumbers,
-    HwClassesExperiment, compaction, denied, fleet, foresight, recorded_kernel,
+    HwClassesExperiment, compaction, denied, drift, fleet, foresight, recorded_kernel, scatter,
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
@@ -42,9 +42,11 @@ listed! {
     "denied-blocks": denied::FewPagesDeny,
     "segment-compaction": compaction::RoomForSegment,
     "presets": presets::PaperInputs,
+    "drift": drift::Drift,
     "convergence": Convergence,
     "kernel-replay": recorded_kernel::RecordedKernel,
     "foresight": foresight::Foresight,
+    "scatter": scatter::WhatScatters,
     "speedup": speedup::Speedup,
     "fig10": fig10::HugePageGains,
     "gain-sensitivity": gains::FittedGains,

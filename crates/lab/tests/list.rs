@@ -19,12 +19,17 @@ const SMALL_SERVERS: &[&str] = &[
 ];
 
 /// Further settings for those whose quick version takes long in a test build.
-const SMALLER: [(&str, &[&str]); 12] = [
+const SMALLER: [(&str, &[&str]); 14] = [
     ("fig11", SMALL_SERVERS),
     ("fig12", SMALL_SERVERS),
     ("ablation", SMALL_SERVERS),
     ("ablation-day", SMALL_SERVERS),
     ("hw-classes", SMALL_SERVERS),
+    (
+        "drift",
+        &["memory_bytes=67108864", "seeds=[1]", r#"workloads=["web"]"#],
+    ),
+    ("scatter", &[r#"folders=["kernel/tests/data"]"#]),
     (
         "server-sensitivity",
         &[

@@ -9,11 +9,13 @@ pub(crate) mod compaction;
 mod convergence;
 pub(crate) mod denied;
 pub mod drawn_fleet;
+pub(crate) mod drift;
 mod figures;
 pub(crate) mod fleet;
 pub(crate) mod foresight;
 mod hw_classes;
 pub mod recorded_kernel;
+pub(crate) mod scatter;
 mod sensitivity;
 
 pub(crate) use ablation::AblationExperiment;

@@ -203,6 +203,11 @@ impl Ledger {
         }
     }
 
+    /// Block numbers given so far: all are below it.
+    pub fn numbers(&self) -> u32 {
+        self.blocks
+    }
+
     fn number(&mut self) -> u32 {
         self.live_blocks += 1;
         self.spare.pop().unwrap_or_else(|| {

@@ -5,6 +5,7 @@
 //! A recording is text of tracefs, `trace-cmd report` or `perf script`, plain or zstd. Guide, with
 //! the recording commands and the limits: `docs/replay.md`.
 
+mod change;
 mod classify;
 mod error;
 mod ledger;
@@ -15,6 +16,7 @@ mod start;
 mod survey;
 mod table;
 
+pub use change::Change;
 pub use classify::classify;
 pub use error::ReplayError;
 pub use ledger::{Ledger, Op, Repairs, SnapshotUse};
@@ -173,7 +175,8 @@ impl KernelReplay {
         let memory = configs.first().map_or(0, |config| config.memory_bytes);
         let memory = memory.max(BASE_PAGE_BYTES);
         let session = Session::new(self, Ledger::new(), players, memory);
-        self.play(session, configs, progress)
+        let session = self.play(session, ROUND_EVENTS, progress)?;
+        Ok(session.finish(self, configs))
     }
 
     /// As [`KernelReplay::run`], on servers that hold the pages of the machine that was recorded,
@@ -189,6 +192,31 @@ impl KernelReplay {
         configs: &[Config],
         progress: &dyn Fn(f64),
     ) -> Result<ReplayResult, ReplayError> {
+        let session = self.session_from(start, configs)?;
+        let session = self.play(session, ROUND_EVENTS, progress)?;
+        Ok(session.finish(self, configs))
+    }
+
+    /// As [`KernelReplay::run_from`], with one property of the recording taken away. The steps of
+    /// the whole recording, 24 bytes an event, are held in memory.
+    ///
+    /// # Errors
+    /// As [`KernelReplay::run_from`].
+    pub fn run_changed(
+        &self,
+        change: &Change,
+        start: &Start,
+        configs: &[Config],
+        progress: &dyn Fn(f64),
+    ) -> Result<ReplayResult, ReplayError> {
+        let session = self.session_from(start, configs)?;
+        let mut session = self.play(session, usize::MAX, progress)?;
+        let ops = std::mem::take(&mut session.ops);
+        session.ops = change.apply(ops, start, session.ledger.numbers());
+        Ok(session.finish(self, configs))
+    }
+
+    fn session_from(&self, start: &Start, configs: &[Config]) -> Result<Session, ReplayError> {
         let end = start.layout.span().end.0;
         if self.survey.span_pages > end {
             return Err(ReplayError::WrongSnapshot {
@@ -202,21 +230,27 @@ impl KernelReplay {
             .map(|config| Player::starting_from(config, start))
             .collect();
         let memory = start.span_pages() * BASE_PAGE_BYTES;
-        let session = Session::new(self, Ledger::starting_from(start), players?, memory);
-        self.play(session, configs, progress)
+        Ok(Session::new(
+            self,
+            Ledger::starting_from(start),
+            players?,
+            memory,
+        ))
     }
 
+    /// Passes over the events; the players follow after each `round_ops` steps, and those that
+    /// are left when it ends wait in the session.
     fn play(
         &self,
         mut session: Session,
-        configs: &[Config],
+        round_ops: usize,
         progress: &dyn Fn(f64),
-    ) -> Result<ReplayResult, ReplayError> {
+    ) -> Result<Session, ReplayError> {
         let mut reader = self.reader()?;
         let total = self.survey.counts.lines.max(1) as f64;
         while let Some(event) = reader.next_event()? {
             session.step(&event);
-            if session.ops.len() >= ROUND_EVENTS {
+            if session.ops.len() >= round_ops {
                 session.round();
                 progress(reader.counts().lines as f64 / total);
             }
@@ -225,8 +259,9 @@ impl KernelReplay {
             let name = self.name.clone();
             return Err(ReplayError::Changed { name });
         }
+        session.end(&self.survey);
         progress(1.0);
-        Ok(session.finish(self, configs))
+        Ok(session)
     }
 }
 
@@ -317,10 +352,13 @@ impl Session {
         self.ops.clear();
     }
 
-    fn finish(mut self, replay: &KernelReplay, configs: &[Config]) -> ReplayResult {
-        let survey = &replay.survey;
+    fn end(&mut self, survey: &Survey) {
         self.pass(survey.end_ns);
         self.sample_kernel();
+    }
+
+    fn finish(mut self, replay: &KernelReplay, configs: &[Config]) -> ReplayResult {
+        let survey = &replay.survey;
         self.round();
         let policies: Vec<PolicyResult> = self
             .players
