@@ -219,10 +219,12 @@ def sensitivity(record, heading, wrapped):
         page.append("")
     if unchanged:
         page += wrapped(f"Changed by none of them: {', '.join(unchanged)}.") + [""]
+    is_shown = record.get("figure", {}).get("kind") == "tornado"
+    shown = f"; one of them stands in `results/{record['layer']}.md`" if is_shown else ""
     page += wrapped(
         f"In per cent, changes in points. Made by `{record['command']}`, seeds "
         f"{', '.join(map(str, record['seeds']))}, which draws the tornado charts with `--figure "
-        f"FILE.svg`; one of them stands in `results/{record['layer']}.md`.")
+        f"FILE.svg`{shown}.")
     page.append("")
     for note in record["notes"]:
         page += wrapped(note) + [""]
