@@ -7,10 +7,15 @@
 //!
 //! Loads of one line of each page tell translation from data: of so many pages the lines fit into a
 //! near cache, while their translations miss the TLBs.
+//!
+//! A chain goes through words that its maker chooses, in the order that he chooses, round and
+//! round: of strided words it is known which sets of a TLB and which tables they use.
 
+use crate::clock::thread_ns;
 use crate::{HostError, Root};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
 use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -25,6 +30,9 @@ pub enum PageBacking {
     Thp,
     /// 1 GB pages of HugeTLB, which must have been reserved.
     Huge1G,
+    /// 4 KB pages on the frames of 2 MB pages: transparent huge pages that were taken apart. What
+    /// they cost more than [`PageBacking::Thp`] is one more level of the guest's own table.
+    Split,
 }
 
 /// Which lines of a range are loaded.
@@ -45,6 +53,7 @@ impl PageBacking {
             PageBacking::Small => "4 KB pages",
             PageBacking::Thp => "2 MB transparent huge pages",
             PageBacking::Huge1G => "1 GB pages",
+            PageBacking::Split => "4 KB pages on frames in order",
         }
     }
 
@@ -67,6 +76,7 @@ pub struct TestMemory {
     /// First word that belongs to the range: aligned to its page size.
     first_word: usize,
     words: usize,
+    backing: PageBacking,
 }
 
 const WORDS_PER_LINE: u64 = 8;
@@ -78,6 +88,30 @@ impl TestMemory {
     /// # Errors
     /// If the kernel does not give the memory; for 1 GB pages the message says how to get some.
     pub fn new(bytes: u64, backing: PageBacking) -> Result<TestMemory, HostError> {
+        let mut memory = TestMemory::untouched(bytes, backing)?;
+        memory.touch(0..bytes / 4096)?;
+        Ok(memory)
+    }
+
+    /// Maps `bytes` and touches the page of each of the words at `offsets`, in bytes: the rest
+    /// costs no memory with [`PageBacking::Small`].
+    ///
+    /// # Errors
+    /// As [`TestMemory::new`].
+    ///
+    /// # Panics
+    /// If an offset lies outside.
+    pub fn sparse(
+        bytes: u64,
+        backing: PageBacking,
+        offsets: &[u64],
+    ) -> Result<TestMemory, HostError> {
+        let mut memory = TestMemory::untouched(bytes, backing)?;
+        memory.touch(offsets.iter().map(|offset| offset / 4096))?;
+        Ok(memory)
+    }
+
+    fn untouched(bytes: u64, backing: PageBacking) -> Result<TestMemory, HostError> {
         let slack = if backing == PageBacking::Huge1G {
             0
         } else {
@@ -88,11 +122,7 @@ impl TestMemory {
             PageBacking::Huge1G => MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_1GB,
             _ => MapFlags::PRIVATE | MapFlags::NORESERVE,
         };
-        let failed = |cause: rustix::io::Errno| HostError::TestMemory {
-            bytes,
-            backing,
-            cause: cause.into(),
-        };
+        let failed = |cause| refused(bytes, backing, cause);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory
         // of this process.
         let start = unsafe {
@@ -108,25 +138,80 @@ impl TestMemory {
             PageBacking::Huge1G => 0,
             _ => (start as usize).next_multiple_of(ALIGN_2M) - start as usize,
         };
-        let mut memory = TestMemory {
+        let memory = TestMemory {
             start,
             mapped_bytes,
             first_word: skip / 8,
             words: bytes as usize / 8,
+            backing,
         };
-        let advice = match backing {
-            PageBacking::Small => Some(Advice::LinuxNoHugepage),
-            PageBacking::Thp => Some(Advice::LinuxHugepage),
-            PageBacking::Huge1G => None,
-        };
-        if let Some(advice) = advice {
-            // SAFETY: exactly the mapping made above; neither advice changes what it holds.
-            unsafe { madvise(start, mapped_bytes, advice) }.map_err(failed)?;
-        }
-        for word in memory.words_mut().iter_mut().step_by(512) {
-            *word = black_box(0);
+        match backing {
+            PageBacking::Small => memory.advise(Advice::LinuxNoHugepage)?,
+            PageBacking::Thp | PageBacking::Split => memory.advise(Advice::LinuxHugepage)?,
+            PageBacking::Huge1G => {}
         }
         Ok(memory)
+    }
+
+    fn advise(&self, advice: Advice) -> Result<(), HostError> {
+        // SAFETY: exactly the mapping that was made; the advices given change nothing it holds.
+        unsafe { madvise(self.start, self.mapped_bytes, advice) }
+            .map_err(|cause| refused(self.words as u64 * 8, self.backing, cause))
+    }
+
+    /// Touches these pages of the range, and takes huge pages apart where that was asked for.
+    fn touch(&mut self, pages: impl Iterator<Item = u64>) -> Result<(), HostError> {
+        let words = self.words_mut();
+        for page in pages {
+            words[page as usize * 512] = black_box(0);
+        }
+        match self.backing {
+            PageBacking::Split => self.take_apart(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes 4 KB pages of the huge ones, on the same frames: the kernel takes a huge page apart
+    /// when part of it gets other rights, and does not put it together again.
+    fn take_apart(&self) -> Result<(), HostError> {
+        for word in (0..self.words).step_by(ALIGN_2M / 8) {
+            for rights in [
+                MprotectFlags::READ,
+                MprotectFlags::READ | MprotectFlags::WRITE,
+            ] {
+                // SAFETY: one page of the mapping that was made; nothing writes to it between the
+                // two calls, after which it has the rights that it had.
+                unsafe {
+                    mprotect(
+                        self.start.byte_add(8 * (self.first_word + word)),
+                        4096,
+                        rights,
+                    )
+                }
+                .map_err(|cause| refused(self.words as u64 * 8, self.backing, cause))?;
+            }
+        }
+        self.advise(Advice::LinuxNoHugepage)
+    }
+
+    /// Makes a chain: the word at each of these offsets, in bytes, names the next, the last the
+    /// first.
+    ///
+    /// # Panics
+    /// If an offset lies outside.
+    pub fn link(&mut self, offsets: &[u64]) {
+        let words = self.words_mut();
+        for (at, &offset) in offsets.iter().enumerate() {
+            words[offset as usize / 8] = offsets[(at + 1) % offsets.len()] / 8;
+        }
+    }
+
+    /// Processor time of `hops` loads along the chain from the word at an offset, in ns a hop.
+    pub fn ns_per_link(&self, from: u64, hops: u64) -> f64 {
+        let words = self.words();
+        let started = thread_ns();
+        black_box(follow(words, from / 8, hops));
+        (thread_ns() - started) as f64 / hops as f64
     }
 
     fn words(&self) -> &[u64] {
@@ -158,14 +243,22 @@ impl TestMemory {
     /// The page frames behind the range, one for each 4 KB, from `/proc/self/pagemap`; None if the
     /// kernel does not tell (it tells root).
     pub fn frames(&self) -> Option<Vec<u64>> {
+        let pages = 0..self.words as u64 * 8 / 4096;
+        self.frames_at(&pages.map(|page| page << 12).collect::<Vec<u64>>())
+    }
+
+    /// The page frames behind the words at these offsets, in bytes; None as with
+    /// [`TestMemory::frames`].
+    pub fn frames_at(&self, offsets: &[u64]) -> Option<Vec<u64>> {
         const FRAME: u64 = (1 << 55) - 1;
         let pagemap = std::fs::File::open("/proc/self/pagemap").ok()?;
-        let first = (self.start as usize + self.first_word * 8) / 4096;
-        let mut entries = vec![0; self.words * 8 / 4096 * 8];
-        std::os::unix::fs::FileExt::read_exact_at(&pagemap, &mut entries, first as u64 * 8).ok()?;
-        let frames = entries.as_chunks().0.iter();
-        let frames: Vec<u64> = frames.map(|e| u64::from_ne_bytes(*e) & FRAME).collect();
-        frames.iter().all(|&frame| frame != 0).then_some(frames)
+        let first = (self.start as u64 + self.first_word as u64 * 8) / 4096;
+        let frame = |offset: &u64| {
+            let (mut entry, page) = ([0; 8], first + offset / 4096);
+            std::os::unix::fs::FileExt::read_exact_at(&pagemap, &mut entry, page * 8).ok()?;
+            Some(u64::from_ne_bytes(entry) & FRAME).filter(|&frame| frame != 0)
+        };
+        offsets.iter().map(frame).collect()
     }
 
     /// Processor time of `hops` dependent loads over the first `bytes` of the range, in ns a hop.
@@ -189,6 +282,24 @@ impl TestMemory {
     }
 }
 
+fn refused(bytes: u64, backing: PageBacking, cause: rustix::io::Errno) -> HostError {
+    HostError::TestMemory {
+        bytes,
+        backing,
+        cause: cause.into(),
+    }
+}
+
+/// The loop under test of a chain: each load's value is the number of the next word.
+#[inline(never)]
+fn follow(words: &[u64], from: u64, hops: u64) -> u64 {
+    let mut at = from;
+    for _ in 0..hops {
+        at = words.get(at as usize).copied().unwrap_or(0);
+    }
+    at
+}
+
 /// The loop under test: a linear congruential generator runs ahead of the loads; what makes the
 /// loads wait for each other is the loaded value, which is always 0.
 #[inline(never)]
@@ -210,30 +321,6 @@ fn hop(words: &[u64], some: u64, hops: u64, seed: u64, line_of: impl Fn(u64) -> 
 /// each cache.
 fn line_of_page(page: u64) -> u64 {
     page * 64 + (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
-}
-
-/// Clock of this core while it is busy, GHz: a chain of multiplications and exclusive ors takes
-/// four cycles a link on every x86-64 of the last fifteen years. Median of nine.
-pub fn clock_ghz() -> f64 {
-    const LINKS: u64 = 2_000_000;
-    let mut rounds: Vec<f64> = (0..9u64)
-        .map(|round| {
-            let started = thread_ns();
-            let (mut x, factor) = (black_box(round | 1u64), black_box(0x9e37_79b9_7f4a_7c15u64));
-            for link in 0..LINKS {
-                x = x.wrapping_mul(factor) ^ link;
-            }
-            black_box(x);
-            (4 * LINKS) as f64 / (thread_ns() - started).max(1) as f64
-        })
-        .collect();
-    rounds.sort_by(f64::total_cmp);
-    rounds[rounds.len() / 2]
-}
-
-fn thread_ns() -> u64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// `AnonHugePages` of the mapping that holds `address`, kB.
@@ -279,6 +366,33 @@ mod tests {
             frames.dedup();
             assert_eq!(frames.len(), 2048);
         }
+    }
+
+    /// Where the kernel gave huge pages and tells frames, those of a block stay in order.
+    #[test]
+    fn huge_pages_that_were_taken_apart_are_small_pages_in_order() {
+        let huge = TestMemory::new(4 << 20, PageBacking::Thp).unwrap();
+        let split = TestMemory::new(4 << 20, PageBacking::Split).unwrap();
+        assert_eq!(split.thp_share(), Some(0.0));
+        if huge.thp_share() == Some(1.0)
+            && let Some(frames) = split.frames()
+        {
+            for block in frames.chunks(512) {
+                assert!(block.windows(2).all(|pair| pair[1] == pair[0] + 1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_chain_goes_round_the_words_it_was_made_of() {
+        let offsets: Vec<u64> = [5, 0, 9, 2].iter().map(|at| at * 4160).collect();
+        let mut memory = TestMemory::sparse(1 << 20, PageBacking::Small, &offsets).unwrap();
+        memory.link(&offsets);
+        for (hops, at) in [(0, 0), (1, 1), (3, 3), (4, 0), (401, 1)] {
+            let word = follow(memory.words(), offsets[0] / 8, hops);
+            assert_eq!(word, offsets[at] / 8, "{hops} hops");
+        }
+        assert!(memory.ns_per_link(offsets[2], 1000) > 0.0);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod bench;
 mod bpf;
 mod cgroups;
 mod chase;
+mod clock;
 mod error;
 pub mod flags;
 mod mapped;
@@ -49,7 +50,8 @@ pub use bench::{ReaderTimes, bench_readers};
 #[cfg(feature = "bpf")]
 pub use bpf::{BpfReader, TrafficRecorder};
 pub use cgroups::Cgroups;
-pub use chase::{LoadPattern, PageBacking, TestMemory, clock_ghz};
+pub use chase::{LoadPattern, PageBacking, TestMemory};
+pub use clock::clock_ghz;
 pub use error::HostError;
 pub use mapped::{MappedMemory, MappedSize, MappedTarget, read_mapped};
 #[cfg(feature = "bpf")]

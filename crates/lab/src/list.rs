@@ -58,6 +58,7 @@ listed! {
     "perforated-programs": perforated::Perforated,
     "perforated-storage": storage::Storage,
     "chase": chase::ChaseLatency,
+    "chase-stride": chase::stride::StridedChase,
     "simulator-speed": simulator_speed::SimulatorSpeed,
     "exactness": exactness::ExactCounts,
     "live": live::LivePrograms,

@@ -55,7 +55,7 @@ impl Scatter {
     }
 
     /// Frames of which each footprint has as many groups and blocks, or hardly more.
-    fn frames(&self, bytes: u64, seed: u64) -> Vec<u64> {
+    pub(super) fn frames(&self, bytes: u64, seed: u64) -> Vec<u64> {
         let blocks = shuffled(self.span_blocks, seed);
         let mut frames: Vec<u64> = Vec::with_capacity((bytes / 4096) as usize);
         let (mut groups_before, mut blocks_before, mut first_block) = (0, 0, 0);
@@ -191,8 +191,23 @@ pub(super) fn guest(
             .map(|at| at << size.order())
             .collect(),
     };
-    let table_count = bytes / (512 * 4096) + MORE_TABLES;
+    let table_count = bytes / (512 * 4096);
     let span_blocks = scatter.map_or(1, |scatter| scatter.span_blocks);
+    guest_of(machine, (program, size), (table_count, span_blocks), host)
+}
+
+/// As [`guest`], whose program has these blocks of frames in the order in which it maps them, and
+/// so many page tables in as many 2 MB blocks as there are, or in enough for them.
+///
+/// # Errors
+/// If the hardware cannot be built.
+pub(super) fn guest_of(
+    machine: &MachineConfig,
+    (program, size): (Vec<u64>, PageSize),
+    (table_count, span_blocks): (u64, u64),
+    host: &HostPages,
+) -> Result<Engine> {
+    let table_count = table_count + MORE_TABLES;
     let tables = Tables {
         blocks: span_blocks.max(table_count.div_ceil(128)),
         given: 0,

@@ -12,6 +12,7 @@ mod frames;
 mod measure;
 mod model;
 mod preset;
+pub(crate) mod stride;
 mod translation;
 mod turns;
 

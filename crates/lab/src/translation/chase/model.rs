@@ -14,9 +14,9 @@ use anyhow::Result;
 const LOOP_INSTRUCTIONS: u16 = 7;
 
 /// Guest pages of a backing.
-fn page_size(backing: PageBacking) -> PageSize {
+pub(super) fn page_size(backing: PageBacking) -> PageSize {
     match backing {
-        PageBacking::Small => PageSize::K4,
+        PageBacking::Small | PageBacking::Split => PageSize::K4,
         PageBacking::Thp => PageSize::M2,
         PageBacking::Huge1G => PageSize::G1,
     }

@@ -51,11 +51,11 @@ impl TranslationFit {
 }
 
 /// One point, simulated with a walker that takes no time of its own.
-struct Simulated {
-    measured_ns: f64,
-    model_ns: f64,
+pub(super) struct Simulated {
+    pub(super) measured_ns: f64,
+    pub(super) model_ns: f64,
     /// Time of a load if each reference of a walk took a cycle more.
-    cycle_ns: f64,
+    pub(super) cycle_ns: f64,
 }
 
 /// The footprints to fit: more pages than the second-level TLB has entries, whose lines take half
@@ -73,7 +73,7 @@ fn footprints<'a>(
 }
 
 /// The walker's time that brings the points nearest in relative errors, and the error left.
-fn nearest(points: &[Simulated]) -> (u32, f64) {
+pub(super) fn nearest(points: &[Simulated]) -> (u32, f64) {
     let sums = points.iter().fold((0.0, 0.0), |(above, below), point| {
         let slope = point.cycle_ns / point.measured_ns;
         let short = 1.0 - point.model_ns / point.measured_ns;

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! This machine's translation, part by part: chains of dependent loads at strides, measured and
+//! simulated.
+//!
+//! Of a strided chain it is known which sets of a TLB, which tables and which entries it uses, so
+//! that each part of translation has a curve on which it alone decides ([`fit`]). Three kinds of
+//! memory take the host's part from the guest's: 2 MB pages, the same frames in 4 KB pages, and
+//! 4 KB pages wherever the kernel has some. Random loads, of which nothing is fitted but the caches
+//! behind the second level, are predicted.
+
+mod fit;
+mod geometry;
+mod measure;
+mod model;
+mod shapes;
+
+pub use fit::StrideFit;
+pub use shapes::{Calibrates, StrideCurve, StridePoint, StrideShape, Walks};
+
+use super::measure::ChaseParams;
+use super::{Candidate, Dearer, Fit, LatencyCurve, Turn, preset_of, turns};
+use crate::charts::{line, lines};
+use crate::experiment::{Experiment, Figure, Outcome, Progress};
+use crate::machines::{self, MachineChoice};
+use crate::needs::{load_average, meminfo_bytes};
+use crate::setup::HostPages;
+use crate::stop;
+use ample_host::{LoadPattern, PageBacking, Processor, Root, clock_ghz};
+use ample_machine::MachineConfig;
+use ample_report::{Series, Unit};
+use ample_translate::Replacement;
+use anyhow::{Context, Result};
+use fit::{Calibrated, Calibration};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What to measure and how to calibrate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StrideParams {
+    /// A preset or a file, or `auto`: a preset by CPUID; and fields of it that are changed.
+    pub machine: MachineChoice,
+    /// Strided chains; each curve that calibrates something says what.
+    pub curves: Vec<StrideShape>,
+    /// Measured rounds; each goes through all curves, in memory of its own.
+    pub rounds: u32,
+    /// Runs of a chain in a round, of which the least counts.
+    pub tries: u32,
+    /// Loads of a run, at least, in whole rounds of the chain.
+    pub hops: u64,
+    /// Rounds of a chain that are counted in the model.
+    pub laps: u64,
+    /// Pages that the host may use.
+    pub host_pages: Vec<HostPages>,
+    /// What the second-level TLB may replace.
+    pub replacements: Vec<Replacement>,
+    /// Entries of the page-walk caches that are tried, over those of the preset.
+    pub walk_cache_shares: Vec<f64>,
+    /// Largest footprint of random loads, bytes; the others are halves of it.
+    pub random_bytes: u64,
+    /// Rounds of random loads.
+    pub random_rounds: u32,
+    /// Random loads of one measured point.
+    pub random_hops: u64,
+    /// Random loads of one simulated point.
+    pub random_accesses: u64,
+    pub seed: u64,
+    /// Result of an earlier run (JSON): its measured side is taken, only the model runs.
+    pub measured: Option<PathBuf>,
+}
+
+/// The smallest footprint of random loads, bytes.
+const LEAST_RANDOM_BYTES: u64 = 16 << 10;
+
+impl StrideParams {
+    /// Random loads, as the experiment `chase` has them.
+    fn random(&self) -> ChaseParams {
+        ChaseParams {
+            machine: self.machine.clone(),
+            min_bytes: LEAST_RANDOM_BYTES,
+            max_bytes: self.random_bytes,
+            rounds: self.random_rounds,
+            hops: self.random_hops,
+            model_accesses: self.random_accesses,
+            fit_below_bytes: self.random_bytes,
+            host_pages: self.host_pages.clone(),
+            seed: self.seed,
+            measured: None,
+        }
+    }
+}
+
+/// A way to walk that was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WalksTried {
+    pub walks: Walks,
+    /// What is calibrated with it.
+    pub fit: StrideFit,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Earlier {
+    processor: Processor,
+    clock_ghz: f64,
+    load_before: Option<f64>,
+    load_after: Option<f64>,
+    curves: Vec<StrideCurve>,
+    random: Vec<LatencyCurve>,
+}
+
+/// The result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stride {
+    pub processor: Processor,
+    /// Its clock while busy, GHz.
+    pub clock_ghz: f64,
+    /// Preset of the model; None: no preset fits this processor and nothing was simulated.
+    pub preset: Option<String>,
+    /// Why there is no model, or how far the preset fits.
+    pub preset_note: String,
+    /// One-minute load average before the measurement.
+    pub load_before: Option<f64>,
+    /// One-minute load average after it.
+    pub load_after: Option<f64>,
+    pub seed: u64,
+    /// The ways to walk that were tried with everything calibrated, the one taken first.
+    pub walks: Vec<WalksTried>,
+    /// Error of the walker's curve with each of the hosts that were tried, percent.
+    pub host_errors_percent: Vec<f64>,
+    /// What was calibrated of the caches behind the second level and of memory, on random loads of
+    /// all lines of 2 MB pages.
+    pub caches: Option<Fit>,
+    pub curves: Vec<StrideCurve>,
+    /// Random loads: predicted but for the 2 MB curve over all lines.
+    pub random: Vec<LatencyCurve>,
+    /// Where curves of random loads turn.
+    pub turns: Vec<Turn>,
+    /// What random loads cost more with 4 KB than with 2 MB pages.
+    pub dearer: Vec<Dearer>,
+}
+
+/// This machine's translation against its model.
+pub struct StridedChase;
+
+impl Experiment for StridedChase {
+    type Parameters = StrideParams;
+    type Outcome = Stride;
+
+    fn run(params: &StrideParams, progress: Progress<'_>) -> Result<Stride> {
+        let earlier: Earlier = match &params.measured {
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("reading {}", path.display()))?;
+                serde_json::from_str(&text).with_context(|| {
+                    format!("{} is no result of this experiment", path.display())
+                })?
+            }
+            None => {
+                // A wrong name is told before minutes of measuring.
+                if params.machine.from != machines::AUTO {
+                    params.machine.read()?;
+                }
+                measure_now(params)?
+            }
+        };
+        progress(0.5);
+        let (preset, preset_note) = match params.machine.from.as_str() {
+            machines::AUTO => preset_of(&earlier.processor),
+            name => (Some(name.to_owned()), "chosen by the parameters".into()),
+        };
+        let set = &params.machine.set;
+        let choice = preset.map(|from| MachineChoice {
+            from,
+            set: set.clone(),
+        });
+        let machine = choice.as_ref().map(MachineChoice::read).transpose()?;
+        let mut stride = Stride {
+            processor: earlier.processor,
+            clock_ghz: earlier.clock_ghz,
+            preset: choice.map(|choice| choice.to_string()),
+            preset_note,
+            load_before: earlier.load_before,
+            load_after: earlier.load_after,
+            seed: params.seed,
+            curves: earlier.curves,
+            random: earlier.random,
+            ..Stride::default()
+        };
+        if let Some(machine) = machine {
+            stop::until_stopped(|| simulate(params, machine, &mut stride)).transpose()?;
+        }
+        Ok(stride)
+    }
+}
+
+fn measure_now(params: &StrideParams) -> Result<Earlier> {
+    let processor =
+        Processor::read(&Root::live()).context("finding out which processor this is")?;
+    let random = params.random();
+    let sizes = super::sizes(&random, meminfo_bytes("MemAvailable"))?;
+    let (clock_ghz, load_before) = (clock_ghz(), load_average());
+    let curves = measure::curves(params)?;
+    let random = super::measure::curves(&random, &sizes)?.curves;
+    Ok(Earlier {
+        processor,
+        clock_ghz,
+        load_before,
+        load_after: load_average(),
+        curves,
+        random,
+    })
+}
+
+/// Rounds of calibrating translation with the caches found and the caches with the translation
+/// found.
+const CALIBRATION_ROUNDS: u32 = 2;
+
+/// Calibrates, and fills in the model's side of every curve.
+fn simulate(params: &StrideParams, mut machine: MachineConfig, stride: &mut Stride) -> Result<()> {
+    machine.core.ghz = stride.clock_ghz;
+    let random = params.random();
+    let large = |c: &LatencyCurve| c.backing == PageBacking::Thp && c.pattern == LoadPattern::Lines;
+    let large = stride.random.iter().position(large);
+    let large = large.context("no random loads of 2 MB pages; allow transparent huge pages")?;
+    let Calibrated { mut machine, fit } = fit::levels(&machine, &stride.curves)?;
+    let nested = match stride.processor.virtualised {
+        true => host(params, &machine, &fit, stride)?,
+        false => Walks::Native,
+    };
+    let mut best = None;
+    for _ in 0..CALIBRATION_ROUNDS {
+        let found = calibration(params, &stride.curves, &machine, &nested).all(fit)?;
+        let candidate = Candidate {
+            machine: found.machine.clone(),
+            host: nested.host(),
+            translation: None,
+        };
+        let (caches, curve) =
+            candidate.calibrate(&random, &stride.processor, &stride.random[large])?;
+        caches.apply(&mut machine);
+        stride.random[large] = curve;
+        best = Some((found, caches));
+    }
+    let Some((_, caches)) = best else {
+        return Ok(());
+    };
+    let found = calibration(params, &stride.curves, &machine, &nested).all(fit)?;
+    stride.walks = vec![WalksTried {
+        walks: nested,
+        fit: found.fit,
+    }];
+    if stride.processor.virtualised {
+        let shadow = calibration(params, &stride.curves, &machine, &Walks::Shadow).all(fit)?;
+        stride.walks.push(WalksTried {
+            walks: Walks::Shadow,
+            fit: shadow.fit,
+        });
+    }
+    predict(params, &found, &nested, (&caches, large), stride)
+}
+
+fn calibration<'a>(
+    params: &'a StrideParams,
+    curves: &'a [StrideCurve],
+    machine: &'a MachineConfig,
+    walks: &'a Walks,
+) -> Calibration<'a> {
+    Calibration {
+        params,
+        curves,
+        machine,
+        walks,
+    }
+}
+
+/// The host whose pages fit the walker's curve best.
+fn host(
+    params: &StrideParams,
+    machine: &MachineConfig,
+    fit: &StrideFit,
+    stride: &mut Stride,
+) -> Result<Walks> {
+    let mut best: Option<(f64, Walks)> = None;
+    for &host in &params.host_pages {
+        let (walks, mut fit) = (Walks::Nested(host), *fit);
+        calibration(params, &stride.curves, machine, &walks).walker(&mut fit)?;
+        let error = fit.residuals_percent[0];
+        stride.host_errors_percent.push(error);
+        if best.is_none_or(|(least, _)| error < least) {
+            best = Some((error, walks));
+        }
+    }
+    let best = best.context("host_pages lists no pages of the host; give at least one")?;
+    Ok(best.1)
+}
+
+/// Fills in the model's side of all curves but the random one that was calibrated on.
+fn predict(
+    params: &StrideParams,
+    found: &Calibrated,
+    walks: &Walks,
+    (caches, large): (&Fit, usize),
+    stride: &mut Stride,
+) -> Result<()> {
+    let (machine, random) = (&found.machine, params.random());
+    for curve in &mut stride.curves {
+        model::fill(params, machine, walks, found.fit.loop_ns, curve)?;
+    }
+    for (at, curve) in stride.random.iter_mut().enumerate() {
+        if at != large {
+            let host = walks.host();
+            super::model::fill(&random, machine, caches.loop_ns, host.as_ref(), curve)?;
+        }
+    }
+    stride.turns = turns::all(&stride.random, machine, caches);
+    stride.dearer = turns::dearer(&stride.random);
+    stride.caches = Some(*caches);
+    Ok(())
+}
+
+impl Outcome for Stride {
+    const SCHEMA: &'static str = "ample.sim.chase-stride/1";
+
+    fn figures(&self) -> Vec<Figure> {
+        let by_nodes = "Latency of strided loads, ns, by pages";
+        let by_stride = "Latency of strided loads, ns, by stride";
+        let over = |s: &StrideShape| s.stride_pages.len() == 1;
+        vec![
+            self.figure("pages", by_nodes, "log2 of pages", over, |p| p.nodes),
+            self.figure(
+                "stride",
+                by_stride,
+                "log2 of pages from one to the next",
+                |s| !over(s),
+                |p| p.stride_pages,
+            ),
+        ]
+    }
+}
+
+impl Stride {
+    /// Measured and simulated curves that `shown` takes.
+    fn figure(
+        &self,
+        id: &str,
+        title: &str,
+        axis: &str,
+        shown: impl Fn(&StrideShape) -> bool,
+        at: impl Fn(&StridePoint) -> u64,
+    ) -> Figure {
+        let mut series = Vec::new();
+        for curve in self.curves.iter().filter(|curve| shown(&curve.shape)) {
+            let at = |p: &StridePoint| (at(p) as f64).log2();
+            let points = || curve.points.iter();
+            let measured = points().map(|p| (at(p), p.measured_ns));
+            let range = points().map(|p| (p.measured_ns, p.measured_max_ns));
+            series.push(Series {
+                band: range.collect(),
+                ..line(&format!("{} measured", curve.shape.name), measured)
+            });
+            let model = points().filter_map(|p| Some((at(p), p.model_ns?)));
+            series.push(line(&format!("{} model", curve.shape.name), model));
+        }
+        let axes = [(axis, Unit::Plain), ("ns a load", Unit::Plain)];
+        Figure::new(id, title, lines(title, axes, series).to_svg())
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Families of strided chains, their curves, and the ways a machine may walk.
+
+use super::super::frames::Scatter;
+use super::geometry::Strided;
+use crate::setup::HostPages;
+use ample_host::PageBacking;
+use serde::{Deserialize, Serialize};
+
+/// What a curve calibrates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Calibrates {
+    /// The loop, the second-level TLB's time, the second-level cache's latency.
+    Levels,
+    /// The host's pages and the walker's time for a reference.
+    Walker,
+    /// What the second-level TLB replaces.
+    Reach,
+    /// Entries of the host's page-walk caches.
+    HostCache,
+    /// Entries of the guest's page-walk caches.
+    GuestCache,
+}
+
+impl Calibrates {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Calibrates::Levels => "levels",
+            Calibrates::Walker => "walker",
+            Calibrates::Reach => "reach",
+            Calibrates::HostCache => "host_cache",
+            Calibrates::GuestCache => "guest_cache",
+        }
+    }
+}
+
+/// A family of strided chains: each stride with each number of nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StrideShape {
+    pub name: String,
+    /// None: all of it is predicted.
+    #[serde(default)]
+    pub calibrates: Option<Calibrates>,
+    pub backing: PageBacking,
+    /// 4 KB pages from one node to the next.
+    pub stride_pages: Vec<u64>,
+    /// Nodes of a chain.
+    pub nodes: Vec<u64>,
+    /// Lines of each node, loaded one after the other: a power of two up to 64.
+    pub lines: u64,
+}
+
+/// One chain. Times are ns a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StridePoint {
+    pub nodes: u64,
+    pub stride_pages: u64,
+    /// Least of the rounds.
+    pub measured_ns: f64,
+    /// Median over the rounds, each with its least.
+    pub measured_median_ns: f64,
+    /// Greatest of the rounds.
+    pub measured_max_ns: f64,
+    pub model_ns: Option<f64>,
+    /// Simulated over measured, minus one, percent.
+    pub error_percent: Option<f64>,
+}
+
+impl StridePoint {
+    pub(super) fn strided(&self, shape: &StrideShape) -> Strided {
+        Strided {
+            nodes: self.nodes,
+            stride_pages: self.stride_pages,
+            lines: shape.lines,
+        }
+    }
+}
+
+/// A family of chains, measured and simulated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StrideCurve {
+    pub shape: StrideShape,
+    /// For each stride where the nodes' 4 KB pages lay, if the kernel told (it tells root); none
+    /// of other pages.
+    pub scatters: Vec<Option<Scatter>>,
+    pub points: Vec<StridePoint>,
+    /// Mean of the absolute errors, percent.
+    pub mean_error_percent: Option<f64>,
+}
+
+/// How the machine finds a translation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Walks {
+    /// Through one table: there is no host.
+    Native,
+    /// Through one table, which a host keeps in step with its guest's, in 4 KB pages.
+    Shadow,
+    /// Through the guest's table, each entry of it through the host's.
+    Nested(HostPages),
+}
+
+impl Walks {
+    /// Pages of the host that is walked through.
+    pub(super) fn host(&self) -> Option<HostPages> {
+        match self {
+            Walks::Nested(host) => Some(*host),
+            Walks::Native | Walks::Shadow => None,
+        }
+    }
+}
