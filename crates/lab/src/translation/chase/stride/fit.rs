@@ -27,6 +27,8 @@ pub struct StrideFit {
     pub cache_cycles: u32,
     /// The walker's own time for each reference, cycles.
     pub reference_cycles: u32,
+    /// The walker reads the first-level cache; if not, the second level's is its first.
+    pub walks_use_l1: bool,
     /// What the second-level TLB replaces.
     pub replacement: Replacement,
     /// Entries of the host's page-walk caches over those of the preset; of a cache for each level
@@ -35,7 +37,7 @@ pub struct StrideFit {
     /// The same of the guest's.
     pub walk_cache_share: f64,
     /// Mean absolute error of the points that each was calibrated on, percent: the walker, the
-    /// second level's reach, the host's cache, the guest's.
+    /// host's cache, the second level's reach, the guest's cache.
     pub residuals_percent: [f64; 4],
 }
 
@@ -90,6 +92,7 @@ pub(super) fn levels(machine: &MachineConfig, curves: &[StrideCurve]) -> Result<
         second_level_cycles: cycles(looked_up - near),
         cache_cycles: first_latency + cycles(further - looked_up),
         reference_cycles: 0,
+        walks_use_l1: machine.memory.walks_use_l1,
         replacement: Replacement::Lru,
         host_walk_cache_share: 1.0,
         walk_cache_share: 1.0,
@@ -124,6 +127,7 @@ fn resized(kind: &PwcKind, share: f64) -> PwcKind {
 /// A machine with what was fitted put in.
 fn applied(preset: &MachineConfig, fit: &StrideFit) -> MachineConfig {
     let mut machine = preset.clone();
+    machine.memory.walks_use_l1 = fit.walks_use_l1;
     let mmu = &mut machine.mmu;
     mmu.reference_cycles = fit.reference_cycles;
     for array in &mut mmu.l2 {
@@ -159,7 +163,10 @@ impl Calibration<'_> {
     }
 
     /// Mean absolute error of a curve, percent.
-    fn error(&self, fit: &StrideFit, what: Calibrates) -> Result<f64> {
+    ///
+    /// # Errors
+    /// If the model cannot be built.
+    pub(super) fn error(&self, fit: &StrideFit, what: Calibrates) -> Result<f64> {
         let points = self.simulated(fit, what)?;
         let error = |p: &Simulated| (p.model_ns / p.measured_ns - 1.0).abs();
         let sum: f64 = points.iter().map(error).sum();
@@ -204,17 +211,27 @@ impl Calibration<'_> {
     /// If the model cannot be built.
     pub(super) fn all(&self, mut fit: StrideFit) -> Result<Calibrated> {
         let shares = &self.params.walk_cache_shares;
-        self.walker(&mut fit)?;
-        fit.residuals_percent[1] = self.best(
+        let mut best: Option<StrideFit> = None;
+        for walks_use_l1 in [true, false] {
+            let mut tried = StrideFit {
+                walks_use_l1,
+                ..fit
+            };
+            self.walker(&mut tried)?;
+            tried.residuals_percent[1] =
+                self.best(&mut tried, (Calibrates::HostCache, shares), |fit, share| {
+                    fit.host_walk_cache_share = share
+                })?;
+            if best.is_none_or(|best| tried.residuals_percent[1] < best.residuals_percent[1]) {
+                best = Some(tried);
+            }
+        }
+        fit = best.unwrap_or(fit);
+        fit.residuals_percent[2] = self.best(
             &mut fit,
             (Calibrates::Reach, &self.params.replacements),
             |fit, policy| fit.replacement = policy,
         )?;
-        self.walker(&mut fit)?;
-        fit.residuals_percent[2] =
-            self.best(&mut fit, (Calibrates::HostCache, shares), |fit, share| {
-                fit.host_walk_cache_share = share;
-            })?;
         fit.residuals_percent[3] =
             self.best(&mut fit, (Calibrates::GuestCache, shares), |fit, share| {
                 fit.walk_cache_share = share;
@@ -280,6 +297,7 @@ mod tests {
             second_level_cycles: 9,
             cache_cycles: 17,
             reference_cycles: 6,
+            walks_use_l1: false,
             replacement: Replacement::Random,
             host_walk_cache_share: 4.0,
             walk_cache_share: 1.0,

@@ -125,7 +125,7 @@ pub struct Stride {
     pub seed: u64,
     /// The ways to walk that were tried with everything calibrated, the one taken first.
     pub walks: Vec<WalksTried>,
-    /// Error of the walker's curve with each of the hosts that were tried, percent.
+    /// Error of the host's curve with each of the hosts that were tried, percent.
     pub host_errors_percent: Vec<f64>,
     /// What was calibrated of the caches behind the second level and of memory, on random loads of
     /// all lines of 2 MB pages.
@@ -273,7 +273,7 @@ fn calibration<'a>(
     }
 }
 
-/// The host whose pages fit the walker's curve best.
+/// The host whose pages fit their curve best.
 fn host(
     params: &StrideParams,
     machine: &MachineConfig,
@@ -283,8 +283,9 @@ fn host(
     let mut best: Option<(f64, Walks)> = None;
     for &host in &params.host_pages {
         let (walks, mut fit) = (Walks::Nested(host), *fit);
-        calibration(params, &stride.curves, machine, &walks).walker(&mut fit)?;
-        let error = fit.residuals_percent[0];
+        let calibration = calibration(params, &stride.curves, machine, &walks);
+        calibration.walker(&mut fit)?;
+        let error = calibration.error(&fit, Calibrates::Host)?;
         stride.host_errors_percent.push(error);
         if best.is_none_or(|(least, _)| error < least) {
             best = Some((error, walks));

@@ -13,11 +13,13 @@ use serde::{Deserialize, Serialize};
 pub enum Calibrates {
     /// The loop, the second-level TLB's time, the second-level cache's latency.
     Levels,
-    /// The host's pages and the walker's time for a reference.
+    /// The walker's time for a reference.
     Walker,
+    /// The host's pages.
+    Host,
     /// What the second-level TLB replaces.
     Reach,
-    /// Entries of the host's page-walk caches.
+    /// Which cache the walker reads first, and the entries of the host's page-walk caches.
     HostCache,
     /// Entries of the guest's page-walk caches.
     GuestCache,
@@ -28,6 +30,7 @@ impl Calibrates {
         match self {
             Calibrates::Levels => "levels",
             Calibrates::Walker => "walker",
+            Calibrates::Host => "host",
             Calibrates::Reach => "reach",
             Calibrates::HostCache => "host_cache",
             Calibrates::GuestCache => "guest_cache",
