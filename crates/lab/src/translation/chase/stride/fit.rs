@@ -9,10 +9,11 @@
 //! host's alone, of the same frames in 4 KB pages the guest's, too.
 
 use super::super::translation::{Simulated, nearest};
-use super::{Calibrates, StrideCurve, StrideParams, Walks, model};
+use super::model;
+use super::shapes::{Calibrates, StrideCurve, StrideParams, WalkWay};
 use crate::stop;
 use ample_machine::MachineConfig;
-use ample_translate::{Geometry, PwcKind, Replacement};
+use ample_translate::{PwcKind, Replacement};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +106,13 @@ pub(super) fn levels(machine: &MachineConfig, curves: &[StrideCurve]) -> Result<
 
 /// Page-walk caches with so many times the entries, of a cache for each level the largest.
 fn resized(kind: &PwcKind, share: f64) -> PwcKind {
-    let resize = |shape: &mut Geometry| {
+    let mut kind = kind.clone();
+    let largest = match &mut kind {
+        PwcKind::PerLevel(levels) => levels.first_mut(),
+        PwcKind::Unified(shape) => Some(shape),
+        PwcKind::Absent => None,
+    };
+    if let Some(shape) = largest {
         let entries = (f64::from(shape.entries) * share).round().max(1.0) as u32;
         let whole = shape.ways == shape.entries;
         shape.ways = if whole {
@@ -114,13 +121,7 @@ fn resized(kind: &PwcKind, share: f64) -> PwcKind {
             shape.ways.min(entries)
         };
         shape.entries = entries / shape.ways * shape.ways;
-    };
-    let mut kind = kind.clone();
-    match &mut kind {
-        PwcKind::PerLevel(levels) => levels.first_mut().map(resize),
-        PwcKind::Unified(shape) => Some(resize(shape)),
-        PwcKind::Absent => None,
-    };
+    }
     kind
 }
 
@@ -144,7 +145,7 @@ pub(super) struct Calibration<'a> {
     pub(super) curves: &'a [StrideCurve],
     /// The machine with its [`levels`] and caches.
     pub(super) machine: &'a MachineConfig,
-    pub(super) walks: &'a Walks,
+    pub(super) walks: &'a WalkWay,
 }
 
 impl Calibration<'_> {
@@ -246,6 +247,7 @@ impl Calibration<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ample_translate::Geometry;
 
     #[test]
     fn walk_caches_keep_their_shape_at_other_sizes() {
@@ -275,8 +277,12 @@ mod tests {
     }
 
     /// Curves as a machine would measure them.
-    fn measured(params: &StrideParams, machine: &MachineConfig, walks: &Walks) -> Vec<StrideCurve> {
-        let curve = |shape: &super::super::StrideShape| {
+    fn measured(
+        params: &StrideParams,
+        machine: &MachineConfig,
+        walks: &WalkWay,
+    ) -> Vec<StrideCurve> {
+        let curve = |shape: &super::super::shapes::StrideShape| {
             let mut curve = shape.made_up();
             for at in 0..curve.points.len() {
                 let point = curve.points[at];
@@ -306,7 +312,7 @@ mod tests {
         let mut hidden = applied(&preset, &fit);
         hidden.mmu.l2_cycles = 9;
         hidden.memory.l2.latency_cycles = 17;
-        let walks = Walks::Nested(Default::default());
+        let walks = WalkWay::Nested(Default::default());
         let curves = measured(&params, &hidden, &walks);
         let Calibrated {
             machine,
@@ -341,7 +347,7 @@ mod tests {
     fn the_same_frames_in_smaller_pages_cost_more_behind_a_host_alone() {
         let params = params();
         let machine = MachineConfig::preset("zen4").unwrap();
-        let costs = |walks: Walks| {
+        let costs = |walks: WalkWay| {
             let of = |what| {
                 let curves = measured(&params, &machine, &walks);
                 let curve = curve(&curves, what).unwrap();
@@ -349,9 +355,9 @@ mod tests {
             };
             (of(Calibrates::HostCache), of(Calibrates::GuestCache))
         };
-        let (large, small) = costs(Walks::Shadow);
+        let (large, small) = costs(WalkWay::Shadow);
         assert!((small / large - 1.0).abs() < 1e-9, "{small} {large}");
-        let (large, small) = costs(Walks::Nested(Default::default()));
+        let (large, small) = costs(WalkWay::Nested(Default::default()));
         assert!(small > 1.2 * large, "{small} {large}");
     }
 }

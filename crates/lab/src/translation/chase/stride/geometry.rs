@@ -55,7 +55,7 @@ impl Strided {
     /// Tables of a level that the chain goes through: of level 1 those of 2 MB each.
     pub(super) fn tables(&self, level: u8) -> u64 {
         let shift = 9 * u32::from(level);
-        let pages = (0..self.nodes).map(|node| node * self.stride_pages >> shift);
+        let pages = (0..self.nodes).map(|node| (node * self.stride_pages) >> shift);
         let mut all: Vec<u64> = pages.collect();
         all.dedup();
         all.len() as u64
@@ -98,7 +98,7 @@ mod tests {
         let mut engine = Engine::new(&machine.mmu, schemes::paging(), frames, 1).unwrap();
         for place in chain.places() {
             engine
-                .premap(BASE + place & !0xfff, 4096, PageSize::K4)
+                .premap((BASE + place) & !0xfff, 4096, PageSize::K4)
                 .unwrap();
         }
         for round in 0..4 {

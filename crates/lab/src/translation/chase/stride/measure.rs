@@ -3,7 +3,7 @@
 
 use super::super::frames::Scatter;
 use super::geometry::Strided;
-use super::{StrideCurve, StrideParams, StridePoint, StrideShape};
+use super::shapes::{StrideCurve, StrideParams, StridePoint, StrideShape};
 use crate::stop;
 use ample_host::{PageBacking, TestMemory};
 use ample_kit::random::mix64;
@@ -57,7 +57,7 @@ impl StrideShape {
 /// Measures all curves, round by round.
 ///
 /// # Errors
-/// If a curve makes no sense, or memory is not to be had.
+/// If a curve has nothing to load, or memory is not to be had.
 pub(super) fn curves(params: &StrideParams) -> Result<Vec<StrideCurve>> {
     params.curves.iter().try_for_each(StrideShape::check)?;
     ensure!(

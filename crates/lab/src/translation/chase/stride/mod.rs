@@ -15,85 +15,25 @@ mod model;
 mod shapes;
 
 pub use fit::StrideFit;
-pub use shapes::{Calibrates, StrideCurve, StridePoint, StrideShape, Walks};
+pub use shapes::{Calibrates, StrideCurve, StrideParams, StridePoint, StrideShape, WalkWay};
 
-use super::measure::ChaseParams;
 use super::{Candidate, Dearer, Fit, LatencyCurve, Turn, preset_of, turns};
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::machines::{self, MachineChoice};
 use crate::needs::{load_average, meminfo_bytes};
-use crate::setup::HostPages;
 use crate::stop;
 use ample_host::{LoadPattern, PageBacking, Processor, Root, clock_ghz};
 use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
-use ample_translate::Replacement;
 use anyhow::{Context, Result};
 use fit::{Calibrated, Calibration};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-
-/// What to measure and how to calibrate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StrideParams {
-    /// A preset or a file, or `auto`: a preset by CPUID; and fields of it that are changed.
-    pub machine: MachineChoice,
-    /// Strided chains; each curve that calibrates something says what.
-    pub curves: Vec<StrideShape>,
-    /// Measured rounds; each goes through all curves, in memory of its own.
-    pub rounds: u32,
-    /// Runs of a chain in a round, of which the least counts.
-    pub tries: u32,
-    /// Loads of a run, at least, in whole rounds of the chain.
-    pub hops: u64,
-    /// Rounds of a chain that are counted in the model.
-    pub laps: u64,
-    /// Pages that the host may use.
-    pub host_pages: Vec<HostPages>,
-    /// What the second-level TLB may replace.
-    pub replacements: Vec<Replacement>,
-    /// Entries of the page-walk caches that are tried, over those of the preset.
-    pub walk_cache_shares: Vec<f64>,
-    /// Largest footprint of random loads, bytes; the others are halves of it.
-    pub random_bytes: u64,
-    /// Rounds of random loads.
-    pub random_rounds: u32,
-    /// Random loads of one measured point.
-    pub random_hops: u64,
-    /// Random loads of one simulated point.
-    pub random_accesses: u64,
-    pub seed: u64,
-    /// Result of an earlier run (JSON): its measured side is taken, only the model runs.
-    pub measured: Option<PathBuf>,
-}
-
-/// The smallest footprint of random loads, bytes.
-const LEAST_RANDOM_BYTES: u64 = 16 << 10;
-
-impl StrideParams {
-    /// Random loads, as the experiment `chase` has them.
-    fn random(&self) -> ChaseParams {
-        ChaseParams {
-            machine: self.machine.clone(),
-            min_bytes: LEAST_RANDOM_BYTES,
-            max_bytes: self.random_bytes,
-            rounds: self.random_rounds,
-            hops: self.random_hops,
-            model_accesses: self.random_accesses,
-            fit_below_bytes: self.random_bytes,
-            host_pages: self.host_pages.clone(),
-            seed: self.seed,
-            measured: None,
-        }
-    }
-}
 
 /// A way to walk that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalksTried {
-    pub walks: Walks,
+    pub walks: WalkWay,
     /// What is calibrated with it.
     pub fit: StrideFit,
 }
@@ -108,7 +48,7 @@ struct Earlier {
     random: Vec<LatencyCurve>,
 }
 
-/// The result.
+/// Strided and random loads, measured and simulated, and what was calibrated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stride {
     pub processor: Processor,
@@ -225,7 +165,7 @@ fn simulate(params: &StrideParams, mut machine: MachineConfig, stride: &mut Stri
     let Calibrated { mut machine, fit } = fit::levels(&machine, &stride.curves)?;
     let nested = match stride.processor.virtualised {
         true => host(params, &machine, &fit, stride)?,
-        false => Walks::Native,
+        false => WalkWay::Native,
     };
     let mut best = None;
     for _ in 0..CALIBRATION_ROUNDS {
@@ -250,9 +190,9 @@ fn simulate(params: &StrideParams, mut machine: MachineConfig, stride: &mut Stri
         fit: found.fit,
     }];
     if stride.processor.virtualised {
-        let shadow = calibration(params, &stride.curves, &machine, &Walks::Shadow).all(fit)?;
+        let shadow = calibration(params, &stride.curves, &machine, &WalkWay::Shadow).all(fit)?;
         stride.walks.push(WalksTried {
-            walks: Walks::Shadow,
+            walks: WalkWay::Shadow,
             fit: shadow.fit,
         });
     }
@@ -263,7 +203,7 @@ fn calibration<'a>(
     params: &'a StrideParams,
     curves: &'a [StrideCurve],
     machine: &'a MachineConfig,
-    walks: &'a Walks,
+    walks: &'a WalkWay,
 ) -> Calibration<'a> {
     Calibration {
         params,
@@ -279,10 +219,10 @@ fn host(
     machine: &MachineConfig,
     fit: &StrideFit,
     stride: &mut Stride,
-) -> Result<Walks> {
-    let mut best: Option<(f64, Walks)> = None;
+) -> Result<WalkWay> {
+    let mut best: Option<(f64, WalkWay)> = None;
     for &host in &params.host_pages {
-        let (walks, mut fit) = (Walks::Nested(host), *fit);
+        let (walks, mut fit) = (WalkWay::Nested(host), *fit);
         let calibration = calibration(params, &stride.curves, machine, &walks);
         calibration.walker(&mut fit)?;
         let error = calibration.error(&fit, Calibrates::Host)?;
@@ -299,7 +239,7 @@ fn host(
 fn predict(
     params: &StrideParams,
     found: &Calibrated,
-    walks: &Walks,
+    walks: &WalkWay,
     (caches, large): (&Fit, usize),
     stride: &mut Stride,
 ) -> Result<()> {

@@ -4,7 +4,7 @@
 use super::super::frames::{Scatter, guest_of};
 use super::super::model::page_size;
 use super::geometry::Strided;
-use super::{StrideCurve, StrideParams, StridePoint, Walks};
+use super::shapes::{StrideCurve, StrideParams, StridePoint, WalkWay};
 use crate::setup::{Length, Measured, engine, measure};
 use ample_host::PageBacking;
 use ample_machine::MachineConfig;
@@ -76,19 +76,19 @@ fn frames(
 /// Translation hardware with the pages of a chain mapped from `base` on.
 fn hardware(
     machine: &MachineConfig,
-    walks: &Walks,
+    walks: &WalkWay,
     (strided, backing): (&Strided, PageBacking),
     (scatter, seed, base): (Option<&Scatter>, u64, u64),
 ) -> Result<Engine> {
     let size = match walks {
         // A host that shadows a guest's tables has its own pages in them.
-        Walks::Shadow => PageSize::K4,
+        WalkWay::Shadow => PageSize::K4,
         _ => page_size(backing),
     };
     let listed = frames((strided, backing, size), scatter, seed)?;
     let mut engine = match walks {
-        Walks::Native | Walks::Shadow => engine(machine, "paging")?,
-        Walks::Nested(host) => {
+        WalkWay::Native | WalkWay::Shadow => engine(machine, "paging")?,
+        WalkWay::Nested(host) => {
             let tables = (1..=3).map(|level| strided.tables(level)).sum();
             let span = scatter.map_or(1, |scatter| scatter.span_blocks);
             let program = listed.values().copied().collect();
@@ -108,7 +108,7 @@ fn hardware(
 pub(super) fn point(
     params: &StrideParams,
     machine: &MachineConfig,
-    walks: &Walks,
+    walks: &WalkWay,
     curve: &StrideCurve,
     at: &StridePoint,
 ) -> Result<Measured> {
@@ -154,7 +154,7 @@ pub(super) struct Load {
 pub(super) fn load(
     params: &StrideParams,
     machine: &MachineConfig,
-    walks: &Walks,
+    walks: &WalkWay,
     curve: &StrideCurve,
     at: &StridePoint,
 ) -> Result<Load> {
@@ -174,7 +174,7 @@ pub(super) fn load(
 pub(super) fn fill(
     params: &StrideParams,
     machine: &MachineConfig,
-    walks: &Walks,
+    walks: &WalkWay,
     loop_ns: f64,
     curve: &mut StrideCurve,
 ) -> Result<()> {

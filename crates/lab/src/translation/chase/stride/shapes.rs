@@ -1,11 +1,71 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Families of strided chains, their curves, and the ways a machine may walk.
+//! The parameters: families of strided chains; their curves; the ways a machine may walk.
 
 use super::super::frames::Scatter;
+use super::super::measure::ChaseParams;
 use super::geometry::Strided;
+use crate::machines::MachineChoice;
 use crate::setup::HostPages;
 use ample_host::PageBacking;
+use ample_translate::Replacement;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What to measure and how to calibrate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StrideParams {
+    /// A preset or a file, or `auto`: a preset by CPUID; and fields of it that are changed.
+    pub machine: MachineChoice,
+    /// Strided chains; each curve that calibrates something says what.
+    pub curves: Vec<StrideShape>,
+    /// Measured rounds; each goes through all curves, in memory of its own.
+    pub rounds: u32,
+    /// Runs of a chain in a round, of which the least counts.
+    pub tries: u32,
+    /// Loads of a run, at least, in whole rounds of the chain.
+    pub hops: u64,
+    /// Rounds of a chain that are counted in the model.
+    pub laps: u64,
+    /// Pages that the host may use.
+    pub host_pages: Vec<HostPages>,
+    /// What the second-level TLB may replace.
+    pub replacements: Vec<Replacement>,
+    /// Entries of the page-walk caches that are tried, over those of the preset.
+    pub walk_cache_shares: Vec<f64>,
+    /// Largest footprint of random loads, bytes; the others are halves of it.
+    pub random_bytes: u64,
+    /// Rounds of random loads.
+    pub random_rounds: u32,
+    /// Random loads of one measured point.
+    pub random_hops: u64,
+    /// Random loads of one simulated point.
+    pub random_accesses: u64,
+    pub seed: u64,
+    /// Result of an earlier run (JSON): its measured side is taken, only the model runs.
+    pub measured: Option<PathBuf>,
+}
+
+/// The smallest footprint of random loads, bytes.
+const LEAST_RANDOM_BYTES: u64 = 16 << 10;
+
+impl StrideParams {
+    /// Random loads, as the experiment `chase` has them.
+    pub(super) fn random(&self) -> ChaseParams {
+        ChaseParams {
+            machine: self.machine.clone(),
+            min_bytes: LEAST_RANDOM_BYTES,
+            max_bytes: self.random_bytes,
+            rounds: self.random_rounds,
+            hops: self.random_hops,
+            model_accesses: self.random_accesses,
+            fit_below_bytes: self.random_bytes,
+            host_pages: self.host_pages.clone(),
+            seed: self.seed,
+            measured: None,
+        }
+    }
+}
 
 /// What a curve calibrates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +156,7 @@ pub struct StrideCurve {
 /// How the machine finds a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Walks {
+pub enum WalkWay {
     /// Through one table: there is no host.
     Native,
     /// Through one table, which a host keeps in step with its guest's, in 4 KB pages.
@@ -105,12 +165,12 @@ pub enum Walks {
     Nested(HostPages),
 }
 
-impl Walks {
+impl WalkWay {
     /// Pages of the host that is walked through.
     pub(super) fn host(&self) -> Option<HostPages> {
         match self {
-            Walks::Nested(host) => Some(*host),
-            Walks::Native | Walks::Shadow => None,
+            WalkWay::Nested(host) => Some(*host),
+            WalkWay::Native | WalkWay::Shadow => None,
         }
     }
 }
