@@ -57,7 +57,7 @@ impl StrideShape {
 /// Measures all curves, round by round.
 ///
 /// # Errors
-/// If a curve has nothing to load, or memory is not to be had.
+/// If a curve has nothing to load, or the kernel gives too little memory.
 pub(super) fn curves(params: &StrideParams) -> Result<Vec<StrideCurve>> {
     params.curves.iter().try_for_each(StrideShape::check)?;
     ensure!(
