@@ -27,7 +27,7 @@ snapshot() {
 	settle
 	ample scan --format snapshot -o /tmp/$1.snap
 	emit snapshot "\"name\": \"$1\", \"bytes\": $(wc -c < /tmp/$1.snap), \
-		\"mono_s\": $(cut -d' ' -f1 /proc/uptime)"
+		\"border_pfn\": $(border), \"mono_s\": $(cut -d' ' -f1 /proc/uptime)"
 }
 load cache /mnt/big $((total * 110 / 100)) > /dev/null
 [ $workload = web ] && web_start

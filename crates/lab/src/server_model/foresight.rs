@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 pub struct ForesightParams {
     /// Folder of the recordings (`kernel/scripts/course.sh`), relative to the source tree: of each
     /// `NAME.start.snap`, `NAME.third.snap`, `NAME.end.snap` and the events of its first third,
-    /// `NAME.trace.zst`. A name that begins with `ample-` is of the kernel with Contiguitas.
+    /// `NAME.trace.zst`; `NAME.json`, which may hold where the border was at each snapshot. A name
+    /// that begins with `ample-` is of the kernel with Contiguitas.
     pub folder: PathBuf,
     /// Runs of the model for each recording.
     pub seeds: u64,
@@ -60,7 +61,8 @@ pub struct ForesightRow {
 }
 
 /// Where the border between kernel memory and the rest can lie, in bytes from the beginning of
-/// memory. Pages tell it up to free blocks between the two.
+/// memory. Pages tell it up to free blocks between the two; where the recording holds it, both
+/// bounds are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BorderBounds {
     /// After the last block of 4 MB with kernel memory.
@@ -105,6 +107,17 @@ impl BorderBounds {
             least: bytes(least),
             most: bytes(most),
         })
+    }
+
+    /// The border at frame `pfn`.
+    fn at(scan: &Scan, pfn: u64) -> BorderBounds {
+        let block = 1u64 << MAX_PAGE_ORDER;
+        let first = scan.pages.span().start.0 / block * block;
+        let bytes = pfn.saturating_sub(first) * BASE_PAGE_BYTES;
+        BorderBounds {
+            least: bytes,
+            most: bytes,
+        }
     }
 
     /// How far `predicted_bytes` is from it.
@@ -176,8 +189,16 @@ fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {
     let predicted = MedianRange::of(ratios).context("seeds is 0; give at least 1")?;
     let borders = ends.iter().filter_map(|end| end.low_region_bytes);
     let border = MedianRange::of(borders.map(|bytes| bytes as f64).collect());
-    let bounds = |scan| border.and_then(|_| BorderBounds::of(scan));
-    let (seen_border, found_border) = (bounds(&third), bounds(&end));
+    let text = std::fs::read_to_string(format!("{path}.json")).unwrap_or_default();
+    let bounds = |scan, moment| {
+        let told = recorded_border(&text, moment);
+        let told = told.map_or_else(
+            || BorderBounds::of(scan),
+            |pfn| Some(BorderBounds::at(scan, pfn)),
+        );
+        border.and(told)
+    };
+    let (seen_border, found_border) = (bounds(&third, "third"), bounds(&end, "end"));
     let before = unmovable_2m_ratio(&mut third);
     let found = unmovable_2m_ratio(&mut end);
     Ok(ForesightRow {
@@ -196,6 +217,19 @@ fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {
             .zip(border)
             .map(|(found, predicted)| found.missed_by(predicted.median)),
     })
+}
+
+/// The frame that the border was at when the snapshot of that name was taken, if the recording,
+/// one object a line, tells it; 0 stands for a kernel without one.
+fn recorded_border(text: &str, moment: &str) -> Option<u64> {
+    let objects = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let mut snapshots = objects.filter(|object: &serde_json::Value| {
+        object["what"] == "snapshot" && object["name"] == moment
+    });
+    let pfn = snapshots.next()?["border_pfn"].as_u64()?;
+    (pfn > 0).then_some(pfn)
 }
 
 fn seconds_between(earlier: &Scan, later: &Scan) -> Result<f64> {
@@ -255,6 +289,19 @@ mod tests {
         let roomy = bounds("ample-1g-leak-1.third.snap").expect("a border");
         assert_eq!((roomy.least, roomy.most), (216 * MB, 240 * MB));
         assert_eq!(bounds("stock-1g-leak-1.end.snap"), None);
+    }
+
+    #[test]
+    fn a_recorded_border_needs_no_guess() {
+        let line = |pfn: &str| format!("{{\"what\": \"snapshot\", \"name\": \"end\"{pfn}}}\n");
+        let text = format!("not JSON\n{}", line(", \"border_pfn\": 40960"));
+        assert_eq!(recorded_border(&text, "end"), Some(40960));
+        assert_eq!(recorded_border(&text, "third"), None);
+        assert_eq!(recorded_border(&line(""), "end"), None);
+        assert_eq!(recorded_border(&line(", \"border_pfn\": 0"), "end"), None);
+        let scan = recorded("ample-1g-leak-1.third.snap");
+        let BorderBounds { least, most } = BorderBounds::at(&scan, 40960);
+        assert_eq!((least, most), (160 << 20, 160 << 20));
     }
 
     #[test]
