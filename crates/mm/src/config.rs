@@ -228,6 +228,26 @@ impl Tuning {
     };
 }
 
+/// How far the allocator goes for blocks of more than 32 KB (above `PAGE_ALLOC_COSTLY_ORDER`), where
+/// the request may wait: HugeTLB pages, and huge pages that khugepaged makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostlyRequests {
+    /// Up to four synchronous compactions a block, whether or not others failed before.
+    #[default]
+    Patient,
+    /// As Linux 6.12: an asynchronous and a synchronous one, and neither of them while compaction
+    /// is deferred after others that failed.
+    Kernel,
+}
+
+impl CostlyRequests {
+    /// Whether it is what nobody has to ask for.
+    pub fn is_patient(&self) -> bool {
+        *self == CostlyRequests::Patient
+    }
+}
+
 /// One simulated server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
@@ -249,6 +269,9 @@ pub struct Config {
     /// (`set_recommended_min_free_kbytes`, `mm/khugepaged.c`, 6.12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
+    /// How far the allocator goes for large blocks.
+    #[serde(default, skip_serializing_if = "CostlyRequests::is_patient")]
+    pub costly: CostlyRequests,
 }
 
 impl Config {
@@ -262,6 +285,7 @@ impl Config {
             cpus: 8,
             event_ratio: 1.0,
             marks: None,
+            costly: CostlyRequests::default(),
         }
     }
 }
@@ -288,6 +312,8 @@ pub struct Rules {
     pub(crate) tuning: Tuning,
     /// Watermarks of the machine, if they are known.
     pub(crate) marks: Option<Marks>,
+    /// How far the allocator goes for large blocks.
+    pub(crate) costly: CostlyRequests,
 }
 
 /// Stock Linux: one region in which types may mix.
@@ -303,6 +329,7 @@ impl Default for Rules {
             reclaims_node: false,
             tuning: Tuning::STOCK,
             marks: None,
+            costly: CostlyRequests::Patient,
         }
     }
 }

@@ -3,8 +3,9 @@
 //! threads remember, and the books. Mechanisms (`alloc`, `reclaim`, `compact`) and policies work
 //! on it.
 
+use crate::compact::skip::SkipMarks;
 use crate::compact::state::{Deferral, Kcompactd, Scanners};
-use crate::config::Rules;
+use crate::config::{CostlyRequests, Rules};
 use crate::counters::Counters;
 use crate::memory::{
     self, CpuLists, FrameKind, HIGH, LOW, Lru, PCP_BATCH, PCP_ORDERS, PoolId, Pools, Slot,
@@ -31,6 +32,8 @@ pub(crate) struct SimKernel {
     /// When compaction may be tried again.
     pub(crate) deferral: Deferral,
     pub(crate) kcompactd: Kcompactd,
+    /// Blocks that compaction passes over.
+    pub(crate) skips: SkipMarks,
     pub(crate) rules: Rules,
     pub(crate) counters: Counters,
     pub(crate) psi: Psi,
@@ -46,6 +49,7 @@ impl SimKernel {
         let zone = Zone::new(frames, rules.banded);
         SimKernel {
             scanners: Scanners::apart(&zone),
+            skips: SkipMarks::new(zone.block_count(), rules.costly == CostlyRequests::Kernel),
             zone,
             cpus: CpuLists::new(cpus),
             pools: Pools::default(),

@@ -18,12 +18,14 @@ pub mod workload;
 
 pub use alloc::AllocRequest;
 pub use ample_kit::random::Xoshiro256 as Rng;
-pub use config::{Config, HwClasses, Mechanisms, PolicyConfig, PolicyKind, Resizer, Tuning};
+pub use config::{
+    Config, CostlyRequests, HwClasses, Mechanisms, PolicyConfig, PolicyKind, Resizer, Tuning,
+};
 pub use counters::Counters;
 pub use memory::{Marks, PoolId};
 pub use policy::policy_ffi;
 pub use policy::policy_ffi::ResizeParams;
 pub use psi::{Psi, Stall};
 pub use run::{HugeResult, RunResult, Sample, looks, pages_after, run, run_after, run_on};
-pub use server::{ServerError, ServerModel};
+pub use server::{CompactionState, Obtained, PageFlags, ServerError, ServerModel};
 pub use workload::{Observed, Workload, WorkloadError};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Allocation (`mm/page_alloc.c`, 6.12).
 
+pub(crate) mod costly;
 pub(crate) mod fallback;
 pub(crate) mod page;
 pub(crate) mod request;

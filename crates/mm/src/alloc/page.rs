@@ -2,8 +2,10 @@
 //! Allocation of one block: per-CPU lists, watermarks, the slow path
 //! (`mm/page_alloc.c`, 6.12: `rmqueue`, `__alloc_pages_slowpath`).
 
+use super::costly::alloc_costly;
 use super::request::AllocRequest;
 use crate::compact::scan::direct_compact;
+use crate::config::CostlyRequests;
 use crate::kernel::SimKernel;
 use crate::memory::{
     BLOCK_ORDER, CpuLists, FrameState, Frames, FreeList, HIGH, LOW, MAX_ORDER, PCP_BATCH,
@@ -120,7 +122,7 @@ pub(crate) fn hot_into_cache(
 
 /// One pass over the regions that the request may use (`get_page_from_freelist`).
 #[inline]
-fn get_page(
+pub(super) fn get_page(
     kernel: &mut SimKernel,
     policy: &mut dyn Policy,
     request: &AllocRequest,
@@ -209,6 +211,17 @@ fn alloc_slow(
         kernel.kcompactd.note_request(request.order);
         kernel.watermarks.wake_for(region, request.order);
     }
+    if request.order >= PCP_ORDERS
+        && kernel.rules.costly == CostlyRequests::Kernel
+        && !request.atomic
+        && !request.light
+    {
+        let found = alloc_costly(kernel, policy, request, cpu, true);
+        if found.is_none() {
+            note_failure(kernel, stall);
+        }
+        return found;
+    }
     for round in 0..retries(request.order) {
         if policy.relieve(kernel, request, round)
             && let Some(pfn) = get_page(kernel, policy, request, cpu)
@@ -244,10 +257,14 @@ fn alloc_slow(
         }
     }
     if !request.light {
-        match stall {
-            Stall::Unmovable => kernel.counters.failed_unmovable += 1,
-            Stall::Movable => kernel.counters.failed_movable += 1,
-        }
+        note_failure(kernel, stall);
     }
     None
+}
+
+fn note_failure(kernel: &mut SimKernel, stall: Stall) {
+    match stall {
+        Stall::Unmovable => kernel.counters.failed_unmovable += 1,
+        Stall::Movable => kernel.counters.failed_movable += 1,
+    }
 }

@@ -4,6 +4,7 @@
 
 use super::scan::{Compaction, Goal, compact, compact_on, fragmentation_score};
 use super::state::{Round, Scanners};
+use crate::config::CostlyRequests;
 use crate::kernel::SimKernel;
 use crate::memory::HIGH;
 use ample_pfn::MigrateType;
@@ -40,7 +41,10 @@ fn compact_on_request(kernel: &mut SimKernel, budget_ns: u64) -> u64 {
     let enough = |done: &Compaction| done.cost_ns() >= budget_ns;
     let done = compact_on(kernel, Goal::Block(order, mt), enough);
     if done.success || done.complete {
-        kernel.deferral.note(order, done.success);
+        match done.success && kernel.rules.costly == CostlyRequests::Kernel {
+            true => kernel.deferral.made(order),
+            false => kernel.deferral.note(order, done.success),
+        }
         kernel.kcompactd.order = 0;
     }
     done.cost_ns()

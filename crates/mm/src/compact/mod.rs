@@ -5,4 +5,5 @@ pub(crate) mod kcompactd;
 pub(crate) mod migrate;
 pub(crate) mod range;
 pub(crate) mod scan;
+pub(crate) mod skip;
 pub(crate) mod state;

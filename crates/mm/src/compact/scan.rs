@@ -4,6 +4,7 @@
 
 use super::migrate::{can_move, move_block};
 use super::state::Scanners;
+use crate::alloc::costly::compact_gap;
 use crate::alloc::fallback::may_claim;
 use crate::kernel::SimKernel;
 use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, HIGH, MAX_ORDER};
@@ -40,6 +41,14 @@ pub(crate) enum Goal {
     Block(u32, MigrateType),
     /// A fragmentation score of so many per cent at most, from all blocks (kcompactd).
     Score(u64),
+}
+
+impl Goal {
+    /// Whether blocks are passed over where compaction has been: not ahead of requests
+    /// (`ignore_skip_hint` in `compact_node`).
+    fn heeds_marks(self) -> bool {
+        !matches!(self, Goal::Score(_))
+    }
 }
 
 /// Blocks that one asynchronous compaction looks at before it gives up.
@@ -105,8 +114,13 @@ pub(crate) fn compact(
         let b = scanners.migrate;
         scanners.migrate += 1;
         done.scanned_blocks += 1;
-        if is_source(kernel, b, goal) {
-            compact_block(kernel, b, &mut targets, scanners, &mut done);
+        let marked = goal.heeds_marks() && kernel.skips.passes(b);
+        if !marked && is_source(kernel, b, goal) {
+            let before = done.moved_pages;
+            compact_block(kernel, (b, goal), &mut targets, scanners, &mut done);
+            if done.moved_pages == before {
+                kernel.skips.mark(b);
+            }
             if reached(kernel, goal) {
                 done.success = true;
                 break;
@@ -145,7 +159,7 @@ fn is_source(kernel: &SimKernel, b: u32, goal: Goal) -> bool {
 /// Moves the single movable pages of block `b` to pages that the free scanner finds.
 fn compact_block(
     kernel: &mut SimKernel,
-    b: u32,
+    (b, goal): (u32, Goal),
     targets: &mut Vec<u32>,
     scanners: &mut Scanners,
     done: &mut Compaction,
@@ -155,7 +169,7 @@ fn compact_block(
     });
     for (index, &(src, _)) in pages.iter().enumerate() {
         let need = pages.len() - index;
-        if targets.is_empty() && !fill_targets(kernel, targets, need, b, scanners, done) {
+        if targets.is_empty() && !fill_targets(kernel, targets, need, (b, goal), scanners, done) {
             break;
         }
         let state = kernel.zone.state(src);
@@ -176,7 +190,7 @@ fn fill_targets(
     kernel: &mut SimKernel,
     targets: &mut Vec<u32>,
     need: usize,
-    above: u32,
+    (above, goal): (u32, Goal),
     scanners: &mut Scanners,
     done: &mut Compaction,
 ) -> bool {
@@ -186,12 +200,15 @@ fn fill_targets(
         let b = scanners.free;
         let block = kernel.zone.block(b);
         let usable = block.mt == MigrateType::Movable && !block.isolated && !block.giga;
-        if !usable || block.free == 0 || block.is_free() {
+        let marked = goal.heeds_marks() && kernel.skips.passes(b);
+        if !usable || block.free == 0 || block.is_free() || marked {
             continue;
         }
+        kernel.skips.mark(b);
         for (pfn, order) in kernel.zone.free_in(b) {
             if targets.len() >= need {
                 scanners.free = b + 1;
+                kernel.skips.unmark(b);
                 break;
             }
             let zone = &mut kernel.zone;
@@ -211,6 +228,61 @@ pub(crate) fn direct_compact(
     patient: bool,
 ) -> bool {
     kernel.counters.compact_stalls += 1;
+    let done = compact_while_waiting(kernel, order, mt, patient);
+    kernel.deferral.note(order, done.success);
+    done.success
+}
+
+/// What became of a compaction for a costly request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// Not tried, since others failed not long ago.
+    Deferred,
+    /// Not tried for want of free pages to move others to.
+    Skipped,
+    /// Tried in vain.
+    Failed,
+    /// There is a block.
+    Success,
+}
+
+/// As [`direct_compact`], for a costly request (`try_to_compact_pages`): only a `patient` attempt
+/// that fails defers others, and any attempt may be deferred.
+pub(crate) fn compact_for(
+    kernel: &mut SimKernel,
+    order: u32,
+    mt: MigrateType,
+    patient: bool,
+) -> Tried {
+    let region = kernel.route(mt)[0];
+    let room = kernel.watermarks.of(region).low + compact_gap(order);
+    if kernel.deferral.defers(order) {
+        kernel.counters.compact_stalls += 1;
+        return Tried::Deferred;
+    }
+    if kernel.zone.free_pages(region) < room {
+        return Tried::Skipped;
+    }
+    if kernel.deferral.restarts(order) {
+        kernel.skips.forget();
+    }
+    kernel.counters.compact_stalls += 1;
+    if compact_while_waiting(kernel, order, mt, patient).success {
+        kernel.deferral.made(order);
+        return Tried::Success;
+    }
+    if patient {
+        kernel.deferral.note(order, false);
+    }
+    Tried::Failed
+}
+
+fn compact_while_waiting(
+    kernel: &mut SimKernel,
+    order: u32,
+    mt: MigrateType,
+    patient: bool,
+) -> Compaction {
     kernel.drain_all();
     let goal = if patient {
         Goal::Block(order, mt)
@@ -219,10 +291,12 @@ pub(crate) fn direct_compact(
     };
     let enough = |done: &Compaction| !patient && done.scanned_blocks >= DIRECT_BLOCKS;
     let done = compact_on(kernel, goal, enough);
+    if done.complete {
+        kernel.skips.note_met();
+    }
     kernel.psi.stall(Stall::of(mt), done.cost_ns());
-    kernel.deferral.note(order, done.success);
     kernel.counters.compact_success += u64::from(done.success);
-    done.success
+    done
 }
 
 #[cfg(test)]

@@ -54,13 +54,35 @@ impl Deferral {
         self.considered < 1 << self.shift
     }
 
+    /// As a kernel had it.
+    pub(crate) fn of(order_failed: u32, considered: u32, shift: u32) -> Deferral {
+        Deferral {
+            order_failed,
+            considered: considered.min(1 << MAX_DEFER_SHIFT),
+            shift: shift.min(MAX_DEFER_SHIFT),
+        }
+    }
+
+    /// Whether an attempt that is not deferred is the first after the longest time without
+    /// (`compaction_restarting`).
+    pub(crate) fn restarts(&self, order: u32) -> bool {
+        let longest = 1 << MAX_DEFER_SHIFT;
+        order >= self.order_failed && self.shift == MAX_DEFER_SHIFT && self.considered >= longest
+    }
+
+    /// A block was made, and nobody has been served with it yet (`compaction_defer_reset` without
+    /// `alloc_success`): how long failures defer is not forgotten.
+    pub(crate) fn made(&mut self, order: u32) {
+        if order >= self.order_failed {
+            self.order_failed = order + 1;
+        }
+    }
+
     pub(crate) fn note(&mut self, order: u32, success: bool) {
         self.considered = 0;
         if success {
             self.shift = 0;
-            if order >= self.order_failed {
-                self.order_failed = order + 1;
-            }
+            self.made(order);
         } else {
             self.shift = (self.shift + 1).min(MAX_DEFER_SHIFT);
             self.order_failed = self.order_failed.min(order);
@@ -123,6 +145,15 @@ mod tests {
         }
         deferral.note(3, true);
         assert_eq!(wait(&mut deferral, 3), 1);
+    }
+
+    #[test]
+    fn a_block_that_serves_nobody_ends_the_wait_until_the_next_failure() {
+        let mut deferral = Deferral::of(9, 0, 6);
+        deferral.made(9);
+        assert_eq!(wait(&mut deferral, 9), 1);
+        deferral.note(9, false);
+        assert_eq!(wait(&mut deferral, 9), 64);
     }
 
     #[test]

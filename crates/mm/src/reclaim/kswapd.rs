@@ -31,6 +31,7 @@ pub(crate) fn run(kernel: &mut SimKernel, region: usize, elapsed_ns: u64) {
     for _ in 0..steps {
         let before = kernel.zone.free_pages(region);
         if !kernel.watermarks.is_awake(region) {
+            kernel.skips.forget_if_met();
             return;
         }
         step(kernel, region);

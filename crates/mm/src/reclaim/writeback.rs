@@ -23,6 +23,11 @@ impl Writeback {
         written
     }
 
+    /// So many pages are dirty.
+    pub(crate) fn set_dirty(&mut self, pages: f64) {
+        self.dirty_pages = pages;
+    }
+
     /// So many pages have reached storage.
     pub(crate) fn clean(&mut self, pages: f64) {
         self.dirty_pages = (self.dirty_pages - pages).max(0.0);

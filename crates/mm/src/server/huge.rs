@@ -2,9 +2,11 @@
 //! Huge pages: THP at fault, khugepaged, and HugeTLB pages of 2 MB and 1 GB made at run time.
 
 use super::model::ServerModel;
+use crate::alloc::costly::alloc_costly;
 use crate::alloc::request::AllocRequest;
 use crate::compact::range::isolate_range;
 use crate::compact::scan::{Compaction, Goal, compact_on};
+use crate::config::CostlyRequests;
 use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, FrameState, GIGA_BLOCKS, HIGH, PoolId};
 use crate::reclaim::shrink::reclaim;
 use ample_pfn::{MigrateType, PageClass};
@@ -49,6 +51,9 @@ impl ServerModel {
             .order(BLOCK_ORDER)
             .light();
         let found = self.alloc(&request, cpu).or_else(|| {
+            if self.kernel.rules.costly == CostlyRequests::Kernel {
+                return self.alloc_advised(cpu);
+            }
             let enough = |done: &Compaction| done.scanned_blocks >= COLLAPSE_BLOCKS;
             let goal = Goal::Alike(BLOCK_ORDER, MigrateType::Movable);
             compact_on(&mut self.kernel, goal, enough);
@@ -73,6 +78,29 @@ impl ServerModel {
         kernel.give(pool, huge);
         kernel.counters.thp_collapses += 1;
         true
+    }
+
+    /// A page fault where huge pages are advised (`defrag=madvise`: reclaims and compacts once);
+    /// whether there was one.
+    pub(super) fn fault_advised(&mut self, pool: PoolId, cpu: usize) -> bool {
+        let request = AllocRequest::new(PageClass::Anon).order(BLOCK_ORDER);
+        let found = self.alloc(&request.light(), cpu);
+        let found = found.or_else(|| self.alloc_advised(cpu));
+        if let Some(huge) = found {
+            self.kernel.give(pool, huge);
+        }
+        found.is_some()
+    }
+
+    /// As khugepaged and faults in advised memory ask (`GFP_TRANSHUGE`), where there is no free
+    /// block: reclaims and compacts once, and wakes nobody.
+    fn alloc_advised(&mut self, cpu: usize) -> Option<u32> {
+        let request = AllocRequest::new(PageClass::Anon).order(BLOCK_ORDER);
+        let kernel = &mut self.kernel;
+        let huge = alloc_costly(kernel, &mut *self.policy, &request, cpu, false)?;
+        kernel.counters.allocs += 1;
+        kernel.zone.set_used(huge, BLOCK_ORDER, request.class);
+        Some(huge)
     }
 
     /// `echo N > nr_hugepages` for 2 MB pages: one after the other through the allocator, which

@@ -3,7 +3,9 @@
 
 mod huge;
 mod model;
+mod restart;
 mod snapshot;
 
 pub use model::{ServerError, ServerModel};
+pub use restart::{CompactionState, Obtained, PageFlags};
 pub(crate) use snapshot::is_placed;

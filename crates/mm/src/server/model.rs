@@ -123,6 +123,7 @@ impl ServerModel {
         let rules = Rules {
             tuning: config.tuning,
             marks: config.marks,
+            costly: config.costly,
             ..policy.rules()
         };
         let kernel = SimKernel::new(count as u32, config.cpus, rules, config.seed);

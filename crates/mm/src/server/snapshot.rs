@@ -176,7 +176,7 @@ impl ServerModel {
     }
 
     /// Number in the model of the first frame of the layout.
-    fn offset(&self) -> u32 {
+    pub(super) fn offset(&self) -> u32 {
         (self.layout().span().start.0 - self.first_frame()) as u32
     }
 
