@@ -5,7 +5,8 @@ use crate::experiment::{AnyExperiment, Listed, Request};
 use crate::hardware::{defrag, hugepages, losses, one_page, steps, sweep, traffic, unavailable};
 use crate::server_model::{
     AblationExperiment, Convergence, Fig11Experiment, Fig12Experiment, FittedNumbers,
-    HwClassesExperiment, compaction, denied, drift, fleet, foresight, recorded_kernel, scatter,
+    HwClassesExperiment, compaction, denied, drift, fleet, foresight, recorded_kernel,
+    restart_pages, scatter,
 };
 use crate::tools::guests::GuestCheck;
 use crate::tools::temeraire::Temeraire;
@@ -47,6 +48,7 @@ listed! {
     "kernel-replay": recorded_kernel::RecordedKernel,
     "foresight": foresight::Foresight,
     "scatter": scatter::WhatScatters,
+    "restart-pages": restart_pages::RestartPages,
     "speedup": speedup::Speedup,
     "fig10": fig10::HugePageGains,
     "gain-sensitivity": gains::FittedGains,

@@ -15,6 +15,7 @@ pub(crate) mod fleet;
 pub(crate) mod foresight;
 mod hw_classes;
 pub mod recorded_kernel;
+pub(crate) mod restart_pages;
 pub(crate) mod scatter;
 mod sensitivity;
 

@@ -13,7 +13,7 @@ use crate::server_model::Spread;
 use crate::server_model::check_memory;
 use crate::setup::PageMix;
 use crate::stop;
-use ample_mm::{Config, PolicyKind, RunResult, Sample, Workload, run_after};
+use ample_mm::{Config, CostlyRequests, PolicyKind, RunResult, Sample, Workload, run_after};
 use ample_report::Unit;
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
@@ -38,6 +38,9 @@ pub struct Fig10Params {
     /// Policies; the first is what the others are compared with.
     pub policies: Vec<PolicyKind>,
     pub seeds: Vec<u64>,
+    /// How far the allocator goes for 2 MB pages: `patient` or `kernel`.
+    #[serde(default, skip_serializing_if = "CostlyRequests::is_patient")]
+    pub costly: CostlyRequests,
 }
 
 /// One workload.
@@ -140,8 +143,19 @@ fn runs(params: &Fig10Params, name: &str, kind: PolicyKind, full: bool) -> Resul
     let run = |&seed: &u64| {
         stop::checkpoint();
         let told = |_| stop::checkpoint();
-        let sizes = (params.memory_bytes, params.duration_s);
-        server_of(&workload, before, (kind, seed), sizes, &told)
+        let config = Config {
+            memory_bytes: params.memory_bytes,
+            seed,
+            costly: params.costly,
+            ..Config::new(kind)
+        };
+        Ok(run_after(
+            &config,
+            before,
+            &workload,
+            params.duration_s,
+            &told,
+        )?)
     };
     params.seeds.par_iter().map(run).collect()
 }
