@@ -16,6 +16,9 @@
  *             kernel, noretry, nofs or noio; how many came, the longest wait
  *   blocks    read: 2 MiB blocks, and those with a page that is neither free, on a CPU's list too,
  *             nor of a user or a file (what /proc/kpageflags does not tell from the kernel's)
+ *   compaction  read: what each zone remembers of compactions that failed: the least order that
+ *             did, requests that passed since, 2^n of which pass without another; where the
+ *             scanners stopped; blocks that they pass over, four a digit, the first of four lowest
  *   stats     read: pages kept, failures, times
  */
 #include <linux/debugfs.h>
@@ -28,11 +31,17 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/version.h>
 #include <linux/vmalloc.h>
 
 /* Releases before 6.17 take the migratetype of the range instead of flags. */
 #ifndef ACR_FLAGS_NONE
 #define ACR_FLAGS_NONE MIGRATE_MOVABLE
+#endif
+
+/* and have another name for the bit of a block that compaction passes over */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#define PB_compact_skip PB_migrate_skip
 #endif
 
 #define PAGES_PER_MIB	(SZ_1M >> PAGE_SHIFT)
@@ -328,6 +337,46 @@ static int blocks_show(struct seq_file *m, void *v)
 }
 DEFINE_SHOW_ATTRIBUTE(blocks);
 
+/* get_pageblock_skip(), which modules cannot call. */
+static bool is_skipped(unsigned long pfn)
+{
+	unsigned long block = (pfn & (PAGES_PER_SECTION - 1)) >> pageblock_order;
+
+	return pfn_valid(pfn) && test_bit(block * NR_PAGEBLOCK_BITS + PB_compact_skip,
+					  section_to_usemap(__pfn_to_section(pfn)));
+}
+
+static void show_compaction(struct seq_file *m, struct zone *zone)
+{
+	unsigned long pfn = ALIGN_DOWN(zone->zone_start_pfn, 4 * pageblock_nr_pages);
+	unsigned int four, i;
+
+	seq_printf(m, "{\"zone\": \"%s\", \"order_failed\": %d, \"considered\": %u, \"defer_shift\": %u, \"migrate_pfn\": %lu, \"free_pfn\": %lu, \"skip_pfn\": %lu, \"skipped\": \"",
+		   zone->name, zone->compact_order_failed, zone->compact_considered,
+		   zone->compact_defer_shift, zone->compact_cached_migrate_pfn[1],
+		   zone->compact_cached_free_pfn, pfn);
+	while (pfn < zone_end_pfn(zone)) {
+		for (four = i = 0; i < 4; i++, pfn += pageblock_nr_pages)
+			four |= is_skipped(pfn) << i;
+		seq_printf(m, "%x", four);
+	}
+	seq_puts(m, "\"}\n");
+}
+
+static int compaction_show(struct seq_file *m, void *v)
+{
+	struct zone *zone;
+	int nid;
+
+	for_each_online_node(nid)
+		for (zone = NODE_DATA(nid)->node_zones;
+		     zone < NODE_DATA(nid)->node_zones + MAX_NR_ZONES; zone++)
+			if (populated_zone(zone))
+				show_compaction(m, zone);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(compaction);
+
 static int stats_show(struct seq_file *m, void *v)
 {
 	seq_printf(m, "{\"pairs\": %lu, \"pair_ns\": %llu, \"batch_ns\": %llu, \"kept_pages\": %lu, \"failed\": %lu, \"storm_want_pages\": %lu, \"storm_got_pages\": %lu, \"storm_failed\": %lu, \"storm_ns\": %llu, \"asked_got\": %lu, \"asked_longest_ns\": %llu}\n",
@@ -360,6 +409,7 @@ static int __init hostile_init(void)
 	debugfs_create_file("pairs", 0200, dir, NULL, &pairs_fops);
 	debugfs_create_file("ask", 0200, dir, NULL, &ask_fops);
 	debugfs_create_file("blocks", 0400, dir, NULL, &blocks_fops);
+	debugfs_create_file("compaction", 0400, dir, NULL, &compaction_fops);
 	debugfs_create_file("stats", 0400, dir, NULL, &stats_fops);
 	return 0;
 }
