@@ -228,8 +228,8 @@ impl Tuning {
     };
 }
 
-/// How far the allocator goes for blocks of more than 32 KB (above `PAGE_ALLOC_COSTLY_ORDER`), where
-/// the request may wait: HugeTLB pages, and huge pages that khugepaged makes.
+/// How far the allocator goes for blocks of more than 32 KB (above `PAGE_ALLOC_COSTLY_ORDER`),
+/// where the request may wait: HugeTLB pages, and huge pages that khugepaged makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostlyRequests {

@@ -54,8 +54,8 @@ services() {
 end() { for i in $(seq $1 $2); do eval kill -9 \$task$i; eval wait \$task$i; done 2> /dev/null; }
 
 events() {
-	awk '/^(compact_|pgmigrate_|pg(scan|steal)_(direct|kswapd) |allocstall_m|nr_written|pgrotated)/ ||
-		/^(thp_fault_(alloc|fallback) |htlb_buddy)/' /proc/vmstat
+	awk '/^(compact_|pgmigrate_|pg(scan|steal)_(direct|kswapd) |allocstall_m|nr_written)/ ||
+		/^(thp_fault_(alloc|fallback) |htlb_buddy|pgrotated)/' /proc/vmstat
 }
 
 # before NAME: the machine as it is now, to the raw disk
