@@ -2,7 +2,9 @@
 //! Random operations under every policy: no page in two places, counts equal lists, the border
 //! respected, pages conserved.
 
-use ample_mm::{AllocRequest, Config, Mechanisms, PolicyKind, PoolId, Rng, ServerModel};
+use ample_mm::{
+    AllocRequest, Config, CostlyRequests, Mechanisms, PolicyKind, PoolId, Rng, ServerModel,
+};
 use ample_pfn::{MetricsBuilder, PageClass, SizeList};
 use proptest::prelude::*;
 
@@ -35,6 +37,9 @@ impl Machine {
         config.policy.mechanisms = mechanisms;
         config.cpus = 2;
         config.seed = seed;
+        if seed.is_multiple_of(2) {
+            config.costly = CostlyRequests::Kernel;
+        }
         let mut server = ServerModel::new(&config).expect("a valid configuration");
         let pools: Vec<PoolId> = CLASSES.iter().map(|_| server.new_pool()).collect();
         server.set_shrinkable(pools[3]);
