@@ -54,6 +54,17 @@ impl Class {
         }
     }
 
+    /// How many objects lie in so many bytes; `None` if the last of them is cut off.
+    #[inline(always)]
+    pub const fn multiple_at(&self, offset: usize) -> Option<usize> {
+        let index = ((offset as u64).wrapping_mul(self.reciprocal) >> 32) as usize;
+        if index * self.bytes as usize == offset {
+            Some(index)
+        } else {
+            None
+        }
+    }
+
     /// Where spans of the class lie.
     #[inline]
     pub const fn density(&self) -> Density {

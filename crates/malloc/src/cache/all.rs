@@ -130,7 +130,7 @@ fn drain_owned(slab: &CpuSlab) {
             if count == 0 {
                 break;
             }
-            central::put(class, &objects[..count]);
+            central::put_away(class, &objects[..count]);
         }
     }
 }

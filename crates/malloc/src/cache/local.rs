@@ -223,9 +223,13 @@ impl Local {
         let slab = self.slab;
         for class in 1..CLASSES {
             let old = slab.header(class);
-            let unused = slab.swept[class].swap(old.current, Ordering::Relaxed) == old.current;
+            // Two steps: an exchange is atomic, which takes as long as the rest.
+            let unused = slab.swept[class].load(Ordering::Relaxed) == old.current;
+            slab.swept[class].store(old.current, Ordering::Relaxed);
             if unused && class != for_class && old.end > old.begin {
-                while self.evict(class, MAX_BATCH) == MAX_BATCH {}
+                while self.evict(class, MAX_BATCH, central::put_away) == MAX_BATCH {}
+                // What a program is done with there would keep spans in use all the same.
+                central::drain_transfer(class, true);
                 let old = slab.header(class);
                 self.lower(class, old, old.current);
             }
@@ -254,7 +258,11 @@ impl Local {
                 continue;
             }
             if old.end == old.current {
-                self.evict(class, (old.end - old.begin).div_ceil(2).into());
+                self.evict(
+                    class,
+                    (old.end - old.begin).div_ceil(2).into(),
+                    central::put,
+                );
             }
             let old = slab.header(class);
             found += self.lower(class, old, old.current + (old.end - old.current) / 2);
@@ -266,11 +274,11 @@ impl Local {
         found >= bytes
     }
 
-    /// Moves up to `count` objects of a class to the central free list; how many.
-    fn evict(self, class: usize, count: usize) -> usize {
+    /// Moves up to `count` objects of a class to the central free list by `put`; how many.
+    fn evict(self, class: usize, count: usize, put: fn(usize, &[usize])) -> usize {
         let mut objects = [0; MAX_BATCH];
         let taken = self.pop_many(class, &mut objects[..count.min(MAX_BATCH)]);
-        central::put(class, &objects[..taken]);
+        put(class, &objects[..taken]);
         taken
     }
 

@@ -273,9 +273,13 @@ fn refill_holes(class: usize, id: u32, span: &mut Span, objects: &[usize]) -> bo
         all | span::natives_of(info, index(object))
     }) & holes;
     if filled != 0 && !pageheap::refill(span.page, filled.count_ones(), epoch) {
-        // SAFETY: as the caller promises; the objects were taken in the order of their addresses.
-        let put = unsafe { span.put_run(info, index(objects[0]), objects) };
-        debug_assert_eq!(put, Ok(objects.len()));
+        let mut left = objects;
+        while let Some(&object) = left.first() {
+            // SAFETY: as the caller promises; the objects were taken from the span.
+            let put = unsafe { span.marks(info, index(object)).put_run(info, left) };
+            debug_assert!(put.is_ok());
+            left = &left[put.unwrap_or(left.len())..];
+        }
         return false;
     }
     // SAFETY: as the caller promises.

@@ -13,6 +13,7 @@
 mod drain;
 pub mod freed;
 mod holes;
+mod nodes;
 mod wrong;
 
 pub use drain::drain_transfer;
@@ -21,7 +22,7 @@ use wrong::{double_free, gone, inside};
 
 use crate::heap::pageheap;
 use crate::heap::pagemap;
-use crate::heap::span;
+use crate::heap::span::{self, SpanMarks};
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::numa::{self, MAX_NODES};
 use crate::size_class::{CLASSES, MAX_BATCH, TABLE};
@@ -235,27 +236,15 @@ pub fn take(class: usize, row: usize, out: &mut [usize]) -> usize {
     count
 }
 
-/// Gives objects of a class back, each to the node where it lies.
+/// Gives objects of a class back for other CPUs to take.
 pub fn put(class: usize, objects: &[usize]) {
-    if numa::nodes() == 1 {
-        put_on(class, 0, objects);
-        return;
-    }
-    for objects in objects.chunks(MAX_BATCH) {
-        for node in 0..numa::nodes() {
-            let mut here = [0; MAX_BATCH];
-            let mut count = 0;
-            for &object in objects {
-                if pagemap::node_of(object >> PAGE_SHIFT) == node {
-                    here[count] = object;
-                    count += 1;
-                }
-            }
-            if count > 0 {
-                put_on(class, node, &here[..count]);
-            }
-        }
-    }
+    nodes::split(objects, |node, objects| put_on(class, node, objects));
+}
+
+/// Gives objects of a class back that nobody waits for: straight to their spans, which the transfer
+/// cache would keep in use.
+pub fn put_away(class: usize, objects: &[usize]) {
+    nodes::split(objects, |node, objects| put_in_spans(class, node, objects));
 }
 
 fn put_on(class: usize, row: usize, mut objects: &[usize]) {
@@ -292,18 +281,29 @@ fn put_in_spans(class: usize, row: usize, objects: &[usize]) {
 /// Marks objects free in their spans, which stay on the lists they are on; how many spans there
 /// are, and which in `touched`. The caller holds the lock of the class.
 fn mark_free(class: usize, objects: &[usize], touched: &mut [u32]) -> usize {
-    let (mut left, mut count) = (objects, 0);
+    let info = &TABLE[class];
+    // Neighbours in a batch often come from two spans by turns.
+    let (mut marks, mut before, mut count) = (SpanMarks::NONE, SpanMarks::NONE, 0);
+    let mut left = objects;
     while let Some(&object) = left.first() {
-        let (id, span, index) = locate(class, object);
-        // SAFETY: the caller holds the lock of the class; the index was checked.
-        match unsafe { span.put_run(&TABLE[class], index, left) } {
-            Ok(run) => left = &left[run..],
-            Err(at) => double_free(class, left[at]),
+        core::mem::swap(&mut marks, &mut before);
+        if !marks.hold(object) {
+            let (id, span, index) = locate(class, object);
+            if !span.touched {
+                span.touched = true;
+                touched[count] = id;
+                count += 1;
+            }
+            // SAFETY: the caller holds the lock of the class.
+            marks = unsafe { span.marks(info, index) };
         }
-        if !span.touched {
-            span.touched = true;
-            touched[count] = id;
-            count += 1;
+        // SAFETY: as above.
+        match unsafe { marks.put_run(info, left) } {
+            Ok(run) => left = &left[run..],
+            Err(at) => {
+                locate(class, left[at]);
+                double_free(class, left[at])
+            }
         }
     }
     count
@@ -430,3 +430,6 @@ fn add_span(spans: &mut Spans, class: usize, row: usize) -> Option<u32> {
     relink(spans, id, span);
     Some(id)
 }
+
+#[cfg(all(test, not(any(miri, feature = "models"))))]
+mod tests;

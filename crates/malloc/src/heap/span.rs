@@ -2,12 +2,14 @@
 //! Spans: runs of pages that hold objects of one class, or one large object.
 
 mod holes;
+mod marks;
 
 pub use holes::natives_of;
+pub use marks::SpanMarks;
 
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::meta::{Linked, Pool, Zeroed};
-use crate::size_class::{Class, MAX_OBJECTS};
+use crate::size_class::MAX_OBJECTS;
 
 /// Objects whose bits lie in the description itself; only the smallest class has more.
 const INLINE: usize = 256;
@@ -223,7 +225,7 @@ impl Span {
     /// The word of the bitmap with the object's bit.
     ///
     /// # Safety
-    /// As for [`Span::put_run`].
+    /// As for [`Span::marks`].
     #[inline]
     unsafe fn word(&mut self, index: usize) -> &mut u64 {
         if index < INLINE {
@@ -237,43 +239,10 @@ impl Span {
     /// Whether an object is marked free.
     ///
     /// # Safety
-    /// As for [`Span::put_run`].
+    /// As for [`Span::marks`].
     pub unsafe fn is_free(&mut self, index: usize) -> bool {
         // SAFETY: as the caller promises.
         unsafe { *self.word(index) >> (index % 64) & 1 == 1 }
-    }
-
-    /// Marks the first of `objects` free, as many as follow each other in this span; how many.
-    /// `Err` with the place of an object that is already free.
-    ///
-    /// # Safety
-    /// The caller holds the lock of the span's class, which is `info`, and the first object is one
-    /// of the span's, at `index`.
-    #[inline]
-    pub unsafe fn put_run(
-        &mut self,
-        info: &Class,
-        index: usize,
-        objects: &[usize],
-    ) -> Result<usize, usize> {
-        let base = self.page << crate::units::PAGE_SHIFT;
-        let (mut at, mut next) = (0, Some(index));
-        while let Some(index) = next {
-            // SAFETY: as the caller promises.
-            let word = unsafe { self.word(index) };
-            let bit = 1 << (index % 64);
-            if *word & bit != 0 {
-                return Err(at);
-            }
-            *word |= bit;
-            at += 1;
-            next = match objects.get(at) {
-                Some(&object) => info.object_at(object.wrapping_sub(base)),
-                None => None,
-            };
-        }
-        self.free += at as u16;
-        Ok(at)
     }
 }
 
@@ -289,68 +258,4 @@ fn take_word(word: &mut u64, base: usize, object_bytes: usize, out: &mut [usize]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::size_class::TABLE;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn objects_are_taken_once_and_put_back_once() {
-        for class in [1, 8, 9, 30, 60, 96] {
-            let info = &TABLE[class];
-            let id = create(16, info.pages.into(), class as u8, info.objects.into()).unwrap();
-            // SAFETY: this test alone knows the span.
-            let span = unsafe { get(id) };
-            let mut seen = BTreeSet::new();
-            let mut out = [0; 7];
-            loop {
-                // SAFETY: as above.
-                let count = unsafe { span.take(&mut out, info.bytes as usize) };
-                if count == 0 {
-                    break;
-                }
-                for &address in &out[..count] {
-                    assert!(seen.insert(address));
-                }
-            }
-            assert_eq!(seen.len(), usize::from(info.objects));
-            assert_eq!(span.free, 0);
-            // Runs end at objects of other spans, whatever the order.
-            let mut objects: Vec<usize> = seen.into_iter().collect();
-            objects.reverse();
-            objects.push(1 << 40);
-            let index_of = |object| info.object_at(object - (16 << crate::units::PAGE_SHIFT));
-            for part in objects.chunks(5) {
-                let own = part.iter().filter(|&&object| object != 1 << 40).count();
-                if own == 0 {
-                    continue;
-                }
-                let index = index_of(part[0]).unwrap();
-                // SAFETY: as above.
-                assert_eq!(unsafe { span.put_run(info, index, part) }, Ok(own));
-                let last = &part[own - 1..];
-                let index = index_of(last[0]).unwrap();
-                // SAFETY: as above.
-                let again = unsafe { span.put_run(info, index, last) };
-                assert_eq!(again, Err(0), "a second free is noticed");
-            }
-            assert_eq!(span.free, info.objects);
-            destroy(&[id]);
-        }
-    }
-
-    #[test]
-    fn an_object_twice_in_one_run_is_noticed() {
-        let info = &TABLE[2];
-        let id = create(64, 1, 2, info.objects.into()).unwrap();
-        // SAFETY: this test alone knows the span.
-        let span = unsafe { get(id) };
-        let mut out = [0; 4];
-        // SAFETY: as above.
-        unsafe { span.take(&mut out, info.bytes as usize) };
-        // SAFETY: as above.
-        let result = unsafe { span.put_run(info, 0, &[out[0], out[1], out[0]]) };
-        assert_eq!(result, Err(2));
-        destroy(&[id]);
-    }
-}
+mod tests;

@@ -79,6 +79,30 @@ fn a_class_out_of_use_is_emptied() {
     assert!(after.iter().any(|&class| capacity(user, class) > 0));
 }
 
+/// What a class had in its transfer cache stayed there, each object with a span around it.
+#[test]
+fn a_class_out_of_use_leaves_nothing_on_the_way_to_others() {
+    // No other test uses objects of these classes.
+    let before: Vec<usize> = (54..57).collect();
+    let after: Vec<usize> = (62..70).collect();
+    let user = local();
+    let use_all = |classes: &[usize]| {
+        for _ in 0..20 {
+            for &class in classes {
+                let batch = usize::from(TABLE[class].batch);
+                let own: Vec<usize> = (0..12 * batch).map(|_| user.take(class)).collect();
+                own.into_iter().for_each(|object| user.give(class, object));
+            }
+        }
+    };
+    use_all(&before);
+    let on_the_way = |&class: &usize| central::sizes(class).transfer_objects;
+    assert!(before.iter().map(on_the_way).sum::<usize>() > 0);
+    use_all(&after);
+    assert_eq!(before.iter().map(on_the_way).sum::<usize>(), 0);
+    assert!(before.iter().all(|&class| central::sizes(class).spans == 0));
+}
+
 /// A class that needed room once took all that others had left, which then had none.
 #[test]
 fn classes_in_use_share_the_slab() {

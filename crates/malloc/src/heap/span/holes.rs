@@ -161,7 +161,7 @@ mod tests {
                 *live = !freed[index / run];
                 if !*live {
                     // SAFETY: as above.
-                    unsafe { span.put_run(info, index, &[objects[index]]) }.unwrap();
+                    unsafe { span.marks(info, index).put_run(info, &[objects[index]]) }.unwrap();
                 }
             }
             // SAFETY: as above.
