@@ -295,7 +295,7 @@ fn mark_free(class: usize, objects: &[usize], touched: &mut [u32]) -> usize {
                 count += 1;
             }
             // SAFETY: the caller holds the lock of the class.
-            marks = unsafe { span.marks(info, index) };
+            marks = unsafe { span::marks_of(id, info, index) };
         }
         // SAFETY: as above.
         match unsafe { marks.put_run(info, left) } {

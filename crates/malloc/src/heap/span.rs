@@ -5,7 +5,7 @@ mod holes;
 mod marks;
 
 pub use holes::natives_of;
-pub use marks::SpanMarks;
+pub use marks::{SpanMarks, marks_of};
 
 use crate::os::lock::{ForkLock, Lock};
 use crate::os::meta::{Linked, Pool, Zeroed};
@@ -225,7 +225,7 @@ impl Span {
     /// The word of the bitmap with the object's bit.
     ///
     /// # Safety
-    /// As for [`Span::marks`].
+    /// As for [`marks_of`].
     #[inline]
     unsafe fn word(&mut self, index: usize) -> &mut u64 {
         if index < INLINE {
@@ -239,7 +239,7 @@ impl Span {
     /// Whether an object is marked free.
     ///
     /// # Safety
-    /// As for [`Span::marks`].
+    /// As for [`marks_of`].
     pub unsafe fn is_free(&mut self, index: usize) -> bool {
         // SAFETY: as the caller promises.
         unsafe { *self.word(index) >> (index % 64) & 1 == 1 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Marking freed objects in their span.
 
-use super::{INLINE, Span, extension};
+use super::{INLINE, POOLS, Span};
 use crate::size_class::Class;
 use crate::units::PAGE_SHIFT;
 
@@ -66,26 +66,54 @@ impl SpanMarks {
     }
 }
 
+/// The marks of a span among which that of the object at `index` is. They may be used after other
+/// references to the span were made.
+///
+/// # Safety
+/// The caller holds the lock of the span's class, which is `info`.
+#[inline(always)]
+pub unsafe fn marks_of(id: u32, info: &Class, index: usize) -> SpanMarks {
+    // SAFETY: as in `get`.
+    let span = unsafe { (*POOLS.value_pointer()).spans.pointer(id) };
+    // SAFETY: as the caller promises.
+    unsafe { marks_at(span, info, index) }
+}
+
 impl Span {
-    /// The marks among which that of the object at `index` is.
+    /// The same, to be used before other references to the span are.
     ///
     /// # Safety
-    /// The caller holds the lock of the span's class, which is `info`.
-    #[inline(always)]
+    /// As for [`marks_of`].
     pub unsafe fn marks(&mut self, info: &Class, index: usize) -> SpanMarks {
-        let (objects, bytes) = (usize::from(info.objects), info.bytes as usize);
-        let mut marks = SpanMarks {
-            base: self.page << PAGE_SHIFT,
-            bytes: objects.min(INLINE) * bytes,
-            words: self.bits.as_mut_ptr(),
-            free: &raw mut self.free,
-        };
-        if index >= INLINE {
-            marks.base += marks.bytes;
-            marks.bytes = (objects - INLINE) * bytes;
-            // SAFETY: as the caller promises; spans of more objects have an extension.
-            marks.words = unsafe { extension(self.extension) }.words.as_mut_ptr();
-        }
-        marks
+        // SAFETY: as the caller promises.
+        unsafe { marks_at(self, info, index) }
     }
+}
+
+/// # Safety
+/// The span is live, and the caller holds the lock of its class, which is `info`.
+#[inline(always)]
+unsafe fn marks_at(span: *mut Span, info: &Class, index: usize) -> SpanMarks {
+    let (objects, bytes) = (usize::from(info.objects), info.bytes as usize);
+    // SAFETY: as the caller promises.
+    let mut marks = unsafe {
+        SpanMarks {
+            base: (*span).page << PAGE_SHIFT,
+            bytes: objects.min(INLINE) * bytes,
+            words: (&raw mut (*span).bits).cast(),
+            free: &raw mut (*span).free,
+        }
+    };
+    if index >= INLINE {
+        marks.base += marks.bytes;
+        marks.bytes = (objects - INLINE) * bytes;
+        // SAFETY: as above; spans of more objects have an extension.
+        marks.words = unsafe {
+            let extension = (*POOLS.value_pointer())
+                .extensions
+                .pointer((*span).extension);
+            (&raw mut (*extension).words).cast()
+        };
+    }
+    marks
 }
