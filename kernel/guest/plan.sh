@@ -174,6 +174,17 @@ fragment() {
 # region_mib [FILE]: size of the unmovable region, or that file of it; 0 where there is none
 region_mib() { echo $(($(cat $ctg/node0/${1:-unmovable_bytes} 2>/dev/null || echo 0) / 1048576)); }
 
+# rested: wait until the border has not moved for three of the resizer's reviews, 30 s at most
+rested() {
+	still=0 turn=0 size=$(region_mib)
+	while [ $still -lt 3 ] && [ $turn -lt 30 ]; do
+		sleep 1
+		now=$(region_mib) turn=$((turn + 1))
+		if [ $now = $size ]; then still=$((still + 1)); else still=0; fi
+		size=$now
+	done
+}
+
 # expect TEXT COMMAND...: a test of the plan; a failure makes the run fail
 expect() {
 	text=$1; shift

@@ -4,8 +4,10 @@
 
 use super::campaign::{Group, campaign, policies};
 use super::{ServerExperiment, ServerParams, Spread};
-use crate::experiment::{About, Experiment, Outcome, Progress};
+use crate::charts::{bar_figure, of_spread};
+use crate::experiment::{About, Experiment, Figure, Outcome, Progress};
 use ample_mm::{PolicyKind, RunResult};
+use ample_report::Unit;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +122,19 @@ impl Outcome for DriftReport {
             "{}after the first hour: both halves of each run, and their difference by seed\n",
             self.experiment.head()?
         ))
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let bars = self.rows.iter().flat_map(|row| {
+            let group = format!("{}, {}", row.workload, row.policy.name());
+            [
+                ("first half", &row.first_half),
+                ("second half", &row.second_half),
+            ]
+            .map(|(half, spread)| (group.clone(), half, of_spread(spread, None)))
+        });
+        let title = "Unmovable 2 MB blocks, halves of a day";
+        bar_figure("halves", title, Unit::Percent, bars)
     }
 }
 
