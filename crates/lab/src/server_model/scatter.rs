@@ -124,8 +124,8 @@ pub struct ScatterRow {
     pub growth_points: MedianRange,
     /// The traced kernel's growth, which has no change.
     pub kernel_growth_points: f64,
-    /// Median growth ÷ that of the model as recorded.
-    pub growth_over_recorded: f64,
+    /// Median growth ÷ that of the model as recorded; null where that does not grow.
+    pub growth_over_recorded: Option<f64>,
 }
 
 /// The growth of unmovable blocks by recording and change.
@@ -263,7 +263,7 @@ fn row(
         unmovable_2m_ratio: range(ends().map(|end| end.unmovable_2m_ratio).collect())?,
         growth_points: growth,
         kernel_growth_points: kernel_end(kernel.last()) - kernel_end(kernel.first()),
-        growth_over_recorded: growth.median / base,
+        growth_over_recorded: (base != 0.0).then(|| growth.median / base),
     })
 }
 
@@ -294,7 +294,7 @@ mod tests {
             unreachable!("three changes");
         };
         assert!(recorded.kernel_growth_points > 3.0, "{recorded:?}");
-        assert_eq!(recorded.growth_over_recorded, 1.0);
+        assert_eq!(recorded.growth_over_recorded, Some(1.0));
         let pages = |row: &ScatterRow| row.unmovable_page_ratio.median;
         assert!(pages(no_slab) < pages(recorded), "{rows:?}");
         assert!(pages(lasting) <= pages(recorded) + 0.002, "{rows:?}");
