@@ -160,22 +160,6 @@ fn runs(params: &Fig10Params, name: &str, kind: PolicyKind, full: bool) -> Resul
     params.seeds.par_iter().map(run).collect()
 }
 
-/// Runs one server of so many bytes for so many seconds, after another workload where there is one.
-pub(super) fn server_of(
-    workload: &Workload,
-    before: Option<(&Workload, f64)>,
-    (policy, seed): (PolicyKind, u64),
-    (memory_bytes, duration_s): (u64, f64),
-    progress: &dyn Fn(f64),
-) -> Result<RunResult> {
-    let config = Config {
-        memory_bytes,
-        seed,
-        ..Config::new(policy)
-    };
-    Ok(run_after(&config, before, workload, duration_s, progress)?)
-}
-
 /// Figure 10 of Contiguitas.
 pub struct HugePageGains;
 

@@ -3,13 +3,12 @@
 //! Linux: the servers again with one of them smaller, and again with it greater.
 
 use super::changes::{FittedRow, rows_of};
-use super::fig10::server_of;
 use super::runs::check_seeds;
 use super::speedup::{page_mix, program_of, shipped};
 use crate::charts::tornado;
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::server_model::{FACTOR, FITTED, check_memory, side_by_side};
-use ample_mm::{PolicyKind, Workload};
+use ample_mm::{Config, PolicyKind, Workload, run_after};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -106,8 +105,12 @@ impl Experiment for FittedGains {
         }
         let run = |job: &Job, told: &dyn Fn(f64)| {
             let before = job.full.then_some((&fragmenter, params.fragmenter_s));
-            let sizes = (params.memory_bytes, params.duration_s);
-            let run = server_of(&job.workload, before, (job.policy, job.seed), sizes, told)?;
+            let config = Config {
+                memory_bytes: params.memory_bytes,
+                seed: job.seed,
+                ..Config::new(job.policy)
+            };
+            let run = run_after(&config, before, &job.workload, params.duration_s, told)?;
             let speed = table.speedup(&page_mix(&run))?;
             told(1.0);
             Ok(speed)

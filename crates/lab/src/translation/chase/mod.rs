@@ -32,7 +32,9 @@ use ample_host::{LoadPattern, PageBacking, Processor, Root, clock_ghz};
 use ample_machine::MachineConfig;
 use ample_report::{Series, Unit};
 use anyhow::{Context, Result, bail, ensure};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// What an earlier result is read for.
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -92,32 +94,10 @@ impl Experiment for ChaseLatency {
     type Outcome = Chase;
 
     fn run(params: &ChaseParams, progress: Progress<'_>) -> Result<Chase> {
-        let earlier = match &params.measured {
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("reading {}", path.display()))?;
-                serde_json::from_str(&text).with_context(|| {
-                    format!("{} is no result of this experiment", path.display())
-                })?
-            }
-            None => {
-                // A wrong name is told before minutes of measuring.
-                if params.machine.from != machines::AUTO {
-                    params.machine.read()?;
-                }
-                measure_now(params)?
-            }
-        };
+        let now = || measure_now(params);
+        let earlier: Earlier = earlier_or(params.measured.as_deref(), &params.machine, now)?;
         progress(0.6);
-        let (preset, preset_note) = match params.machine.from.as_str() {
-            machines::AUTO => preset_of(&earlier.processor),
-            name => (Some(name.to_owned()), "chosen by the parameters".into()),
-        };
-        let set = &params.machine.set;
-        let choice = preset.map(|from| MachineChoice {
-            from,
-            set: set.clone(),
-        });
+        let (choice, preset_note) = chosen(&params.machine, &earlier.processor);
         let machine = choice.as_ref().map(MachineChoice::read).transpose()?;
         let mut chase = Chase {
             processor: earlier.processor,
@@ -181,6 +161,38 @@ impl Chase {
         );
         Figure::new(id, title, chart.to_svg())
     }
+}
+
+/// The measured side of an earlier result (JSON) where there is one, else what `now` measures.
+fn earlier_or<E: DeserializeOwned>(
+    measured: Option<&Path>,
+    machine: &MachineChoice,
+    now: impl FnOnce() -> Result<E>,
+) -> Result<E> {
+    let Some(path) = measured else {
+        // A wrong name is told before minutes of measuring.
+        if machine.from != machines::AUTO {
+            machine.read()?;
+        }
+        return now();
+    };
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is no result of this experiment", path.display()))
+}
+
+/// The machine of the model, if there is one for this processor, and why or how far it fits.
+fn chosen(machine: &MachineChoice, processor: &Processor) -> (Option<MachineChoice>, String) {
+    let (preset, note) = match machine.from.as_str() {
+        machines::AUTO => preset_of(processor),
+        name => (Some(name.to_owned()), "chosen by the parameters".into()),
+    };
+    let choice = preset.map(|from| MachineChoice {
+        from,
+        set: machine.set.clone(),
+    });
+    (choice, note)
 }
 
 /// Measures all page sizes.

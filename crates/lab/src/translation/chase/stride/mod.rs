@@ -17,10 +17,10 @@ mod shapes;
 pub use fit::StrideFit;
 pub use shapes::{Calibrates, StrideCurve, StrideParams, StridePoint, StrideShape, WalkWay};
 
-use super::{Candidate, Dearer, Fit, LatencyCurve, Turn, preset_of, turns};
+use super::{Candidate, Dearer, Fit, LatencyCurve, Turn, chosen, earlier_or, turns};
 use crate::charts::{line, lines};
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
-use crate::machines::{self, MachineChoice};
+use crate::machines::MachineChoice;
 use crate::needs::{load_average, meminfo_bytes};
 use crate::stop;
 use ample_host::{LoadPattern, PageBacking, Processor, Root, clock_ghz};
@@ -87,32 +87,10 @@ impl Experiment for StridedChase {
     type Outcome = Stride;
 
     fn run(params: &StrideParams, progress: Progress<'_>) -> Result<Stride> {
-        let earlier: Earlier = match &params.measured {
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("reading {}", path.display()))?;
-                serde_json::from_str(&text).with_context(|| {
-                    format!("{} is no result of this experiment", path.display())
-                })?
-            }
-            None => {
-                // A wrong name is told before minutes of measuring.
-                if params.machine.from != machines::AUTO {
-                    params.machine.read()?;
-                }
-                measure_now(params)?
-            }
-        };
+        let now = || measure_now(params);
+        let earlier: Earlier = earlier_or(params.measured.as_deref(), &params.machine, now)?;
         progress(0.5);
-        let (preset, preset_note) = match params.machine.from.as_str() {
-            machines::AUTO => preset_of(&earlier.processor),
-            name => (Some(name.to_owned()), "chosen by the parameters".into()),
-        };
-        let set = &params.machine.set;
-        let choice = preset.map(|from| MachineChoice {
-            from,
-            set: set.clone(),
-        });
+        let (choice, preset_note) = chosen(&params.machine, &earlier.processor);
         let machine = choice.as_ref().map(MachineChoice::read).transpose()?;
         let mut stride = Stride {
             processor: earlier.processor,
