@@ -17,7 +17,7 @@ truncate -s 2G "$work/slow.img"
 /sbin/mkfs.ext4 -q -F "$work/slow.img"
 slow="file=$work/slow.img,if=none,id=slow,format=raw,cache=unsafe,throttling.bps-write=8388608"
 "$here/guest.sh" "$tree" record_restart "$work" --timeout 3000 --disk 3072 --raw 64 --smp 1 \
-	--mem "$mem" --append "ample.seed=$seed $more" \
+	--mem "$mem" --append "contiguitas=on ample.seed=$seed $more" \
 	--qemu "-drive $slow -device virtio-blk-pci,drive=slow,serial=slow"
 cp "$work/results.jsonl" "$out.json"
 # part FROM BYTES: these bytes of the raw disk
