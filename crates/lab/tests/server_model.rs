@@ -45,10 +45,10 @@ fn results_do_not_depend_on_the_number_of_threads() {
     );
 }
 
-/// `resizer = "kernel"` resizes by the parameters of the kernel series, and says so in the result;
-/// the default leaves no trace in it.
+/// `resizer = "model"` resizes by parameters of the model's own in place of the kernel's, and says
+/// so in the result, as `costly = "patient"` does; the defaults leave no trace in it.
 #[test]
-fn a_parameter_takes_the_resizer_of_the_kernel() {
+fn parameters_take_rules_of_the_model_in_place_of_the_kernels() {
     let fig11 = by_id("fig11").expect("listed");
     let found = |more: &[&str]| {
         let set = [
@@ -67,10 +67,13 @@ fn a_parameter_takes_the_resizer_of_the_kernel() {
         let prepared = fig11.prepare(&request).expect("parameters");
         prepared.run(&|_| {}).expect("a result").value
     };
-    let (own, kernel) = (found(&[]), found(&["resizer=\"kernel\""]));
+    let (kernel, own) = (found(&[]), found(&["resizer=\"model\""]));
     assert_ne!(own["rows"], kernel["rows"]);
-    assert_eq!(kernel["experiment"]["params"]["resizer"], "kernel");
-    assert!(own["experiment"]["params"].get("resizer").is_none());
+    assert_eq!(own["experiment"]["params"]["resizer"], "model");
+    assert!(kernel["experiment"]["params"].get("resizer").is_none());
+    let patient = found(&["costly=\"patient\""]);
+    assert_eq!(patient["experiment"]["params"]["costly"], "patient");
+    assert!(kernel["experiment"]["params"].get("costly").is_none());
     let wrong = Request {
         set: vec![setting("resizer=\"paper\"").expect("a setting")],
         ..Request::default()

@@ -159,17 +159,17 @@ mechanisms! {
 #[serde(rename_all = "kebab-case")]
 pub enum Resizer {
     /// The model's own: [`PolicyConfig::resize`], half of memory at most, a decision a second.
-    #[default]
     Model,
     /// Those of the kernel series: parameters, maximum, low mark, back-off and times of
     /// `contiguitas_policy.h`, and a round for each request that waits.
+    #[default]
     Kernel,
 }
 
 impl Resizer {
     /// Whether it is the one that nobody has to ask for.
-    pub fn is_model(&self) -> bool {
-        *self == Resizer::Model
+    pub fn is_kernel(&self) -> bool {
+        *self == Resizer::Kernel
     }
 }
 
@@ -186,7 +186,7 @@ pub struct PolicyConfig {
     /// Tunables of Algorithm 1; ignored by the others and by the kernel's resizer.
     pub resize: ResizeParams,
     /// Whose rounds move the border; ignored by the others.
-    #[serde(default, skip_serializing_if = "Resizer::is_model")]
+    #[serde(default, skip_serializing_if = "Resizer::is_kernel")]
     pub resizer: Resizer,
     /// What the hardware of `contiguitas-hw` moves; ignored by the others.
     #[serde(default)]
@@ -234,17 +234,17 @@ impl Tuning {
 #[serde(rename_all = "kebab-case")]
 pub enum CostlyRequests {
     /// Up to four synchronous compactions a block, whether or not others failed before.
-    #[default]
     Patient,
     /// As Linux 6.12: an asynchronous and a synchronous one, and neither of them while compaction
     /// is deferred after others that failed.
+    #[default]
     Kernel,
 }
 
 impl CostlyRequests {
     /// Whether it is what nobody has to ask for.
-    pub fn is_patient(&self) -> bool {
-        *self == CostlyRequests::Patient
+    pub fn is_kernel(&self) -> bool {
+        *self == CostlyRequests::Kernel
     }
 }
 
@@ -270,7 +270,7 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
     /// How far the allocator goes for large blocks.
-    #[serde(default, skip_serializing_if = "CostlyRequests::is_patient")]
+    #[serde(default, skip_serializing_if = "CostlyRequests::is_kernel")]
     pub costly: CostlyRequests,
 }
 
@@ -297,6 +297,10 @@ pub struct Rules {
     pub(crate) route: [&'static [usize]; 3],
     /// Region that 1 GB HugeTLB pages come from.
     pub(crate) giga_region: usize,
+    /// They come from its end downwards.
+    pub(crate) giga_from_top: bool,
+    /// A request for movable pages that retries compacts the whole region before it gives up.
+    pub(crate) compacts_all: bool,
     /// All pages of the low region are of one type.
     pub(crate) one_type_low: bool,
     /// The low region has address bands (placement bias).
@@ -322,6 +326,8 @@ impl Default for Rules {
         Rules {
             route: [&[HIGH]; 3],
             giga_region: HIGH,
+            giga_from_top: false,
+            compacts_all: false,
             one_type_low: false,
             banded: false,
             mixing: true,
@@ -329,7 +335,7 @@ impl Default for Rules {
             reclaims_node: false,
             tuning: Tuning::STOCK,
             marks: None,
-            costly: CostlyRequests::Patient,
+            costly: CostlyRequests::Kernel,
         }
     }
 }

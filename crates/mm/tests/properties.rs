@@ -38,7 +38,7 @@ impl Machine {
         config.cpus = 2;
         config.seed = seed;
         if seed.is_multiple_of(2) {
-            config.costly = CostlyRequests::Kernel;
+            config.costly = CostlyRequests::Patient;
         }
         let mut server = ServerModel::new(&config).expect("a valid configuration");
         let pools: Vec<PoolId> = CLASSES.iter().map(|_| server.new_pool()).collect();

@@ -8,7 +8,7 @@ use ample_lab::experiment::{AnyExperiment, Finished, Request};
 use ample_lab::server_model::ServerParams;
 use ample_lab::server_model::drawn_fleet::{DrawnFleet, fleet_text};
 use ample_lab::{ALL, by_id, needs, stop};
-use ample_mm::{Config, PolicyConfig, PolicyKind, ResizeParams, Workload};
+use ample_mm::{Config, PolicyConfig, PolicyKind, ResizeParams, Resizer, Workload};
 use ample_report::standalone;
 use anyhow::{Context, Result, ensure};
 use pyo3::prelude::*;
@@ -160,6 +160,7 @@ fn policy_of(name: &str, resize_json: Option<&str>) -> Result<PolicyConfig> {
             *held = value;
         }
         policy.resize = serde_json::from_value::<ResizeParams>(all).context("resize")?;
+        policy.resizer = Resizer::Model;
         let thresholds = [
             policy.resize.threshold_unmov_bp,
             policy.resize.threshold_mov_bp,

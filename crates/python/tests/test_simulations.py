@@ -81,11 +81,12 @@ def test_a_server_repeats_itself_and_heeds_its_tunables() -> None:
     size = {"memory_gb": 0.25, "hours": 0.05, "seed": 7, "sample_every_s": 30}
     first = ample.simulate("web", "contiguitas", **size)
     assert first == ample.simulate("web", "contiguitas", **size)
-    assert first == ample.simulate("web", "contiguitas", **size, resize=ample.search.DEFAULTS)
     storm: dict[str, Any] = {"memory_gb": 0.5, "hours": 0.4}
+    own = ample.simulate("storm", "contiguitas", **storm, resize={})
+    assert own != ample.simulate("storm", "contiguitas", **storm)
+    assert own == ample.simulate("storm", "contiguitas", **storm, resize=ample.search.DEFAULTS)
     given = {"c_us_milli": 50}
-    changed = ample.simulate("storm", "contiguitas", **storm, resize=given)
-    assert changed != ample.simulate("storm", "contiguitas", **storm)
+    assert own != ample.simulate("storm", "contiguitas", **storm, resize=given)
     assert first["seed"] == 7 and len(first["samples"]) == 7
 
 

@@ -133,6 +133,7 @@ pub(super) fn campaign_of(
             },
             seed,
             event_ratio: params.event_ratio,
+            costly: params.costly,
             ..Config::new(policy.kind)
         };
         let (seconds, every) = (params.duration_s, params.sample_every_s);

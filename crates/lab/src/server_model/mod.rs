@@ -31,7 +31,9 @@ pub(crate) use ample_kit::statistics::Spread;
 use crate::experiment::About;
 use crate::needs::meminfo_bytes;
 use crate::stop;
-use ample_mm::{Config, PolicyKind, Resizer, RunResult, Sample, ServerError, Workload, run};
+use ample_mm::{
+    Config, CostlyRequests, PolicyKind, Resizer, RunResult, Sample, ServerError, Workload, run,
+};
 use ample_pfn::format_bytes;
 use ample_report::Unit;
 use anyhow::ensure;
@@ -62,8 +64,11 @@ pub struct ServerParams {
     /// Policies of the memory manager.
     pub policies: Vec<PolicyKind>,
     /// Whose parameters and rounds move the border of Contiguitas: `model` or `kernel`.
-    #[serde(default, skip_serializing_if = "Resizer::is_model")]
+    #[serde(default, skip_serializing_if = "Resizer::is_kernel")]
     pub resizer: Resizer,
+    /// How far the allocator goes for 2 MB pages: `patient` or `kernel`.
+    #[serde(default, skip_serializing_if = "CostlyRequests::is_kernel")]
+    pub costly: CostlyRequests,
     /// The paper's values to print beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperValue>,
@@ -87,6 +92,7 @@ impl Default for ServerParams {
             burst_factor: one(),
             policies: Vec::new(),
             resizer: Resizer::default(),
+            costly: CostlyRequests::default(),
             paper: Vec::new(),
         }
     }

@@ -26,6 +26,7 @@ const ADVISED: f64 = 0.4;
 pub struct RestartPagesParams {
     /// Folder of the recordings (`kernel/scripts/restart.sh`), relative to the source tree:
     /// `NAME.json`, and of each of its variants `NAME-VARIANT.snap` and `NAME-VARIANT.flags.zst`.
+    /// Those whose name begins with `ample-` are of the kernel series.
     pub folder: PathBuf,
     /// Runs of the model for each variant.
     pub seeds: u64,
@@ -182,6 +183,7 @@ fn rows_of(path: &str, seeds: u64) -> Result<Vec<RestartPagesRow>> {
 
 /// What the model knows of a machine.
 struct Known<'a> {
+    policy: PolicyKind,
     scan: &'a Scan,
     pages: &'a [PageClass],
     flags: &'a [PageFlags],
@@ -198,8 +200,13 @@ fn row(
     let scan = snapshot::read(Path::new(&format!("{moment}.snap")))?;
     let flags = flags_of(&format!("{moment}.flags.zst"), scan.layout.span().start.0)?;
     let pages = likely_pages(&scan);
+    let recording = path.rsplit('/').next().unwrap_or(path).to_string();
     let model = |flags: &[PageFlags], compaction: Option<&CompactionState>| -> Result<_> {
         let known = Known {
+            policy: match recording.starts_with("ample-") {
+                true => PolicyKind::Contiguitas,
+                false => PolicyKind::Linux,
+            },
             scan: &scan,
             pages: &pages,
             flags,
@@ -211,12 +218,12 @@ fn row(
         RestartGotRanges::of(&all?, asked.wanted, asked.found).context("no seed")
     };
     Ok(RestartPagesRow {
-        recording: path.rsplit('/').next().unwrap_or(path).to_string(),
         defer_shift: (compaction.order_failed <= u32::from(PAGEBLOCK_ORDER.0))
             .then_some(compaction.defer_shift),
         by_class: model(&[], None)?,
         by_flags: model(&flags, None)?,
         by_kernel: model(&flags, Some(&compaction))?,
+        recording,
         variant: asked.variant,
         wanted: asked.wanted,
         found: asked.found,
@@ -233,7 +240,7 @@ fn restart(known: &Known<'_>, asked: &Asked, seed: u64) -> Result<RestartGot> {
             Some(_) => CostlyRequests::Kernel,
             None => CostlyRequests::Patient,
         },
-        ..Config::new(PolicyKind::Linux)
+        ..Config::new(known.policy)
     };
     let mut server = ServerModel::from_pages(&config, &known.scan.layout, known.pages)?;
     server.set_flags(known.flags);

@@ -39,7 +39,7 @@ pub struct Fig10Params {
     pub policies: Vec<PolicyKind>,
     pub seeds: Vec<u64>,
     /// How far the allocator goes for 2 MB pages: `patient` or `kernel`.
-    #[serde(default, skip_serializing_if = "CostlyRequests::is_patient")]
+    #[serde(default, skip_serializing_if = "CostlyRequests::is_kernel")]
     pub costly: CostlyRequests,
 }
 

@@ -4,7 +4,7 @@
 use super::estimate::PERCENT;
 use ample_host::{Scan, ZoneCounters};
 use ample_kit::statistics::MedianRange;
-use ample_mm::{Config, Marks, PolicyKind, Resizer, Sample, ServerModel, Workload, run_on};
+use ample_mm::{Config, Marks, PolicyKind, Sample, ServerModel, Workload, run_on};
 use ample_pfn::{MetricsBuilder, PAGEBLOCK_ORDER, PageClass, Pfn, SizeList, Source};
 use anyhow::Result;
 use rayon::prelude::*;
@@ -63,12 +63,11 @@ pub fn ends(
     seeds: u64,
 ) -> Result<Vec<Sample>> {
     let run = |seed| {
-        let mut config = Config {
+        let config = Config {
             seed,
             marks: watermarks(scan),
             ..Config::new(policy)
         };
-        config.policy.resizer = Resizer::Kernel;
         let server = ServerModel::from_pages(&config, &scan.layout, classes)?;
         let mut run = run_on(server, &config, workload, seconds, seconds, &|_| {});
         Ok(run.samples.pop().expect("a run ends with a sample"))

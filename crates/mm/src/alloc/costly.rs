@@ -6,11 +6,12 @@
 
 use super::page::get_page;
 use super::request::AllocRequest;
-use crate::compact::scan::{Tried, compact_for};
+use crate::compact::scan::{Tried, compact_all, compact_for};
 use crate::kernel::SimKernel;
 use crate::policy::Policy;
 use crate::psi::{RECLAIM_NS, Stall};
 use crate::reclaim::shrink;
+use ample_pfn::MigrateType;
 
 /// Rounds after compactions that made a block which somebody else took
 /// (`MAX_COMPACT_RETRIES` / 4).
@@ -64,8 +65,12 @@ pub(crate) fn alloc_costly(
             }
             Tried::Deferred | Tried::Failed => false,
         };
-        if !retries || !progress || !again {
+        if !retries || !progress {
             return None;
+        }
+        if !again {
+            let all = kernel.rules.compacts_all && request.migratetype() == MigrateType::Movable;
+            return all.then(|| compacted_all(kernel, policy, request, cpu))?;
         }
     }
 }
@@ -87,6 +92,21 @@ fn compacted(
         kernel.deferral.note(request.order, true);
     }
     (found, tried)
+}
+
+/// Compacts the whole region for the request, whatever failed before and wherever compaction has
+/// been (`COMPACT_PRIO_SYNC_FULL`), which the series adds for the movable region.
+fn compacted_all(
+    kernel: &mut SimKernel,
+    policy: &mut dyn Policy,
+    request: &AllocRequest,
+    cpu: usize,
+) -> Option<u32> {
+    reclaimed(kernel, request);
+    compact_all(kernel, request.order, request.migratetype());
+    let found = get_page(kernel, policy, request, cpu);
+    kernel.deferral.note(request.order, found.is_some());
+    found
 }
 
 /// Direct reclaim: none while there is room for compaction above the high watermark
@@ -121,11 +141,15 @@ mod tests {
     /// A server of 64 MB, half of which is free, page by page.
     fn half_free(costly: CostlyRequests) -> ServerModel {
         let mut config = Config::new(PolicyKind::Linux);
-        config.memory_bytes = 64 << 20;
         config.costly = costly;
+        half_free_of(config)
+    }
+
+    fn half_free_of(mut config: Config) -> ServerModel {
+        config.memory_bytes = 64 << 20;
         let mut server = ServerModel::new(&config).expect("a valid size");
         let pool = server.new_pool();
-        let pages = server.free_pages() as u32;
+        let pages = server.free_user_pages() as u32;
         let user = crate::AllocRequest::new(PageClass::Anon);
         server.allocate(pool, &user, pages, 0);
         server.release(pool, pages / 2, 0);
@@ -184,6 +208,18 @@ mod tests {
         // The scanners have met: kswapd forgets the marks when it sleeps. The failure defers the
         // first attempt of the next request, not its second.
         assert_eq!(server.hugetlb_2m(pool, 4), 4);
+    }
+
+    #[test]
+    fn above_a_border_all_memory_is_compacted_before_a_request_that_retries_fails() {
+        let mut server = half_free_of(Config::new(PolicyKind::Contiguitas));
+        server.set_compaction(&CompactionState {
+            skipped: "f".repeat(8),
+            ..deferred(6)
+        });
+        let pool = server.new_pool();
+        assert_eq!(server.hugetlb_2m(pool, 4), 4);
+        server.check().expect("sound");
     }
 
     #[test]

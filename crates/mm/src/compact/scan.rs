@@ -277,6 +277,14 @@ pub(crate) fn compact_for(
     Tried::Failed
 }
 
+/// Compaction by a task that waits, of the whole region from its ends, past all marks.
+pub(crate) fn compact_all(kernel: &mut SimKernel, order: u32, mt: MigrateType) {
+    kernel.counters.compact_stalls += 1;
+    kernel.skips.forget();
+    kernel.scanners = Scanners::apart(&kernel.zone);
+    compact_while_waiting(kernel, order, mt, true);
+}
+
 fn compact_while_waiting(
     kernel: &mut SimKernel,
     order: u32,

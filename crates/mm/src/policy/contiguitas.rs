@@ -15,6 +15,7 @@ use crate::config::{Mechanisms, PolicyConfig, PolicyKind, Resizer, Rules};
 use crate::kernel::SimKernel;
 use crate::memory::{BLOCK_ORDER, BLOCK_PAGES, FrameKind, FreeList, HIGH, LOW, Zone};
 use crate::psi::{MIGRATE_NS, SCAN_BLOCK_NS, Stall};
+use crate::reclaim::shrink;
 use ample_pfn::{MigrateType, is_movable};
 
 /// Blocks that one expansion on behalf of a waiting request moves the border by.
@@ -132,6 +133,7 @@ impl Contiguitas {
             if b + 1 >= top {
                 break;
             }
+            make_places(kernel, b);
             match isolate_range(kernel, b, 1, true) {
                 Ok(pages) => moved += pages,
                 Err(_) => {
@@ -224,6 +226,20 @@ impl Contiguitas {
     }
 }
 
+/// Reclaims user memory until the movable pages of block `b` have places elsewhere, as migrations
+/// on behalf of `alloc_contig_range(GFP_KERNEL)` do.
+fn make_places(kernel: &mut SimKernel, b: u32) {
+    let block = kernel.zone.block(b);
+    if block.movable == 0 {
+        return;
+    }
+    let needed = u64::from(block.movable) + u64::from(block.free) + kernel.watermarks.of(HIGH).min;
+    let missing = needed.saturating_sub(kernel.zone.free_pages(HIGH));
+    if missing > 0 {
+        shrink::reclaim_directly(kernel, HIGH, missing as u32);
+    }
+}
+
 /// What resizing by watermarks alone would do: a sixteenth up when low, a sixteenth down when
 /// a quarter is free.
 fn watermark_target(s: &ResizeState) -> u64 {
@@ -244,6 +260,8 @@ impl Policy for Contiguitas {
             one_type_low: true,
             banded: self.on().placement_bias,
             mixing: false,
+            giga_from_top: true,
+            compacts_all: true,
             hw_moves: self.hw.then_some(self.config.hw_classes),
             reclaims_node: !self.on().expand_before_reclaim,
             ..Rules::default()
@@ -356,6 +374,9 @@ pub(crate) fn border_violation(zone: &Zone) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::server::ServerModel;
+    use ample_pfn::PageClass;
 
     #[test]
     fn a_growth_is_looked_at_again_after_16_mb() {
@@ -373,5 +394,20 @@ mod tests {
         assert_eq!(step(&state), 4096);
         state.unmov_free_pages = 16384 + 1536;
         assert_eq!(step(&state), 0);
+    }
+
+    /// Page cache fills all that is above the border, and goes where the region needs its place.
+    #[test]
+    fn the_border_moves_into_full_memory() {
+        let mut config = Config::new(PolicyKind::Contiguitas);
+        config.memory_bytes = 256 << 20;
+        let mut server = ServerModel::new(&config).expect("a size");
+        let pages = server.free_user_pages() as u32;
+        server.read_cache(PageClass::File, pages + 4096, 0);
+        let pool = server.new_pool();
+        let wanted = server.kernel.zone.free_pages(LOW) as u32 + 8192;
+        let request = AllocRequest::new(PageClass::Network);
+        assert_eq!(server.allocate(pool, &request, wanted, 0), wanted);
+        server.check().expect("confined");
     }
 }

@@ -112,8 +112,9 @@ impl ServerModel {
     }
 
     /// The same for 1 GB pages (`alloc_contig_pages`): tries every aligned range that has no
-    /// unmovable page in it, upwards as Linux does, in the region where the policy allows them.
-    /// Pages obtained, kept in `pool`.
+    /// unmovable page in it, in the region where the policy allows them; upwards as Linux does, or
+    /// from its end, where they do not stand in the way of a border. Pages obtained, kept in
+    /// `pool`.
     pub fn hugetlb_1g(&mut self, pool: PoolId, wanted: u32) -> u32 {
         let mut got = 0;
         let blocks = self
@@ -121,7 +122,12 @@ impl ServerModel {
             .zone
             .region_blocks(self.kernel.rules.giga_region);
         let ranges = blocks.start.div_ceil(GIGA_BLOCKS)..blocks.end / GIGA_BLOCKS;
-        for first in ranges.map(|range| range * GIGA_BLOCKS) {
+        for nth in 0..ranges.len() as u32 {
+            let range = match self.kernel.rules.giga_from_top {
+                true => ranges.end - 1 - nth,
+                false => ranges.start + nth,
+            };
+            let first = range * GIGA_BLOCKS;
             if got == wanted {
                 break;
             }
@@ -189,12 +195,17 @@ mod tests {
         config.policy.low_region_ratio = 0.25;
         let mut server = ServerModel::new(&config).expect("a valid size");
         let (small, pool) = (server.new_pool(), server.new_pool());
-        // The lowest whole gigabyte of user memory is in 2 MB pages, the highest is page cache.
+        // The highest gigabyte is in 2 MB pages, the lowest of user memory is page cache.
         assert_eq!(server.hugetlb_2m(small, 1500), 1500);
-        (0..600).for_each(|highest| server.free_entry(small, highest, 0));
+        (900..1500)
+            .rev()
+            .for_each(|lowest| server.free_entry(small, lowest, 0));
         let pages = server.free_user_pages() as u32;
         server.read_cache(PageClass::File, pages, 0);
         assert_eq!(server.hugetlb_1g(pool, 1), 1);
-        assert!(server.kernel.zone.block(GIGA_BLOCKS).giga, "the lowest");
+        assert!(
+            server.kernel.zone.block(3 * GIGA_BLOCKS).giga,
+            "the highest"
+        );
     }
 }

@@ -115,8 +115,9 @@ def simulate(
 ) -> dict[str, Any]:
     """Simulates one server, and gives its samples, metrics, counters and stalls.
 
-    `workload` is a shipped name or the path of a file; `resize` changes tunables of Algorithm 1
-    (`threshold_unmov_bp`, `c_ue_milli`, ...) under the policies that have a border.
+    `workload` is a shipped name or the path of a file. `resize` takes the model's own resizer in
+    place of the kernel's, with these tunables of Algorithm 1 changed (`threshold_unmov_bp`,
+    `c_ue_milli`, ...), under the policies that have a border.
     """
     for name, value in {"memory_gb": memory_gb, "hours": hours}.items():
         if not 0 < value < 1e6:
