@@ -298,6 +298,18 @@ mod tests {
         }
     }
 
+    /// Above a border the whole region is compacted before a huge page is refused.
+    #[test]
+    fn the_series_gives_what_is_wanted_and_so_does_the_model() {
+        let rows = rows("ample-1g-1");
+        for variant in ["stopped", "failed", "buffers", "turn", "busy"] {
+            let row = rows.iter().find(|row| row.variant == variant);
+            let row = row.expect("a variant of the recording");
+            assert_eq!(row.found.got, row.wanted, "{row:?}");
+            assert_eq!(row.by_kernel.missed_by_points, 0.0, "{row:?}");
+        }
+    }
+
     #[test]
     fn a_line_without_its_moment_is_told_by_file_and_number() {
         let folder = tempfile::tempdir().expect("a folder");
