@@ -68,7 +68,7 @@ def test_the_command_writes_it(tmp_path: Path) -> None:
 
 def test_the_defaults_are_those_of_the_model() -> None:
     size = {"memory_gb": 0.125, "hours": 0.05, "sample_every_s": 60}
-    plain = ample.simulate("storm", "contiguitas", **size)  # type: ignore[arg-type]
+    plain = ample.simulate("storm", "contiguitas", **size, resize={})  # type: ignore[arg-type]
     given = ample.simulate(
         "storm", "contiguitas", **size, resize=DEFAULTS  # type: ignore[arg-type]
     )
