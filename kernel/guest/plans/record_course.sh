@@ -25,9 +25,12 @@ course() {
 }
 snapshot() {
 	settle
+	# the load goes on, and may move the border during the scan
+	before=$(border)
 	ample scan --format snapshot -o /tmp/$1.snap
 	emit snapshot "\"name\": \"$1\", \"bytes\": $(wc -c < /tmp/$1.snap), \
-		\"border_pfn\": $(border), \"mono_s\": $(cut -d' ' -f1 /proc/uptime)"
+		\"border_pfn\": $before, \"border_after_pfn\": $(border), \
+		\"mono_s\": $(cut -d' ' -f1 /proc/uptime)"
 }
 load cache /mnt/big $((total * 110 / 100)) > /dev/null
 [ $workload = web ] && web_start
