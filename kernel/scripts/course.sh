@@ -4,8 +4,8 @@
 # usage: course.sh TREE OUT_PREFIX WORKLOAD SEED [SECONDS [MEM]]
 # WORKLOAD is web, churn, build or leak. Makes OUT_PREFIX.start.snap, .third.snap and .end.snap, the
 # pages at those moments (ample scan --format snapshot); OUT_PREFIX.trace.zst, text of ftrace of
-# that third with times to 10 ms and without page pointer and task; and OUT_PREFIX.json, one object
-# a line: what the plan found.
+# that third with times to 10 ms and without page pointer and task, 450,000 events at most; and
+# OUT_PREFIX.json, one object a line: what the plan found.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 [ $# -ge 4 ] || { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
@@ -28,5 +28,5 @@ for name in start third end; do
 done
 part $((1 << 40)) | tr -d '\000' | sed -E '/^#/d; s/ page=[0-9a-f]*//
 	s/^ *.*-[0-9]+ +\[/t-1 [/; s/(\.[0-9]{2})[0-9]{4}: mm/\1: mm/' |
-	zstd -19 -q -f -o "$out.trace.zst"
+	awk 'NR <= 450000' | zstd -19 -q -f -o "$out.trace.zst"
 cp "$work/results.jsonl" "$out.json"
