@@ -2,7 +2,7 @@
 //! What the first third of a recorded kernel predicts of the rest: the fit behind
 //! `ample whatif --record`, checked on recordings.
 
-use super::recorded_kernel::recordings;
+use super::recorded_kernel::{policy_of, recordings};
 use crate::experiment::{Experiment, Outcome, Progress};
 use crate::needs::source_tree;
 use crate::progress::Steps;
@@ -10,7 +10,6 @@ use crate::stop;
 use crate::whatif::recording::{ends, likely_pages, unmovable_2m_ratio};
 use ample_host::{Scan, snapshot};
 use ample_kit::statistics::MedianRange;
-use ample_mm::PolicyKind;
 use ample_mm::replay::{KernelReplay, ReplayOptions, Start};
 use ample_pfn::{BASE_PAGE_BYTES, Definition, MAX_PAGE_ORDER, Mobility, PageClass, is_movable};
 use anyhow::{Context, Result};
@@ -173,15 +172,11 @@ fn row(parameters: &ForesightParams, path: &str) -> Result<ForesightRow> {
     let observed = replay.observed(&Start::new(start.layout.clone(), likely_pages(&start))?)?;
     let (mut third, mut end) = (moment("third")?, moment("end")?);
     let predicted_s = seconds_between(&third, &end)?;
-    let policy = match name.starts_with("ample-") {
-        true => PolicyKind::Contiguitas,
-        false => PolicyKind::Linux,
-    };
     let ends = ends(
         &third,
         &likely_pages(&third),
         &observed.fit(name),
-        policy,
+        policy_of(name),
         predicted_s,
         parameters.seeds,
     )?;

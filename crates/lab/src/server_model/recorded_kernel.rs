@@ -126,6 +126,14 @@ impl Experiment for RecordedKernel {
     }
 }
 
+/// The memory manager of the kernel in a recording of this name.
+pub(super) fn policy_of(name: &str) -> PolicyKind {
+    match name.starts_with("ample-") {
+        true => PolicyKind::Contiguitas,
+        false => PolicyKind::Linux,
+    }
+}
+
 /// The recordings of a folder, by path without endings: those that have a file with this one.
 pub(super) fn recordings(folder: &Path, ending: &str) -> Result<Vec<String>> {
     let told = || format!("reading {}", folder.display());

@@ -2,7 +2,7 @@
 //! Huge pages that a service gets when it restarts: the model beside recorded guests, by what else
 //! holds memory at that moment.
 
-use super::recorded_kernel::recordings;
+use super::recorded_kernel::{policy_of, recordings};
 use crate::experiment::{Experiment, Outcome, Progress};
 use crate::needs::source_tree;
 use crate::progress::Steps;
@@ -203,10 +203,7 @@ fn row(
     let recording = path.rsplit('/').next().unwrap_or(path).to_string();
     let model = |flags: &[PageFlags], compaction: Option<&CompactionState>| -> Result<_> {
         let known = Known {
-            policy: match recording.starts_with("ample-") {
-                true => PolicyKind::Contiguitas,
-                false => PolicyKind::Linux,
-            },
+            policy: policy_of(&recording),
             scan: &scan,
             pages: &pages,
             flags,
