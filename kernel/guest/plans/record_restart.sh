@@ -7,6 +7,8 @@
 # 20 of 64 GB), then for twice as much, and then for that 64 times more: after compactions that
 # failed, up to 64 requests pass without another (compaction_deferred, mm/compaction.c). The machine
 # right before (ample scan) and a byte of flags a page go to the raw disk, one after another.
+# With ample.compact=1 all of memory is compacted in between (/proc/sys/vm/compact_memory), as an
+# operator of stock Linux would.
 #   stopped  all services have ended, the page cache is clean
 #   failed   the same, after somebody has asked for huge pages in vain while the services ran
 #   dirty    so they have, and three fifths of memory is page cache that nobody has written yet
@@ -73,6 +75,7 @@ before() {
 	at=$((at + ($(wc -c < /tmp/both) + 4095) / 4096))
 	rm /tmp/snap /tmp/flags /tmp/both
 	events > /tmp/events
+	[ "${compact:-0}" = 0 ] || echo 1 > /proc/sys/vm/compact_memory
 }
 
 # after NAME FIELDS: what was obtained, and what it took

@@ -48,7 +48,7 @@ impl Contiguitas {
             failures: 0,
             not_before_ns: 0,
             next_shrink_ns: 0,
-            rounds: Rounds::new(),
+            rounds: Rounds::new(&config.mechanisms),
         }
     }
 
@@ -56,10 +56,9 @@ impl Contiguitas {
         &self.config.mechanisms
     }
 
-    /// Whether the kernel's resizer moves the border. Its decisions are one: without a part of
-    /// them it is the model's.
+    /// Whether the kernel's resizer moves the border.
     fn by_rounds(&self) -> bool {
-        self.config.resizer == Resizer::Kernel && self.on().algorithm1 && self.on().review
+        self.config.resizer == Resizer::Kernel
     }
 
     /// What the resizer knows when it decides.

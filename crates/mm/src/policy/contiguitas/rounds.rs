@@ -5,6 +5,7 @@
 
 use super::super::policy_ffi::{self, KernelTimes, ResizeParams, ResizeState};
 use super::Contiguitas;
+use crate::config::Mechanisms;
 use crate::kernel::SimKernel;
 use crate::memory::{BLOCK_PAGES, HIGH, LOW};
 
@@ -26,6 +27,8 @@ pub(super) struct Decision {
 #[derive(Debug)]
 pub(super) struct Rounds {
     params: ResizeParams,
+    /// The kernel's own rules hold beside Algorithm 1 (`ctg_review_pages`).
+    reviews: bool,
     times: KernelTimes,
     initial_pages: u64,
     max_pages: u64,
@@ -43,10 +46,27 @@ fn ns(ms: u32) -> u64 {
     u64::from(ms) * 1_000_000
 }
 
+/// Weights and thresholds under which Algorithm 1 asks for nothing: what is left of
+/// `ctg_target_pages` is the low watermark.
+fn watermark_alone() -> ResizeParams {
+    ResizeParams {
+        threshold_unmov_bp: u32::MAX,
+        threshold_mov_bp: u32::MAX,
+        c_ue_milli: 0,
+        c_me_milli: 0,
+        c_us_milli: 0,
+        c_ms_milli: 0,
+    }
+}
+
 impl Rounds {
-    pub(super) fn new() -> Rounds {
+    pub(super) fn new(on: &Mechanisms) -> Rounds {
         Rounds {
-            params: ResizeParams::kernel(),
+            params: match on.algorithm1 {
+                true => ResizeParams::kernel(),
+                false => watermark_alone(),
+            },
+            reviews: on.review,
             times: KernelTimes::get(),
             initial_pages: 0,
             max_pages: 0,
@@ -96,10 +116,20 @@ impl Rounds {
             self.beyond_after_ns = now_ns + ns(self.times.beyond_ms);
         }
         self.review_at_ns = now_ns + ns(self.times.review_ms);
+        let target_pages = match self.reviews {
+            true => policy_ffi::round_pages(&self.params, state, urgent, limit_pages),
+            false => self.unreviewed_pages(state, limit_pages),
+        };
         Decision {
-            target_pages: policy_ffi::round_pages(&self.params, state, urgent, limit_pages),
+            target_pages,
             limit_pages,
         }
+    }
+
+    /// What Algorithm 1 gives, and a block up to `limit_pages` for who waits.
+    fn unreviewed_pages(&self, state: &ResizeState, limit_pages: u64) -> u64 {
+        let next = (state.unmov_pages + state.block_pages).min(limit_pages);
+        policy_ffi::target_pages(&self.params, state).max(next)
     }
 
     /// Does the back-off after a failed growth hold this one?
@@ -108,9 +138,12 @@ impl Rounds {
         policy_ffi::backed_off(policy_ffi::must(state, urgent), self.hard, waits)
     }
 
-    /// Pages of the next step of a growth; 0 ends it.
+    /// Pages of the next step of a growth; 0 ends it. Without the review all is one step.
     fn step(&mut self, state: &ResizeState, urgent: bool, target: u64, wanted: u64) -> u64 {
         self.hard = policy_ffi::must(state, urgent);
+        if !self.reviews {
+            return target.saturating_sub(state.unmov_pages);
+        }
         policy_ffi::step_pages(state, target, wanted, self.hard)
     }
 

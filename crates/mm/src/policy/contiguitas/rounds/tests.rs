@@ -83,7 +83,7 @@ struct Seen {
 
 fn replay(event: &Event<'_>, seen: &mut Seen) {
     let (state, line) = (event.state(), event.line);
-    let mut rounds = Rounds::new();
+    let mut rounds = Rounds::new(&Mechanisms::default());
     match event.name {
         "contiguitas_decide" => {
             let urgent = event.is("urgent");
@@ -166,7 +166,7 @@ fn the_kernels_resizer_serves_the_model() {
 /// Who waits gets room beyond the maximum once in 100 ms, and no more than a block.
 #[test]
 fn who_waits_goes_beyond_the_maximum_in_small_steps() {
-    let mut rounds = Rounds::new();
+    let mut rounds = Rounds::new(&Mechanisms::default());
     let mut state = ResizeState {
         node_pages: 1 << 16,
         unmov_pages: 1 << 14,
@@ -183,4 +183,53 @@ fn who_waits_goes_beyond_the_maximum_in_small_steps() {
     );
     let later = rounds.decide(&state, true, 100_000_000);
     assert_eq!(later.target_pages, (1 << 14) + 1024);
+}
+
+/// A region of 64 MB on a node of 1 GB, `free` of it free, under `pressure_bp` of waiting for it.
+fn region_of_64_mb(free: u64, pressure_bp: u32) -> ResizeState {
+    ResizeState {
+        node_pages: 1 << 18,
+        unmov_pages: 1 << 14,
+        unmov_free_pages: free,
+        mov_free_pages: 1 << 16,
+        unmov_low_wmark_pages: 2048,
+        max_pages: 1 << 16,
+        min_pages: 512,
+        block_pages: 512,
+        pressure_unmov_bp: pressure_bp,
+        ..Default::default()
+    }
+}
+
+/// Where a round without `mechanism` wants the border, in blocks from where it is.
+fn blocks_without(mechanism: &str, state: &ResizeState) -> i64 {
+    let on = Mechanisms::without(mechanism).expect("a name");
+    let target = Rounds::new(&on).decide(state, false, 0).target_pages;
+    (target as i64 - state.unmov_pages as i64) / 512
+}
+
+/// Each of the resizer's two rules can be taken away alone, and the other still holds.
+#[test]
+fn a_part_of_the_kernels_decisions_can_be_off() {
+    let on = Rounds::new(&Mechanisms::default());
+    assert_eq!(on.params, ResizeParams::kernel());
+    // Short of free pages: Algorithm 1 would double the region, the review asks for what lacks.
+    let short = region_of_64_mb(1000, 5000);
+    let whole = |state| {
+        let mut rounds = Rounds::new(&Mechanisms::default());
+        rounds.decide(state, false, 0).target_pages as i64 - (1 << 14)
+    };
+    assert_eq!(whole(&short) / 512, 5);
+    assert_eq!(blocks_without("review", &short), 32);
+    assert_eq!(blocks_without("algorithm1", &short), 5);
+    assert_eq!(blocks_without("review+algorithm1", &short), 7);
+    // Pressure with pages above the mark: only Algorithm 1 asks for more.
+    let pressed = region_of_64_mb(2500, 5000);
+    assert_eq!(whole(&pressed) / 512, 2);
+    assert_eq!(blocks_without("algorithm1", &pressed), 0);
+    // Pages to spare and no pressure: only the review gives them back.
+    let spare = region_of_64_mb(12000, 0);
+    assert_eq!(whole(&spare) / 512, -4);
+    assert_eq!(blocks_without("algorithm1", &spare), -4);
+    assert_eq!(blocks_without("review+algorithm1", &spare), 0);
 }
