@@ -3,8 +3,8 @@
 """Tell what a service that restarts gets of huge pages, by what else holds memory then.
 
 usage: restarts.py FOLDER
-Reads the recordings of restart.sh below FOLDER, KERNEL-SIZE-SEED.json, and prints one line of JSON
-for each variant of each kernel: 2 MB pages wanted, and those obtained by page faults, through
+Reads the recordings of restart.sh in FOLDER, KERNEL-SIZE-SEED.json, and prints one line of JSON for
+each variant of each kernel: 2 MB pages wanted, and those obtained by page faults, through
 nr_hugepages, and of twice as many; the median of the seeds, least and greatest.
 """
 
@@ -33,7 +33,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     found = {}
-    for file in sorted(pathlib.Path(sys.argv[1]).rglob("*.json")):
+    for file in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
         kernel = file.name.split("-")[0]
         for line in asked(file):
             found.setdefault((line["variant"], kernel), []).append(line)
