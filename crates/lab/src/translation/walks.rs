@@ -57,6 +57,12 @@ pub struct WalkBar {
     pub instruction_percent_min: f64,
     /// The greatest of the seeds.
     pub instruction_percent_max: f64,
+    /// Walk cycles for both: what the paper says of 4 KB pages.
+    pub walk_percent: f64,
+    /// The least of the seeds.
+    pub walk_percent_min: f64,
+    /// The greatest of the seeds.
+    pub walk_percent_max: f64,
     /// Instructions a cycle.
     pub ipc: f64,
     /// Speed over the first mix with the same seed.
@@ -86,6 +92,7 @@ struct Sample {
 fn bar(program: &str, mix: &str, samples: &[Sample], first_ipcs: &[f64]) -> WalkBar {
     let over = |value: fn(&Sample) -> f64| Spread::of(samples.iter().map(value));
     let (data, instruction) = (over(|s| s.data_percent), over(|s| s.instruction_percent));
+    let both = over(|s| s.data_percent + s.instruction_percent);
     let pairs = samples.iter().zip(first_ipcs);
     let speedup = Spread::of(pairs.map(|(sample, first)| sample.ipc / first));
     WalkBar {
@@ -97,6 +104,9 @@ fn bar(program: &str, mix: &str, samples: &[Sample], first_ipcs: &[f64]) -> Walk
         instruction_percent: instruction.mean,
         instruction_percent_min: instruction.min,
         instruction_percent_max: instruction.max,
+        walk_percent: both.mean,
+        walk_percent_min: both.min,
+        walk_percent_max: both.max,
         ipc: over(|s| s.ipc).mean,
         speedup: speedup.mean,
         speedup_min: speedup.min,

@@ -41,7 +41,7 @@ pub const WEB: ServiceShape = ServiceShape {
     hot_share: 0.3,
     cold_bytes: 20 << 30,
     cold_skew: 1.0,
-    call_instructions: 648,
+    call_instructions: 1107,
     objects_per_call: 1,
     local_accesses: 24,
 };
@@ -55,7 +55,7 @@ pub const CACHE: ServiceShape = ServiceShape {
     hot_share: 0.3,
     cold_bytes: 32 << 30,
     cold_skew: 0.95,
-    call_instructions: 648,
+    call_instructions: 1566,
     objects_per_call: 1,
     local_accesses: 24,
 };
