@@ -4,7 +4,7 @@
 //! and on servers that a fragmenter has filled before ("full"). Page sizes come from the server
 //! model, their worth from the shipped speed table.
 
-use super::speedup::{self, SpeedTable, page_mix, program_of};
+use super::speedup::{self, SpeedTable, page_mix, program_of, transparent_mix};
 use crate::charts::{Bars, of_spread};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::machines::MachineChoice;
@@ -48,6 +48,9 @@ pub struct Fig10Params {
 #[serde(deny_unknown_fields)]
 pub struct Fig10Workload {
     pub name: String,
+    /// It places its memory in the HugeTLB pages that it obtains, and what is left in transparent
+    /// ones; without it all is in those (section 5.1: Web alone asks for HugeTLB pages).
+    pub hugetlb: bool,
     /// Fig10Gain of Contiguitas over fully fragmented Linux in the paper: least and most.
     pub paper_over_full: [f64; 2],
     /// The same over partially fragmented Linux.
@@ -238,7 +241,7 @@ impl Fig10Speeds {
         for &kind in &params.policies {
             let results = runs(params, &workload.name, kind, full)?;
             steps.step();
-            let (server, speeds) = server(table, &results)?;
+            let (server, speeds) = server(table, &results, workload.hugetlb)?;
             self.servers.push(Fig10Server {
                 workload: workload.name.clone(),
                 policy: kind,
@@ -282,8 +285,13 @@ fn obtained(got: u32, wanted: u32) -> Option<f64> {
 }
 
 /// The pages of one server, over its seeds, what they are worth, and the speed of each seed.
-fn server(table: &SpeedTable, runs: &[RunResult]) -> Result<(Fig10Server, Vec<f64>)> {
-    let mixes: Vec<PageMix> = runs.iter().map(page_mix).collect();
+fn server(
+    table: &SpeedTable,
+    runs: &[RunResult],
+    hugetlb: bool,
+) -> Result<(Fig10Server, Vec<f64>)> {
+    let mix = if hugetlb { page_mix } else { transparent_mix };
+    let mixes: Vec<PageMix> = runs.iter().map(mix).collect();
     let huge = || runs.iter().map(|run| &run.huge);
     let price = |mix: &PageMix| table.speedup(mix);
     let speeds = mixes.iter().map(price).collect::<Result<Vec<f64>>>()?;

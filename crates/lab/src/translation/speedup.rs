@@ -154,6 +154,16 @@ pub fn page_mix(run: &RunResult) -> PageMix {
     }
 }
 
+/// The same of a workload that asks for no HugeTLB pages: what is transparent alone.
+pub fn transparent_mix(run: &RunResult) -> PageMix {
+    let share_2m = run.huge.thp_coverage_ratio.unwrap_or(0.0);
+    PageMix {
+        share_2m,
+        share_1g: 0.0,
+        code_2m: share_2m >= 0.5,
+    }
+}
+
 /// The grid interval that holds `x`, and how far into it `x` lies; outside: the border.
 fn bracket(axis: &[f64], x: f64) -> (usize, f64) {
     let above = axis.partition_point(|&a| a <= x);
