@@ -194,7 +194,9 @@ impl Experiment for HugePageGains {
             servers: Vec::new(),
         };
         for workload in &params.workloads {
-            let table = program_of(&workload.name)
+            // A file of one's own is priced as the workload whose name it bears.
+            let named = Workload::load(&workload.name)?.name;
+            let table = program_of(&named)
                 .and_then(|program| table.table(program))
                 .with_context(|| format!("no program stands for workload '{}'", workload.name))?;
             for full in [false, true] {

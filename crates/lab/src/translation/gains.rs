@@ -83,7 +83,8 @@ impl Experiment for FittedGains {
             );
         }
         let table = shipped();
-        let program = program_of(&params.workload).and_then(|program| table.table(program));
+        let named = Workload::load(&params.workload)?.name;
+        let program = program_of(&named).and_then(|program| table.table(program));
         let table = program
             .with_context(|| format!("no program stands for workload '{}'", params.workload))?;
         let (fitted, fragmenter) = (

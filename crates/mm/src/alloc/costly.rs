@@ -18,6 +18,9 @@ use ample_pfn::MigrateType;
 const RETRIES: u32 = 4;
 /// Rounds of reclaim that may follow each other while compaction lacks room.
 const RECLAIMS: u32 = 16;
+/// Times that direct reclaim goes over the lists, each time over more of them, while what it comes
+/// upon has to be written first (`DEF_PRIORITY` and below, `do_try_to_free_pages`).
+const PRIORITIES: u32 = 13;
 
 /// Pages that compaction for a block needs free beside the watermark (`compact_gap`).
 pub(crate) fn compact_gap(order: u32) -> u64 {
@@ -121,10 +124,18 @@ fn reclaimed(kernel: &mut SimKernel, request: &AllocRequest) -> bool {
     }
     let missing = (marks.low + gap).saturating_sub(kernel.zone.free_pages(region));
     let goal = missing.clamp(32, gap) as u32;
-    let (scanned, freed) = shrink::reclaim_directly(kernel, region, goal);
-    kernel
-        .psi
-        .stall(Stall::of(mt), u64::from(scanned) * RECLAIM_NS);
+    let mut freed = 0;
+    for _ in 0..PRIORITIES {
+        let before = kernel.counters.dirty_passed_pages;
+        let (scanned, more) = shrink::reclaim_directly(kernel, region, goal - freed);
+        freed += more;
+        let stall = u64::from(scanned) * RECLAIM_NS;
+        kernel.psi.stall(Stall::of(mt), stall);
+        let waits = kernel.writeback.keeps_up() && kernel.counters.dirty_passed_pages > before;
+        if freed >= goal || !waits {
+            break;
+        }
+    }
     kernel.counters.direct_reclaimed_pages += u64::from(freed);
     if freed == 0 {
         kernel.drain_all();

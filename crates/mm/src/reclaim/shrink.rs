@@ -44,7 +44,7 @@ fn shrink(kernel: &mut SimKernel, region: usize, goal: u32, user: bool) -> (u32,
 }
 
 fn shrink_cache(kernel: &mut SimKernel, region: usize, goal: u32) -> (u32, u32) {
-    let (mut scanned, mut freed) = (0, 0);
+    let (mut scanned, mut freed, mut passed) = (0, 0, 0);
     let dirty = kernel.writeback.share_of(kernel.lru.len());
     while freed < goal && scanned < 8 * goal {
         if begins_group(scanned) {
@@ -61,13 +61,15 @@ fn shrink_cache(kernel: &mut SimKernel, region: usize, goal: u32) -> (u32, u32) 
         } else if state.short_pinned() || kernel.zone.region(pfn) < region {
             kernel.lru.rotate(kernel.zone.frames_mut(), pfn);
         } else if dirty > 0.0 && kernel.rng.chance(dirty) {
-            kernel.counters.dirty_passed_pages += 1;
+            passed += 1;
             kernel.lru.rotate(kernel.zone.frames_mut(), pfn);
         } else {
             evict(kernel, pfn);
             freed += 1;
         }
     }
+    kernel.counters.dirty_passed_pages += u64::from(passed);
+    kernel.writeback.flush(passed);
     (scanned, freed)
 }
 

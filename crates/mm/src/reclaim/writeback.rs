@@ -6,11 +6,15 @@
 /// Share of the page cache and of free user memory that may be dirty: the writers behind it wait
 /// (`vm.dirty_ratio`).
 const MOST_DIRTY: f64 = 0.2;
+/// Pages under writeback ÷ dirty ones below which storage keeps up.
+const IDLE_SHARE: f64 = 0.01;
 
 /// The dirty part of the page cache.
 #[derive(Debug, Default)]
 pub(crate) struct Writeback {
     dirty_pages: f64,
+    /// Whether storage has nothing else to do than to write what reclaim comes upon.
+    idle: bool,
 }
 
 impl Writeback {
@@ -23,9 +27,25 @@ impl Writeback {
         written
     }
 
-    /// So many pages are dirty.
-    pub(crate) fn set_dirty(&mut self, pages: f64) {
+    /// So many pages are dirty, and so many on their way to storage: where those are many, what is
+    /// dirty would have to wait for them.
+    pub(crate) fn set_dirty(&mut self, pages: f64, on_their_way: f64) {
         self.dirty_pages = pages;
+        self.idle = on_their_way < IDLE_SHARE * pages;
+    }
+
+    /// Whether storage writes what reclaim comes upon before it looks again. A driver cleans pages
+    /// at the pace of its own storage, which does not.
+    pub(crate) fn keeps_up(&self) -> bool {
+        self.idle
+    }
+
+    /// Reclaim has passed over so many dirty pages and wakes the flushers
+    /// (`shrink_inactive_list`: `wakeup_flusher_threads`).
+    pub(crate) fn flush(&mut self, passed: u32) {
+        if self.idle {
+            self.clean(f64::from(passed));
+        }
     }
 
     /// So many pages have reached storage.
