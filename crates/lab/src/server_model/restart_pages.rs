@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn the_series_gives_what_is_wanted_and_so_does_the_model() {
         let rows = rows("ample-1g-1");
-        for variant in ["stopped", "failed", "buffers", "turn", "busy"] {
+        for variant in ["stopped", "failed", "dirty", "buffers", "turn", "busy"] {
             let row = rows.iter().find(|row| row.variant == variant);
             let row = row.expect("a variant of the recording");
             assert_eq!(row.found.got, row.wanted, "{row:?}");
