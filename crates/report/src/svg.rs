@@ -10,12 +10,12 @@ use std::fmt::Write;
 pub const STYLE: &str = "\
 :root{--ink:#1c2330;--soft:#5b6472;--rule:#d9dee6;--paper:#fff;--card:#f6f8fb;--accent:#0b5cad;\
 --s0:#b3352c;--s1:#c98a17;--s2:#7a6bb0;--s3:#0b5cad;--s4:#12866e;--s5:#6b7280;\
---s6:#7c8b12;--good:#12866e;\
+--s6:#7c8b12;--s7:#8a5a2b;--good:#12866e;\
 --free:#cfe3f5;--movable:#5b9bd5;--polluted:#e8a33d;--unmovable:#b3352c;--hole:#e9ecf1}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa4b2;--rule:#343c49;\
 --paper:#12161d;--card:#1a2029;--accent:#6db1f2;--s0:#ef7f76;--s1:#e6b45a;--s2:#a99be0;\
 --s3:#6db1f2;--s4:#4fc3a8;--s5:#9aa4b2;\
---s6:#c3d04b;--good:#4fc3a8;--free:#24425e;--movable:#3f7fbf;\
+--s6:#c3d04b;--s7:#c99a6a;--good:#4fc3a8;--free:#24425e;--movable:#3f7fbf;\
 --polluted:#d8923a;--unmovable:#e0685f;--hole:#232a35}}\
 svg.fig{width:100%;height:auto;font:12px system-ui,sans-serif}svg.fig text{fill:var(--soft)}\
 svg.fig .strong{fill:var(--ink);font-weight:600}svg.fig .rule{stroke:var(--rule)}\
@@ -56,6 +56,11 @@ pub(crate) fn text_width(text: &str) -> f64 {
     6.6 * text.chars().count() as f64
 }
 
+/// Height of a row of a legend.
+const LEGEND_ROW: f64 = 16.0;
+/// What a legend leaves free at its right for the mark of a paper.
+const MARK_WIDTH: f64 = 64.0;
+
 /// Memory managers, whose colours are the same in every figure.
 const POLICIES: [&str; 5] = [
     "linux",
@@ -74,7 +79,7 @@ pub(crate) fn series_colours<'a>(names: impl Iterator<Item = &'a str>) -> Vec<St
         .map(|name| POLICIES.iter().position(|policy| policy == name));
     let places: Option<Vec<usize>> = places.collect();
     let places = places.unwrap_or_else(|| (0..names.len()).collect());
-    let colours = places.iter().map(|place| format!("var(--s{})", place % 7));
+    let colours = places.iter().map(|place| format!("var(--s{})", place % 8));
     colours.collect()
 }
 
@@ -84,6 +89,8 @@ pub(crate) struct Svg {
     body: String,
     width: f64,
     height: f64,
+    /// What it shows above its zero.
+    above: f64,
     title: String,
     attributes: String,
 }
@@ -118,6 +125,7 @@ impl Svg {
             body: String::new(),
             width,
             height,
+            above: 0.0,
             title: title.to_string(),
             attributes: String::new(),
         }
@@ -192,15 +200,20 @@ impl Svg {
             body,
             width,
             height,
+            above,
             title,
             attributes,
         } = self;
         let title = escape(&title);
+        let body = match above > 0.0 {
+            true => format!("<g transform='translate(0 {})'>\n{body}</g>\n", px(above)),
+            false => body,
+        };
         format!(
             "<svg class='fig' viewBox='0 0 {} {}' role='img' aria-label='{title}' \
              xmlns='http://www.w3.org/2000/svg'{attributes}>\n{body}</svg>\n",
             px(width),
-            px(height)
+            px(height + above)
         )
     }
 }
@@ -214,20 +227,46 @@ fn path_data(points: &[(f64, f64)]) -> String {
     d
 }
 
-/// A row of coloured squares with names; returns the next free x.
+/// Coloured squares with names in rows, of which the last is at `y` and the others above it, where
+/// the figure grows for them; returns the next free x of the last row, with room for a mark.
 pub(crate) fn legend(svg: &mut Svg, x: f64, y: f64, items: &[(String, String)]) -> f64 {
-    let mut at = x;
-    for (colour, name) in items {
-        svg.rect((at, y - 9.0), (10.0, 10.0), colour, "");
-        svg.text((at + 14.0, y), Anchor::Start, "", name);
-        at += 28.0 + text_width(name);
+    let width = |name: &str| 28.0 + text_width(name);
+    let (mut at, mut row, mut places) = (x, 0, Vec::new());
+    for (_, name) in items {
+        if at > x && at + width(name) > svg.width - MARK_WIDTH {
+            (at, row) = (x, row + 1);
+        }
+        places.push((at, row));
+        at += width(name);
     }
+    for ((colour, name), (left, own)) in items.iter().zip(places) {
+        let y = y - LEGEND_ROW * f64::from(row - own);
+        svg.rect((left, y - 9.0), (10.0, 10.0), colour, "");
+        svg.text((left + 14.0, y), Anchor::Start, "", name);
+    }
+    svg.above = LEGEND_ROW * f64::from(row);
     at
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_legend_that_is_wider_than_its_figure_takes_more_rows() {
+        let drawn = |names: usize| {
+            let mut svg = Svg::new(200.0, 50.0, "figure");
+            let items = vec![("var(--s0)".to_string(), "a name".to_string()); names];
+            let end = legend(&mut svg, 0.0, 14.0, &items);
+            (end, svg.finish())
+        };
+        let (end, one) = drawn(1);
+        assert!(one.contains("viewBox='0 0 200 50'"), "{one}");
+        let (three, rows) = drawn(3);
+        assert!(rows.contains("viewBox='0 0 200 66'"), "{rows}");
+        assert!(rows.contains("y='-2'") && rows.contains("y='14'"), "{rows}");
+        assert!(end <= 200.0 && three == end, "{end} {three}");
+    }
 
     #[test]
     fn a_policy_keeps_its_colour_whoever_stands_before_it() {
