@@ -16,9 +16,11 @@ mkdir -p "$(dirname "$out")"
 truncate -s 2G "$work/slow.img"
 /sbin/mkfs.ext4 -q -F "$work/slow.img"
 slow="file=$work/slow.img,if=none,id=slow,format=raw,cache=unsafe,throttling.bps-write=8388608"
+# What a guest recorded is kept where it did not meet an expectation, too.
+rc=0
 "$here/guest.sh" "$tree" record_restart "$work" --timeout 3000 --disk 3072 --raw 64 --smp 1 \
 	--mem "$mem" --append "contiguitas=on ample.seed=$seed $more" \
-	--qemu "-drive $slow -device virtio-blk-pci,drive=slow,serial=slow"
+	--qemu "-drive $slow -device virtio-blk-pci,drive=slow,serial=slow" || rc=$?
 cp "$work/results.jsonl" "$out.json"
 # part FROM BYTES: these bytes of the raw disk
 part() {
@@ -31,3 +33,4 @@ sed -nE "s/.*\"before\", \"variant\": \"([a-z]*)\"$to$where.*/\1 \2 \3 \4/p" \
 	part "$at" "$snap" > "$out-$variant.snap"
 	part $((at + snap)) "$flags" | zstd -19 -q -f -o "$out-$variant.flags.zst"
 done
+exit $rc
