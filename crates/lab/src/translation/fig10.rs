@@ -4,7 +4,7 @@
 //! and on servers that a fragmenter has filled before ("full"). Page sizes come from the server
 //! model, their worth from the shipped speed table.
 
-use super::speedup::{self, SpeedTable, page_mix, program_of, transparent_mix};
+use super::speedup::{self, SpeedTable, page_mix, transparent_mix};
 use crate::charts::{Bars, of_spread};
 use crate::experiment::{Experiment, Figure, Outcome, Progress, Text};
 use crate::machines::MachineChoice;
@@ -15,7 +15,7 @@ use crate::setup::PageMix;
 use crate::stop;
 use ample_mm::{Config, CostlyRequests, PolicyKind, RunResult, Sample, Workload, run_after};
 use ample_report::Unit;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -194,11 +194,7 @@ impl Experiment for HugePageGains {
             servers: Vec::new(),
         };
         for workload in &params.workloads {
-            // A file of one's own is priced as the workload whose name it bears.
-            let named = Workload::load(&workload.name)?.name;
-            let table = program_of(&named)
-                .and_then(|program| table.table(program))
-                .with_context(|| format!("no program stands for workload '{}'", workload.name))?;
+            let table = table.of_workload(&workload.name)?;
             for full in [false, true] {
                 let compared =
                     stop::until_stopped(|| figure.compare(params, table, workload, full, &steps));

@@ -4,12 +4,12 @@
 
 use super::changes::{FittedRow, rows_of};
 use super::runs::check_seeds;
-use super::speedup::{page_mix, program_of, shipped};
+use super::speedup::{page_mix, shipped};
 use crate::charts::tornado;
 use crate::experiment::{Experiment, Figure, Outcome, Progress};
 use crate::server_model::{FACTOR, FITTED, check_memory, side_by_side};
 use ample_mm::{Config, PolicyKind, Workload, run_after};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Servers, workload and seeds.
@@ -83,10 +83,7 @@ impl Experiment for FittedGains {
             );
         }
         let table = shipped();
-        let named = Workload::load(&params.workload)?.name;
-        let program = program_of(&named).and_then(|program| table.table(program));
-        let table = program
-            .with_context(|| format!("no program stands for workload '{}'", params.workload))?;
+        let table = table.of_workload(&params.workload)?;
         let (fitted, fragmenter) = (
             Workload::load(&params.workload)?,
             Workload::load(&params.fragmenter)?,

@@ -12,10 +12,10 @@ use crate::setup::{Length, PageMix};
 use crate::stop;
 use ample_kit::statistics::Spread;
 use ample_machine::MachineConfig;
-use ample_mm::RunResult;
+use ample_mm::{RunResult, Workload};
 use ample_pfn::PageClass;
 use ample_report::Unit;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Programs and the grid of page-size shares.
@@ -93,6 +93,18 @@ impl Speedups {
     /// The table of a program.
     pub fn table(&self, program: &str) -> Option<&SpeedTable> {
         self.tables.iter().find(|table| table.program == program)
+    }
+
+    /// The table of the program that stands for a workload, shipped or a file of one's own, which
+    /// is priced as the workload whose name it bears.
+    ///
+    /// # Errors
+    /// If there is no such workload or no program stands for it.
+    pub fn of_workload(&self, name_or_path: &str) -> Result<&SpeedTable> {
+        let named = Workload::load(name_or_path)?.name;
+        program_of(&named)
+            .and_then(|program| self.table(program))
+            .with_context(|| format!("no program stands for workload '{name_or_path}'"))
     }
 }
 

@@ -34,8 +34,8 @@ impl Writeback {
         self.idle = on_their_way < IDLE_SHARE * pages;
     }
 
-    /// Whether storage writes what reclaim comes upon before it looks again. A driver cleans pages
-    /// at the pace of its own storage, which does not.
+    /// Whether storage writes what reclaim comes upon before it looks again. That of a driver does
+    /// not: it cleans pages at a pace of its own.
     pub(crate) fn keeps_up(&self) -> bool {
         self.idle
     }

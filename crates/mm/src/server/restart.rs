@@ -230,16 +230,17 @@ mod tests {
 
     #[test]
     fn dirty_pages_are_reclaimed_where_storage_keeps_up() {
-        let of_28 = |dirty: f64, on_their_way: f64| {
-            let mut server = alternating(PageClass::File, 0);
-            server.kernel.writeback.set_dirty(dirty, on_their_way);
+        let of_28 = |dirty: u8, on_their_way: u64| {
+            let mut server = alternating(PageClass::File, dirty);
+            let written = |index| u8::from(index < on_their_way) * PageFlags::WRITEBACK;
+            let flags = (0..PAGES).map(|index| PageFlags(dirty | written(index)));
+            server.set_flags(&flags.collect::<Vec<_>>());
             let pool = server.new_pool();
             server.hugetlb_2m(pool, 28)
         };
-        let cached = (PAGES / 2) as f64;
-        let (clean, written) = (of_28(0.0, 0.0), of_28(cached, 0.0));
+        let (clean, written) = (of_28(0, 0), of_28(PageFlags::DIRTY, 0));
         assert!(clean > 20 && written > 20, "{clean} and {written}");
-        let behind = of_28(cached, cached / 10.0);
+        let behind = of_28(PageFlags::DIRTY, PAGES / 8);
         assert!(behind <= 16, "{behind}");
     }
 
